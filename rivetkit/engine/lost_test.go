@@ -3,7 +3,13 @@ package engine_test
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/kv/memkv"
+	rp "github.com/greenroomdb/greenroom/rivetkit/internal/runnerproto"
 )
 
 // TestGivenUpBesideOthers: a runner that is lost is given up in its time, though others come and go more often than that.
@@ -33,4 +39,41 @@ func TestGivenUpBesideOthers(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestLateInit: a connection whose runner has connected anew since doesn't take the place of the newer one, however long it takes to open
+// the runner's actors.
+func TestLateInit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := faultkv.New(newMem(t))
+		r := &rig{TB: t, kv: f, opts: quiet(), piped: true}
+		r.start()
+		p := r.connect("default", "k")
+		id := r.actor("counter", "a")
+		p.started(id)
+		r.reopen()
+		<-p.ended
+		pause := f.Pause(faultkv.Rule{Point: faultkv.BeforeCommit, Times: 100})
+		first := r.program("k", rp.V7)
+		first.say(rp.RunnerInit{Name: "default", Version: 1, TotalSlots: 100})
+		synctest.Wait()
+		must(t, first.ws.CloseNow())
+		second := r.reconnect("default", "k", p)
+		pause.Release()
+		pass(time.Second)
+		select {
+		case <-second.ended:
+			t.Error("the newer connection has ended")
+		default:
+		}
+		r.close()
+		synctest.Wait()
+	})
+}
+
+// newMem returns a store in memory that is closed at the end of the test.
+func newMem(t *testing.T) kv.Engine {
+	e := memkv.New()
+	t.Cleanup(func() { must(t, e.Close()) })
+	return e
 }

@@ -20,6 +20,7 @@ type runnerConn struct {
 	e       *core
 	version rp.Version
 	r       *runner   // nil until it has introduced itself; guarded by core.mu
+	number  uint64    // counts connections whose runners have introduced themselves; guarded by core.mu
 	heard   time.Time // guarded by core.mu
 	pinged  time.Time // when the first ping was written since; zero for none. Guarded by core.mu
 	// resuming says that the runner has come back, and hasn't said yet all that it had to say. It is guarded by core.mu.
@@ -142,6 +143,10 @@ func (c *runnerConn) take(m rp.ToEngine, at runnerKey, size int) error {
 		if at.name = init.Name; at.name == "" {
 			return &runnerError{"ws.invalid_message", errors.New("an Init without a name")}
 		}
+		e.mu.Lock()
+		e.inits++
+		c.number = e.inits
+		e.mu.Unlock()
 		if err := (takeover{e}).await(e.ctx, at); err != nil {
 			return err
 		}
@@ -152,6 +157,9 @@ func (c *runnerConn) take(m rp.ToEngine, at runnerKey, size int) error {
 	if first {
 		if c.r != nil {
 			return &runnerError{"ws.invalid_message", errors.New("a second Init")}
+		}
+		if r := e.runners[at]; r != nil && r.conn != nil && r.conn.number > c.number {
+			return &runnerError{"ws.eviction", errors.New("it has connected anew since")}
 		}
 		c.enter(at, init)
 		return nil

@@ -42,6 +42,7 @@ type core struct {
 	doomed     map[actorstore.ID]bool   // to be destroyed: tried again when they are opened  +checklocks:mu
 	endings    map[actorstore.ID]ending // of actors that the store may still say a runner has  +checklocks:mu
 	next       uint32                   // the number of the next request  +checklocks:mu
+	inits      uint64                   // how many runners have introduced themselves  +checklocks:mu
 	shared     bool                     // other processes may have the store open  +checklocks:mu
 	draining   bool                     // no actor is started any more  +checklocks:mu
 	closed     bool                     // +checklocks:mu
