@@ -6,6 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/coder/websocket"
+
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -65,6 +67,38 @@ func TestLateInit(t *testing.T) {
 		case <-second.ended:
 			t.Error("the newer connection has ended")
 		default:
+		}
+		r.close()
+		synctest.Wait()
+	})
+}
+
+// TestKeptUnsent: a message that wasn't sent to the actor before it stopped by itself is there for its next start.
+func TestKeptUnsent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := faultkv.New(newMem(t))
+		r := &rig{TB: t, kv: f, opts: quiet(), piped: true}
+		r.start()
+		p := r.connect("default", "k")
+		id := r.actor("counter", "a")
+		at, _ := p.started(id)
+		ws := r.dial("/gateway/"+id+"/connect", "rivet")
+		toActor[rp.SocketOpen](p)
+		must(t, ws.Write(t.Context(), websocket.MessageText, []byte("one")))
+		toActor[rp.SocketMessage](p)
+		pause := f.Pause(faultkv.Rule{Point: faultkv.BeforeCommit})
+		must(t, ws.Write(t.Context(), websocket.MessageText, []byte("two")))
+		<-pause.Reached()
+		must(t, ws.Close(websocket.StatusNormalClosure, ""))
+		synctest.Wait()
+		p.event(at, rp.Intent(rp.IntentSleep))
+		p.toldToStop(id)
+		synctest.Wait()
+		pause.Release()
+		for _, text := range []string{"one", "two"} {
+			if m := toActor[rp.SocketMessage](p); string(m.Body.(rp.SocketMessage).Data) != text {
+				t.Errorf("%+v, not %s", m, text)
+			}
 		}
 		r.close()
 		synctest.Wait()

@@ -358,7 +358,7 @@ func (a *actor) endTunnels(clean bool) (waits bool) {
 		switch {
 		case !t.hibernates:
 			t.fail(errStopped)
-		case t.client == nil && (len(t.pending) == 0 || clean && t.sent > t.first() && t.sent == t.atStop):
+		case t.client == nil && (len(t.pending) == 0 || clean && t.sent == t.atStop && len(t.unsent()) == 0):
 			t.remove()
 		default:
 			waits = waits || len(t.pending) > 0
