@@ -73,6 +73,27 @@ func TestLateInit(t *testing.T) {
 	})
 }
 
+// TestBusyProgram: a program that is at work for some seconds when it has come back has its actors, though they don't say so at once.
+func TestBusyProgram(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		p := r.connect("default", "k")
+		id := r.actor("counter", "a")
+		p.started(id)
+		pass(2 * time.Minute)
+		must(t, p.ws.CloseNow())
+		p = r.reconnect("default", "k", p)
+		p.mu.Lock()
+		p.pause = 8 * time.Second // for the next message, after the one that it waits for
+		p.mu.Unlock()
+		pass(20 * time.Second)
+		p.mu.Lock()
+		p.pause = 0
+		p.mu.Unlock()
+		pass(time.Minute)
+		p.notStarted(id)
+	})
+}
+
 // TestKeptUnsent: a message that wasn't sent to the actor before it stopped by itself is there for its next start.
 func TestKeptUnsent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -361,25 +361,47 @@ func (r *runner) remind(a *actor) {
 	})
 }
 
-// A probe waits for an answer of an actor that should be in its runner.
-type probe struct{ generation uint32 }
+// A probe waits for an answer of an actor that should be in its runner. It begins to wait anew as long as the runner is at work, and
+// doesn't answer pings either.
+type probe struct {
+	generation uint32
+	waited     time.Duration
+}
 
 // probe asks the actor whether it is there.
 //
 // +checklocks:r.e.mu
 func (r *runner) probe(a *actor) {
-	p := &probe{a.rec.Generation}
+	p := &probe{generation: a.rec.Generation}
 	t := newTunnel(a, a.e.newID())
 	t.client = p
 	t.track()
 	t.send(rp.RequestStart{Actor: a.text, Method: "GET", Path: probePath, Headers: []rp.Header{{Name: "host", Value: "actor"}}})
-	time.AfterFunc(probeTimeout, func() {
+	p.await(t)
+}
+
+// await ends the probe if the actor doesn't answer in time.
+//
+// +checklocks:t.e.mu
+func (p *probe) await(t *tunnel) {
+	const step = probeTimeout / 5
+	time.AfterFunc(step, func() {
+		a := t.a
 		a.e.mu.Lock()
 		defer a.e.mu.Unlock()
-		if t.isOpen() && a.phase == running && !a.e.closed {
-			t.remove()
-			r.missing(a)
+		if !t.isOpen() || a.phase != running || a.e.closed {
+			return
 		}
+		p.waited += step
+		if r := a.runner; !r.reachable() || a.e.now().Sub(r.conn.heard) > a.e.opts.PingInterval+step {
+			p.waited = 0
+		}
+		if p.waited < probeTimeout {
+			p.await(t)
+			return
+		}
+		t.remove()
+		a.runner.missing(a)
 	})
 }
 
