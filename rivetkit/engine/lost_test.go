@@ -126,6 +126,40 @@ func TestKeptUnsent(t *testing.T) {
 	})
 }
 
+// TestSocketUnanswered: a socket that the actor never takes ends.
+func TestSocketUnanswered(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		p := r.connect("default", "k")
+		id := r.actor("counter", "a")
+		p.started(id)
+		p.mu.Lock()
+		p.hold = true
+		p.mu.Unlock()
+		go func() { // it is there, and answers pings alone
+			for {
+				select {
+				case <-p.ended:
+					return
+				case <-time.After(2 * time.Second):
+					p.say(rp.Pong{})
+				}
+			}
+		}()
+		ws := r.dial("/gateway/"+id+"/connect", "rivet")
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_, _, _ = ws.Read(t.Context())
+		}()
+		pass(6 * time.Minute)
+		select {
+		case <-ended:
+		default:
+			t.Error("it is open")
+		}
+	})
+}
+
 // newMem returns a store in memory that is closed at the end of the test.
 func newMem(t *testing.T) kv.Engine {
 	e := memkv.New()

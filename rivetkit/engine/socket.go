@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/coder/websocket"
 
@@ -93,6 +94,8 @@ func (s *socket) attempt(ctx context.Context, a *actor, in *incoming, open rp.So
 	if err != nil {
 		return nil, err
 	}
+	late := time.NewTimer(s.e.opts.AnswerTimeout)
+	defer late.Stop()
 	messages := in.messages
 	if in.first != nil {
 		messages = nil
@@ -109,6 +112,9 @@ func (s *socket) attempt(ctx context.Context, a *actor, in *incoming, open rp.So
 				return nil, in.err
 			}
 			in.first, messages = &m, nil
+		case <-late.C:
+			s.hangUp(t, errNoAnswer)
+			return nil, errNoAnswer
 		case <-ctx.Done():
 			s.hangUp(t, ctx.Err())
 			return nil, context.Cause(ctx)
