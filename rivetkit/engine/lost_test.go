@@ -160,6 +160,29 @@ func TestSocketUnanswered(t *testing.T) {
 	})
 }
 
+// TestShutdownWithoutRunner: an engine that is shut down doesn't wait for actors whose program has gone.
+func TestShutdownWithoutRunner(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		p := r.connect("default", "k")
+		id := r.actor("counter", "a")
+		p.started(id)
+		p.mu.Lock()
+		p.hold = true
+		p.mu.Unlock()
+		begun := time.Now()
+		go func() {
+			<-time.After(time.Second)
+			_ = p.ws.CloseNow()
+		}()
+		must(t, r.engine.Shutdown(t.Context()))
+		if d := time.Since(begun); d > 2*time.Second {
+			t.Errorf("it has taken %v", d)
+		}
+		r.stop()
+		r.start()
+	})
+}
+
 // newMem returns a store in memory that is closed at the end of the test.
 func newMem(t *testing.T) kv.Engine {
 	e := memkv.New()

@@ -149,6 +149,9 @@ func (r *runner) disconnect() {
 				t.leave(errUnknownOutcome)
 			}
 		}
+		if r.e.draining {
+			a.notify() // it isn't waited for
+		}
 	}
 }
 
