@@ -100,8 +100,6 @@ func (s *socket) attempt(ctx context.Context, a *actor, in *incoming, open rp.So
 	if in.first != nil {
 		messages = nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, s.e.opts.AnswerTimeout, errNoAnswer)
-	defer cancel()
 	for {
 		select {
 		case err := <-s.answer:
@@ -117,7 +115,7 @@ func (s *socket) attempt(ctx context.Context, a *actor, in *incoming, open rp.So
 			return nil, errNoAnswer
 		case <-ctx.Done():
 			s.hangUp(t, ctx.Err())
-			return nil, context.Cause(ctx)
+			return nil, ctx.Err()
 		}
 	}
 }
