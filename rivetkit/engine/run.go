@@ -43,7 +43,7 @@ func (a *actor) await(ctx context.Context) error {
 			}
 			return errUnavailable // it was lost
 		}
-		if a.phase == running && a.runner.reachable() {
+		if a.takes() {
 			e.mu.Unlock()
 			return nil
 		}

@@ -155,8 +155,8 @@ func (r *runner) disconnect() {
 	}
 }
 
-// sleepDelay is how long an actor that wants to sleep goes on. RivetKit ignores what comes once it was told to stop: what is on its way
-// to it would come again at its next start, and wake it.
+// sleepDelay is how long an actor that wants to sleep gets what comes over its sockets. RivetKit ignores what comes once it was told to
+// stop: what is on its way would come again at the actor's next start, and wake it.
 const sleepDelay = 50 * time.Millisecond
 
 // rest lets the actor sleep soon.

@@ -23,6 +23,8 @@ type runnerConn struct {
 	number  uint64    // counts connections whose runners have introduced themselves; guarded by core.mu
 	heard   time.Time // guarded by core.mu
 	pinged  time.Time // when the first ping was written since; zero for none. Guarded by core.mu
+	// asked and answered are the numbers of the last ping, and of the last one that was answered. They are guarded by core.mu.
+	asked, answered int64
 	// resuming says that the runner has come back, and hasn't said yet all that it had to say. It is guarded by core.mu.
 	resuming bool
 }
@@ -174,7 +176,7 @@ func (c *runnerConn) take(m rp.ToEngine, at runnerKey, size int) error {
 	case rp.Events:
 		c.r.events(m)
 	case rp.Pong:
-		if c.resuming {
+		if c.answered = m.At; c.resuming {
 			c.r.resume()
 		}
 	case rp.Stopping:
@@ -219,7 +221,15 @@ func (c *runnerConn) enter(at runnerKey, init rp.RunnerInit) {
 		return
 	}
 	c.resuming = true
-	c.send(rp.Ping{At: c.heard.UnixMilli()})
+	c.ask(nil)
+}
+
+// ask sends a ping, and calls written, unless it is nil, when it is written. What the runner was sent before comes to it before the ping.
+//
+// +checklocks:c.e.mu
+func (c *runnerConn) ask(written func()) {
+	c.asked = max(c.e.now().UnixMilli(), c.asked+1) // no two have one number
+	c.sendThen(rp.Ping{At: c.asked}, written)
 }
 
 // ended follows the end of a connection, and why it has ended.
@@ -263,11 +273,14 @@ func (c *runnerConn) ping(ctx context.Context) {
 		}
 		c.e.mu.Lock()
 		at, now := c.pinged, c.e.now()
+		silent := !at.IsZero() && now.Sub(at) > max(5*c.e.opts.PingInterval, c.e.opts.LostThreshold)
+		if !silent {
+			c.ask(asked)
+		}
 		c.e.mu.Unlock()
-		if !at.IsZero() && now.Sub(at) > max(5*c.e.opts.PingInterval, c.e.opts.LostThreshold) {
+		if silent {
 			_ = c.ws.CloseNow() // the reader hears of it
 			return
 		}
-		c.sendThen(rp.Ping{At: now.UnixMilli()}, asked)
 	}
 }

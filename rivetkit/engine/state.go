@@ -168,6 +168,11 @@ func (a *actor) name() string {
 // +checklocks:a.e.mu
 func (a *actor) pool() poolKey { return poolKey{a.public.Namespace, a.rec.Runner} }
 
+// takes reports whether the actor takes new requests and sockets. One that wants to sleep gets them at its next start.
+//
+// +checklocks:a.e.mu
+func (a *actor) takes() bool { return a.phase == running && !a.wanted && a.runner.reachable() }
+
 // notify tells all that wait that the phase has changed.
 //
 // +checklocks:a.e.mu

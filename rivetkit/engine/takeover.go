@@ -329,6 +329,7 @@ func (r *runner) resume() {
 		}
 		a.notify()
 	}
+	r.conn.ask(nil) // behind the probes
 	r.join()
 }
 
@@ -361,10 +362,11 @@ func (r *runner) remind(a *actor) {
 	})
 }
 
-// A probe waits for an answer of an actor that should be in its runner. It begins to wait anew as long as the runner is at work, and
-// doesn't answer pings either.
+// A probe waits for an answer of an actor that should be in its runner. It begins to wait when the runner has answered a ping that was
+// sent behind the probe, and anew when the runner is at work, and doesn't answer pings either.
 type probe struct {
 	generation uint32
+	ping       int64 // the number of the last ping before the probe
 	waited     time.Duration
 }
 
@@ -372,7 +374,7 @@ type probe struct {
 //
 // +checklocks:r.e.mu
 func (r *runner) probe(a *actor) {
-	p := &probe{generation: a.rec.Generation}
+	p := &probe{generation: a.rec.Generation, ping: r.conn.asked}
 	t := newTunnel(a, a.e.newID())
 	t.client = p
 	t.track()
@@ -393,7 +395,7 @@ func (p *probe) await(t *tunnel) {
 			return
 		}
 		p.waited += step
-		if r := a.runner; !r.reachable() || a.e.now().Sub(r.conn.heard) > a.e.opts.PingInterval+step {
+		if r := a.runner; !r.reachable() || r.conn.answered <= p.ping || a.e.now().Sub(r.conn.heard) > a.e.opts.PingInterval+step {
 			p.waited = 0
 		}
 		if p.waited < probeTimeout {
