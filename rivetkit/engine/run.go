@@ -43,7 +43,7 @@ func (a *actor) await(ctx context.Context) error {
 			}
 			return errUnavailable // it was lost
 		}
-		if a.takes() {
+		if a.runner.takes(a) {
 			e.mu.Unlock()
 			return nil
 		}
@@ -181,6 +181,10 @@ func (a *actor) limit(d time.Duration) {
 	})
 }
 
+// sleepDelay is how long an actor that wants to sleep gets what comes over its sockets. RivetKit ignores what comes once it was told to
+// stop: what is on its way would come again at the actor's next start, and wake it.
+const sleepDelay = 50 * time.Millisecond
+
 // heard takes an event of the actor. It reports whether the event may be acknowledged now: it isn't sent again then.
 //
 // +checklocks:a.e.mu
@@ -201,7 +205,14 @@ func (a *actor) heard(r *runner, ev rp.Event) (done bool) {
 			})
 			return false
 		case a.phase == starting || a.phase == running:
-			r.rest(a)
+			generation := a.rec.Generation
+			time.AfterFunc(sleepDelay, func() {
+				a.e.mu.Lock()
+				defer a.e.mu.Unlock()
+				if a.rec.Generation == generation && !a.e.closed && (a.phase == starting || a.phase == running) {
+					a.halt()
+				}
+			})
 		}
 	case rp.Running:
 		if a.phase != starting {

@@ -154,21 +154,3 @@ func (r *runner) disconnect() {
 		}
 	}
 }
-
-// sleepDelay is how long an actor that wants to sleep gets what comes over its sockets. RivetKit ignores what comes once it was told to
-// stop: what is on its way would come again at the actor's next start, and wake it.
-const sleepDelay = 50 * time.Millisecond
-
-// rest lets the actor sleep soon.
-//
-// +checklocks:r.e.mu
-func (r *runner) rest(a *actor) {
-	generation := a.rec.Generation
-	time.AfterFunc(sleepDelay, func() {
-		a.e.mu.Lock()
-		defer a.e.mu.Unlock()
-		if a.rec.Generation == generation && !a.e.closed && (a.phase == starting || a.phase == running) {
-			a.halt()
-		}
-	})
-}

@@ -168,11 +168,6 @@ func (a *actor) name() string {
 // +checklocks:a.e.mu
 func (a *actor) pool() poolKey { return poolKey{a.public.Namespace, a.rec.Runner} }
 
-// takes reports whether the actor takes new requests and sockets. One that wants to sleep gets them at its next start.
-//
-// +checklocks:a.e.mu
-func (a *actor) takes() bool { return a.phase == running && !a.wanted && a.runner.reachable() }
-
 // notify tells all that wait that the phase has changed.
 //
 // +checklocks:a.e.mu
@@ -217,6 +212,12 @@ func (r *runner) pool() poolKey { return poolKey{r.at.namespace, r.at.name} }
 //
 // +checklocks:r.e.mu
 func (r *runner) reachable() bool { return r.conn != nil && !r.conn.resuming }
+
+// takes reports whether an actor of the runner takes new requests and sockets. One that wants to sleep gets them at its next start.
+// r may be nil.
+//
+// +checklocks:a.e.mu
+func (r *runner) takes(a *actor) bool { return a.phase == running && !a.wanted && r.reachable() }
 
 // send sends a message to the runner, if it is connected.
 //

@@ -17,7 +17,7 @@ func openTunnel(ctx context.Context, a *actor, c client, first rp.ToActorBody) (
 	e := a.e
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !a.takes() {
+	if !a.runner.takes(a) {
 		return nil, errStopped
 	}
 	t := newTunnel(a, e.newID())
