@@ -183,6 +183,45 @@ func TestShutdownWithoutRunner(t *testing.T) {
 	})
 }
 
+// TestPoisonedWhileAway: an actor whose handle fails while its runner is away is stopped when the runner is back, and started anew then.
+func TestPoisonedWhileAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := faultkv.New(newMem(t))
+		r := &rig{TB: t, kv: f, opts: quiet(), piped: true}
+		r.start()
+		p := r.connect("default", "k")
+		id := r.actor("counter", "a")
+		p.started(id)
+		reached, release := make(chan struct{}), make(chan struct{})
+		f.Hook(func(op faultkv.Op) error {
+			if op.Point != faultkv.BeforeCommit {
+				return nil
+			}
+			f.Hook(nil)
+			close(reached)
+			<-release
+			return faultkv.ErrInjected
+		})
+		p.say(rp.KVRequest{Actor: id, ID: 1, Body: rp.KVPut{Pairs: []rp.KVPair{{Key: []byte("a"), Value: []byte("1")}}}})
+		<-reached
+		must(t, p.ws.CloseNow())
+		synctest.Wait()
+		close(release)
+		synctest.Wait()
+		p = r.reconnect("default", "k", p)
+		synctest.Wait()
+		for range 4 { // the first ones are refused meanwhile
+			r.call("GET", "/gateway/"+id+"/x", "")
+		}
+		p.toldToStop(id)
+		if at, _ := p.started(id); at.Generation != 2 {
+			t.Errorf("%+v", at)
+		}
+		r.close()
+		synctest.Wait()
+	})
+}
+
 // newMem returns a store in memory that is closed at the end of the test.
 func newMem(t *testing.T) kv.Engine {
 	e := memkv.New()

@@ -298,7 +298,7 @@ func takeOver(r *runner, a *actor) {
 		return
 	case ends:
 		a.phase = stopping
-		a.limit(a.e.opts.StopThreshold)
+		r.remind(a) // it may not have been connected when it was told
 	}
 	a.since = time.UnixMilli(a.rec.Started)
 	r.actors[a] = struct{}{}
