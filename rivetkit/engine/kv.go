@@ -225,7 +225,7 @@ func deleteRange(b *batch.Batch, start, end []byte) {
 
 // getKey is GET /actors/{id}/kv/keys/{key}, with the key in base64.
 func getKey(e *core, w http.ResponseWriter, r *http.Request) {
-	value, err := readKey(e, r)
+	value, err := readKey(r.Context(), e.store, r.PathValue("id"), r.PathValue("key"))
 	if err != nil {
 		writeError(w, err)
 		return
@@ -237,24 +237,24 @@ func getKey(e *core, w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]any{"value": text, "update_ts": e.now().UnixMilli()})
 }
 
-// readKey returns the value of a key, or nil.
-func readKey(e *core, r *http.Request) ([]byte, error) {
-	key, err := base64.StdEncoding.DecodeString(r.PathValue("key"))
+// readKey returns the value of a key in base64, or nil.
+func readKey(ctx context.Context, store *actorstore.Store, id, text string) ([]byte, error) {
+	key, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
-		key, err = base64.URLEncoding.DecodeString(r.PathValue("key"))
+		key, err = base64.URLEncoding.DecodeString(text)
 	}
-	id, bad := actorstore.ParseID(r.PathValue("id"))
+	at, bad := actorstore.ParseID(id)
 	if err != nil || bad != nil || rivetstore.Own(key) {
 		return nil, errNotFound
 	}
-	v, err := e.store.View(r.Context(), id)
+	v, err := store.View(ctx, at)
 	if errors.Is(err, actorstore.ErrUnknownActor) {
 		return nil, errNotFound
 	}
 	if err != nil {
 		return nil, err
 	}
-	value, err := v.Get(r.Context(), key, []byte{})
+	value, err := v.Get(ctx, key, []byte{})
 	if errors.Is(err, kv.ErrNotFound) {
 		value, err = nil, nil
 	}
