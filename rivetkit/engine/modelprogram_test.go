@@ -25,7 +25,6 @@ type modelProgram struct {
 	kvs   uint32
 	asked map[uint32]chan rp.KVResponseBody
 	lost  *time.Timer
-	since time.Time
 }
 
 // A modelInstance is a generation of an actor in a program.
