@@ -225,7 +225,7 @@ func (a *actor) heard(r *runner, ev rp.Event) (done bool) {
 			a.alarm = 0 // it has come
 		}
 	case rp.Stopped:
-		if body.Code != rp.StopOK && !a.wanted { // from 2.2 on it is an error to sleep
+		if body.Code != rp.StopOK && a.phase != stopping { // from 2.2 on it is an error to sleep
 			a.e.log.Warn("engine: an actor has ended by an error", a.attr(), slog.String("message", body.Message.Value))
 		}
 		a.stopped(true)
