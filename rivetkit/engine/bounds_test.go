@@ -85,7 +85,7 @@ func inCrowd(t *testing.T, scale int, attack func(c *crowd)) {
 		if n := c.engine.Held(); n != 0 {
 			t.Errorf("%d bytes are left", n)
 		}
-		if memory := c.opts.Memory; c.most > memory+c.opts.MaxBody || c.most < memory/8 {
+		if memory := c.opts.Memory; c.most > memory+c.opts.MaxBody || c.most < memory/32 {
 			t.Errorf("up to %d bytes were in memory", c.most)
 		}
 		select {

@@ -51,6 +51,7 @@ type modelActor struct {
 	acked, sent int // of its counter
 	gone        bool
 	alarm       time.Time
+	goneAt      time.Time // since when gone is set
 }
 
 // A modelSocket is a client's WebSocket that hibernates.
@@ -303,7 +304,7 @@ func (m *model) destroy(id string) {
 	defer m.mu.Unlock()
 	if status == 200 {
 		m.note("%s is destroyed", id[:4])
-		m.actors[id].gone = true
+		m.actors[id].gone, m.actors[id].goneAt = true, time.Now()
 	}
 }
 

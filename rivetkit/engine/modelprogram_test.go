@@ -247,7 +247,7 @@ func (p *modelProgram) command(c rp.Command) {
 		a = &modelActor{key: start.Key.Value}
 		p.actors[id] = a
 	}
-	if a.gone {
+	if a.gone && time.Now().After(a.goneAt) { // else it was told so before
 		p.wrong("%s is started, and was destroyed", id[:4])
 	}
 	a.alarm = time.Time{}

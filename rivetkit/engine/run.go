@@ -101,6 +101,10 @@ func (a *actor) begin(rec rivetstore.Record) {
 	if a.phase != starting || a.rec.Generation != rec.Generation {
 		return
 	}
+	if a.destroy {
+		a.stopped(true)
+		return
+	}
 	if err != nil {
 		a.e.log.Error("engine: start an actor", a.attr(), slog.Any("error", err))
 		a.paused = true
@@ -278,10 +282,10 @@ func (a *actor) doom(stored func(error)) {
 	a.do(0, func() {
 		e := a.e
 		e.mu.Lock()
-		rec, at := a.rec, a.phase
+		rec := a.rec
 		e.mu.Unlock()
 		var err error
-		if at != gone && !rec.Doomed {
+		if !rec.Doomed {
 			rec.Doomed = true
 			var b batch.Batch
 			b.Put(rivetstore.RecordKey(), rec.Append(nil))
