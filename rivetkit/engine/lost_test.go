@@ -222,6 +222,34 @@ func TestPoisonedWhileAway(t *testing.T) {
 	})
 }
 
+// TestGivenUpOnce: a runner whose time is over while it is being given up, as one of its actors can't be opened, is given up once.
+func TestGivenUpOnce(t *testing.T) {
+	for skip := range 8 {
+		t.Run(fmt.Sprint(skip), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := faultkv.New(newMem(t))
+				r := &rig{TB: t, kv: f, opts: quiet(), piped: true}
+				r.start()
+				p := r.connect("default", "k")
+				p.started(r.actor("counter", "a"))
+				p.started(r.actor("counter", "b"))
+				r.reopen()
+				<-p.ended
+				f.Fail(faultkv.Rule{Point: faultkv.BeforeGet, Skip: skip})
+				pause := f.Pause(faultkv.Rule{Point: faultkv.BeforeCommit})
+				q := r.program("k", rp.V7)
+				q.say(rp.RunnerInit{Name: "default", Version: 1, TotalSlots: 100})
+				<-pause.Reached()
+				pass(20 * time.Second)
+				pause.Release()
+				heardOf[rp.EngineInit](q, func(rp.EngineInit) bool { return true })
+				r.close()
+				synctest.Wait()
+			})
+		})
+	}
+}
+
 // newMem returns a store in memory that is closed at the end of the test.
 func newMem(t *testing.T) kv.Engine {
 	e := memkv.New()

@@ -202,6 +202,7 @@ type runner struct {
 	came     bool            // it was connected to this engine before
 	broken   bool            // its connection broke off: its process may be gone
 	over     bool            // it is being given up
+	ending   bool            // a goroutine is about that
 	gone     chan struct{}   // closed when it is given up
 }
 

@@ -172,14 +172,14 @@ func (r *runner) giveUp() {
 	e := r.e
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if r.conn != nil || e.closed || e.runners[r.at] != r {
+	if r.conn != nil || e.closed || r.ending || e.runners[r.at] != r {
 		return
 	}
 	if len(r.actors)+len(r.orphans) == 0 {
 		delete(e.runners, r.at)
 		return
 	}
-	r.over = true
+	r.over, r.ending = true, true
 	ids := r.orphans
 	r.orphans = nil
 	e.spawn(func() {
@@ -198,6 +198,7 @@ func (r *runner) giveUp() {
 		if err != nil {
 			if e.ctx.Err() == nil {
 				e.log.Error("engine: give a runner up", slog.String("runner", r.at.key), slog.Any("error", err))
+				r.ending = false
 				r.lose(startPause)
 			}
 			return
