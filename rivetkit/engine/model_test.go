@@ -17,7 +17,6 @@ import (
 
 	"github.com/coder/websocket"
 
-	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -357,7 +356,7 @@ func (m *model) solid() {
 	}
 }
 
-// TestModel lets things happen at random to an engine, programs and clients. GREENROOM_SEED chooses one run.
+// TestModel lets things happen at random to an engine, programs and clients. GREENROOM_SEED chooses one run, and prints what happens.
 func TestModel(t *testing.T) {
 	first, runs := uint64(1), testkit.Pick(10, 40, 1000)
 	if text := os.Getenv("GREENROOM_SEED"); text != "" {

@@ -185,8 +185,24 @@ func readActor(ctx context.Context, r actorstore.Reader, id actorstore.ID, name 
 
 // look returns what clients are told of an actor, without opening it.
 func look(ctx context.Context, e *core, id actorstore.ID) (actorInfo, error) {
-	if public, open, err := lookOpen(ctx, e, id); open || err != nil {
-		return public, err
+	e.mu.Lock()
+	a := e.actors[id]
+	e.mu.Unlock()
+	if a != nil {
+		select {
+		case <-a.opened:
+		case <-ctx.Done():
+			return actorInfo{}, ctx.Err()
+		}
+		e.mu.Lock()
+		doomed, open, public := a.destroy, a.err == nil && a.phase != gone, describe(a)
+		e.mu.Unlock()
+		switch {
+		case doomed:
+			return actorInfo{}, errNotFound
+		case open:
+			return public, nil
+		}
 	}
 	v, err := e.store.View(ctx, id)
 	if errors.Is(err, actorstore.ErrUnknownActor) {
@@ -206,32 +222,6 @@ func look(ctx context.Context, e *core, id actorstore.ID) (actorInfo, error) {
 		public.Started, public.Slept = unixMilli(rec.Started), unixMilli(rec.Slept)
 	}
 	return public, errors.Join(err, v.Close())
-}
-
-// lookOpen returns what clients are told of an actor that is open.
-func lookOpen(ctx context.Context, e *core, id actorstore.ID) (public actorInfo, open bool, err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	a := e.actors[id]
-	if a == nil {
-		return public, false, nil
-	}
-	e.mu.Unlock()
-	select {
-	case <-a.opened:
-	case <-ctx.Done():
-		err = ctx.Err()
-	}
-	e.mu.Lock()
-	switch {
-	case err != nil:
-		return public, false, err
-	case a.destroy:
-		return public, false, errNotFound
-	case a.err != nil || a.phase == gone:
-		return public, false, nil
-	}
-	return describe(a), true, nil
 }
 
 // describe returns what clients are told of a.

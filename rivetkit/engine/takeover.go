@@ -299,7 +299,7 @@ func takeOver(r *runner, a *actor) {
 		return
 	case ends:
 		a.phase = stopping
-		r.remind(a) // it may not have been connected when it was told
+		r.remind(a) // it may have been away when it was told
 	}
 	a.since = time.UnixMilli(a.rec.Started)
 	r.actors[a] = struct{}{}
