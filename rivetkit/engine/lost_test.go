@@ -85,7 +85,7 @@ func TestBusyProgram(t *testing.T) {
 		p.mu.Lock()
 		p.pause = 8 * time.Second // for the next message, after the one that it waits for
 		p.mu.Unlock()
-		pass(20 * time.Second)
+		pass(7 * time.Second)
 		p.mu.Lock()
 		p.pause = 0
 		p.mu.Unlock()

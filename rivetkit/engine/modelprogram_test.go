@@ -39,7 +39,7 @@ type modelInstance struct {
 	told    bool
 	gone    bool // it can't save any more
 	stale   bool // the engine has called the program by another name since
-	faulty  bool // the store may have failed
+	faulty  bool // the store fails now and then
 	history []rp.Event
 	n       int
 	sockets map[rp.TunnelID]int
@@ -296,7 +296,7 @@ func (i *modelInstance) ask(body rp.KVRequestBody) rp.KVResponseBody {
 		var answer rp.KVResponseBody
 		select {
 		case answer = <-ch:
-		case <-time.After(5 * time.Second): // the connection has ended, and the answer with it
+		case <-time.After(5 * time.Second): // the answer was lost with the connection
 		}
 		p.mu.Lock()
 		delete(p.asked, n)
