@@ -48,7 +48,7 @@ func Open(ctx context.Context, e kv.Engine, opts *Options) (*Engine, error) {
 	en := &Engine{core: core{
 		opts: o, log: o.Logger, kv: e, store: store, budget: newBudget(&o),
 		actors: map[actorstore.ID]*actor{}, runners: map[runnerKey]*runner{}, pools: pools{}, tunnels: map[rp.TunnelID]*tunnel{},
-		namespaces: map[string]time.Time{}, creating: map[string]chan struct{}{}, doomed: map[actorstore.ID]bool{}, endings: map[actorstore.ID]ending{}, sockets: openSockets{most: o.MaxSockets, from: map[netip.Addr]int{}},
+		namespaces: map[string]time.Time{}, creating: map[string]chan struct{}{}, doomed: map[actorstore.ID]bool{}, endings: map[actorstore.ID]ending{}, lost: map[runnerKey]time.Time{}, sockets: openSockets{most: o.MaxSockets, from: map[netip.Addr]int{}},
 	}}
 	_, _ = rand.Read(en.instance[:]) // it never fails
 	en.ctx, en.stop = context.WithCancel(context.WithoutCancel(ctx))

@@ -266,7 +266,7 @@ func watch(a *actor) {
 		a.tell(rp.StopActor{})
 	}
 	if a.runner != nil {
-		e.endings[a.id] = ending{a.rec.Generation, !a.told}
+		e.endings[a.id] = ending{a.rec.Generation, !a.told, a.runner.conn != nil}
 	}
 	a.detach()
 	a.phase = gone

@@ -47,7 +47,7 @@ func (s pools) pick(a *actor) (best *runner) {
 	p, n := s.at(a.pool()), 0
 	var last *runner
 	for r := range p.runners {
-		if r.at.key == a.rec.RunnerKey {
+		if r.at.key == a.rec.RunnerKey || r.again && a.rec.Generation > 0 {
 			last = r // it may not have stopped it yet
 		} else if n++; rand.IntN(n) == 0 {
 			best = r

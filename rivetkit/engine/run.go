@@ -215,6 +215,7 @@ func (a *actor) heard(r *runner, ev rp.Event) (done bool) {
 				defer a.e.mu.Unlock()
 				if a.rec.Generation == generation && !a.e.closed && (a.phase == starting || a.phase == running) {
 					a.halt()
+					r.send(rp.AckEvents{{Actor: a.text, Generation: generation, Index: a.event}})
 				}
 			})
 		}
@@ -239,7 +240,8 @@ func (a *actor) heard(r *runner, ev rp.Event) (done bool) {
 			a.alarm = max(body.At.Value, 1)
 		}
 	}
-	return true
+	// An engine that follows must hear again that the actor wants to sleep, if this one ends before it has told it to stop.
+	return !a.wanted || a.phase != starting && a.phase != running
 }
 
 // halt tells the runner to stop the actor.
@@ -252,6 +254,7 @@ func (a *actor) halt() {
 			t.atStop = t.sent
 		}
 		a.tell(rp.StopActor{})
+		a.via = a.runner.conn
 	} else { // it wasn't told to start it
 		a.stopped(true)
 		return
@@ -319,7 +322,7 @@ func (a *actor) stopped(surely bool) {
 	a.detach()
 	if a.rec.RunnerID = ""; surely {
 		a.rec.RunnerKey = ""
-		a.e.endings[a.id] = ending{a.rec.Generation, true} // until it is stored
+		a.e.endings[a.id] = ending{generation: a.rec.Generation, stopped: true} // until it is stored
 	}
 	if a.destroy {
 		a.remove()

@@ -86,7 +86,7 @@ func (r *runner) events(list rp.Events) {
 			// It isn't open, or another runner's by now.
 			_, stopped := ev.Body.(rp.Stopped)
 			if end, ok := r.e.endings[id]; stopped && (!ok || end.generation <= ev.Checkpoint.Generation) {
-				r.e.endings[id] = ending{ev.Checkpoint.Generation, true}
+				r.e.endings[id] = ending{generation: ev.Checkpoint.Generation, stopped: true}
 			}
 		}
 		last[ev.Checkpoint.Actor] = ev.Checkpoint

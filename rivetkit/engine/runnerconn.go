@@ -199,6 +199,8 @@ func (c *runnerConn) enter(at runnerKey, init rp.RunnerInit) {
 	if fresh {
 		r = takeover{e}.add(at, actorstore.NewID().String())
 		r.since = e.now()
+		_, r.again = e.lost[at]
+		delete(e.lost, at)
 	}
 	if r.conn != nil {
 		r.conn.close(websocket.StatusNormalClosure, "ws.eviction")

@@ -40,6 +40,7 @@ type core struct {
 	namespaces map[string]time.Time     // +checklocks:mu
 	creating   map[string]chan struct{} // by the actor's name  +checklocks:mu
 	doomed     map[actorstore.ID]bool   // to be destroyed: tried again when they are opened  +checklocks:mu
+	lost       map[runnerKey]time.Time  // runners that were given up, and when  +checklocks:mu
 	endings    map[actorstore.ID]ending // of actors that the store may still say a runner has  +checklocks:mu
 	next       uint32                   // the number of the next request  +checklocks:mu
 	inits      uint64                   // how many runners have introduced themselves  +checklocks:mu
@@ -123,7 +124,7 @@ type actor struct {
 	paused  bool          // it could not be started just now
 	runner  *runner       // the runner that runs it
 	told    bool          // the runner was told to start it
-	via     *runnerConn   // the connection over which it was told
+	via     *runnerConn   // the connection over which it was told so, or to stop it; nil if it was away
 	command int64         // index of the next command
 	event   int64         // index of the last event; -1 before the first one that this engine has heard
 	wanted  bool          // it has said that it wants to stop
@@ -179,7 +180,8 @@ func (a *actor) notify() {
 // An ending is what became of a generation of an actor.
 type ending struct {
 	generation uint32
-	stopped    bool // else its runner was told to stop it
+	stopped    bool // else its runner is to stop it
+	told       bool // it was told so
 }
 
 // A runnerKey tells runners apart: one that comes with the key of another takes its place.
@@ -199,6 +201,7 @@ type runner struct {
 	orphans  []actorstore.ID // actors of an engine before, which aren't opened yet
 	lost     *time.Timer     // gives it up; nil if it was never lost
 	until    time.Time       // when it does
+	again    bool            // one with its key was given up: it may have actors of that
 	came     bool            // it was connected to this engine before
 	broken   bool            // its connection broke off: its process may be gone
 	over     bool            // it is being given up

@@ -31,6 +31,8 @@ const (
 	probePath    = "/health"
 	// keepGivenUp is how long the row of a runner that was given up is kept.
 	keepGivenUp = 30 * 24 * time.Hour
+	// keepLost is for how long a runner that was given up is remembered: it may come back with actors.
+	keepLost = time.Hour
 	// takenOver is the index of the first command to an actor whose commands an engine before has counted.
 	takenOver = 1 << 16
 	// openers bounds how many actors of a runner are opened at once when it comes back.
@@ -75,10 +77,10 @@ func (t takeover) loadOf(ctx context.Context, id actorstore.ID) error {
 		return nil // what is wrong is said when the actor is opened
 	}
 	r, err := t.runner(ctx, public.Namespace, &rec)
-	if r != nil {
-		e.mu.Lock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if r != nil && r.conn == nil {
 		r.orphans = append(r.orphans, id)
-		e.mu.Unlock()
 	}
 	return err
 }
@@ -214,7 +216,14 @@ func (r *runner) giveUp() {
 //
 // +checklocks:r.e.mu
 func (r *runner) forget() {
+	now := r.e.now()
+	for at, since := range r.e.lost {
+		if now.Sub(since) > keepLost {
+			delete(r.e.lost, at)
+		}
+	}
 	delete(r.e.runners, r.at)
+	r.e.lost[r.at] = now
 	close(r.gone)
 }
 
@@ -298,7 +307,9 @@ func takeOver(r *runner, a *actor) {
 		a.stopped(ends && end.stopped)
 		return
 	case ends:
-		a.phase = stopping
+		if a.phase = stopping; end.told {
+			a.via = new(runnerConn) // over an earlier one
+		}
 		r.remind(a) // it may have been away when it was told
 	}
 	a.since = time.UnixMilli(a.rec.Started)
@@ -326,6 +337,7 @@ func (r *runner) resume() {
 			a.resend()
 			r.probe(a)
 		case stopping:
+			a.resend()
 			r.remind(a)
 		}
 		a.notify()
@@ -353,6 +365,11 @@ func (r *runner) join() {
 // +checklocks:r.e.mu
 func (r *runner) remind(a *actor) {
 	a.limit(a.e.opts.StopThreshold)
+	if a.via == nil && r.conn != nil {
+		a.tell(rp.StopActor{})
+		a.via = r.conn
+		return
+	}
 	generation := a.rec.Generation
 	time.AfterFunc(a.e.opts.StopThreshold/2, func() {
 		a.e.mu.Lock()
