@@ -244,6 +244,7 @@ func TestOwnFull(t *testing.T) {
 		if s := r.q.Stats().Names; len(s) != 1 || s[0].Dying != 1 {
 			t.Errorf("stats %+v", s)
 		}
+		synctest.Wait() // it has tried in vain: it doesn't try again while there is room for a moment
 		r.fullBut(100)
 		r.enqueue("b", nil) // with a commit of the queue comes the room
 		synctest.Wait()
