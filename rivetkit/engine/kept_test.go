@@ -171,3 +171,32 @@ func TestKeptRefused(t *testing.T) {
 		s.end()
 	})
 }
+
+// TestOpenRefused: that a socket is open is stored later, if the store refuses it at first.
+func TestOpenRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memkv.New()
+		s := newScript(t, store)
+		s.begin()
+		s.create("kept")
+		s.faults.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Err: kv.NotApplied(errkind.ErrNoSpace)})
+		ws := s.dial("/gateway/"+s.actors["kept"].id+"/websocket/x", "rivet")
+		synctest.Wait()
+		tunnel := toActor[rp.SocketOpen](s.p).ID.Tunnel
+		s.dial("/gateway/"+s.actors["kept"].id+"/websocket/y", "rivet") // whose row is stored, and the other one with it
+		toActor[rp.SocketOpen](s.p)
+		synctest.Wait()
+		s.kill()
+		_ = ws.CloseNow()
+		s.end()
+		pass(time.Minute) // the lease of the process that has ended passes
+		v := newScript(t, store)
+		v.lives = s.p
+		v.begin()
+		heardOf(v.p, func(m rp.ToActor) bool {
+			_, ok := m.Body.(rp.ClientClose)
+			return ok && m.ID.Tunnel == tunnel
+		})
+		v.end()
+	})
+}

@@ -104,7 +104,7 @@ func (b *mailbox) commitEach(c *changes) (failed map[*tunnel]error) {
 // +checklocks:b.a.e.mu
 func (b *mailbox) landed(c *changes, failed map[*tunnel]error) {
 	if failed != nil {
-		b.forgotten = append(c.gone, b.forgotten...)
+		b.forgotten, b.sockets = append(c.gone, b.forgotten...), append(c.open, b.sockets...)
 	}
 	for _, p := range c.fresh {
 		p.stored = failed[p.t] == nil
