@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/host"
+	"github.com/greenroomdb/greenroom/internal/remote"
 )
 
 // serveCall is one call over HTTP.
@@ -41,7 +42,7 @@ func (f *Front) serveCall(w http.ResponseWriter, r *http.Request) {
 	writeHead(w, out, http.StatusOK, len(body))
 	rc := http.NewResponseController(w)
 	f.transfers.begin(&transfer{
-		from: remote(r), grace: f.opts.WriteTimeout, cut: func() { _ = rc.SetWriteDeadline(past) },
+		from: remote.Addr(r), grace: f.opts.WriteTimeout, cut: func() { _ = rc.SetWriteDeadline(past) },
 	}).write(w, body)
 }
 
@@ -95,7 +96,7 @@ func (f *Front) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	rc := http.NewResponseController(w)
 	_ = rc.SetReadDeadline(time.Now().Add(f.opts.BodyTimeout))
 	t := f.transfers.begin(&transfer{
-		from: remote(r), early: true, grace: f.opts.HeaderTimeout, cut: func() { _ = rc.SetReadDeadline(past) },
+		from: remote.Addr(r), early: true, grace: f.opts.HeaderTimeout, cut: func() { _ = rc.SetReadDeadline(past) },
 	})
 	body, err := t.read(http.MaxBytesReader(w, r.Body, f.opts.MaxBody))
 	var large *http.MaxBytesError

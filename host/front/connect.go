@@ -10,6 +10,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/greenroomdb/greenroom/host"
+	"github.com/greenroomdb/greenroom/internal/remote"
 )
 
 // serveConnect is a WebSocket, from its beginning to its end.
@@ -45,7 +46,7 @@ func (f *Front) serveConnect(w http.ResponseWriter, r *http.Request) {
 		return // it has answered
 	}
 	ws.SetReadLimit(f.opts.MaxBody)
-	s := &socket{front: f, ws: ws, as: as, from: remote(r), ctx: f.ctx, held: true}
+	s := &socket{front: f, ws: ws, as: as, from: remote.Addr(r), ctx: f.ctx, held: true}
 	f.serveSocket(s, a, r.URL.EscapedPath())
 }
 

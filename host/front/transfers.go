@@ -179,18 +179,3 @@ func (ts *transfers) shutdown(why error, everything bool) {
 		}
 	}
 }
-
-// remote returns the address that a request comes from; in IPv6 the first one of the
-// network of 64 bits that a customer has. That of a Unix socket is the zero Addr. What a
-// header says of other addresses is not believed.
-func remote(r *http.Request) netip.Addr {
-	at, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return netip.Addr{}
-	}
-	addr := at.Addr().Unmap().WithZone("")
-	if addr.Is6() {
-		addr = netip.PrefixFrom(addr, 64).Masked().Addr()
-	}
-	return addr
-}

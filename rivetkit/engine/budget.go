@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"iter"
-	"net/http"
 	"net/netip"
 	"slices"
 	"sync"
@@ -85,19 +84,6 @@ func newBudget(o *Options) *budget {
 		all: share{limit: o.Memory}, addrs: map[netip.Addr]*share{}, actors: map[actorstore.ID]*share{}, accounts: map[*account]struct{}{},
 	}
 	return b
-}
-
-// remote returns the address that a request comes from; in IPv6 the first one of the network of 64 bits that a customer has.
-func remote(r *http.Request) netip.Addr {
-	at, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return netip.Addr{}
-	}
-	addr := at.Addr().Unmap().WithZone("")
-	if addr.Is6() {
-		addr = netip.PrefixFrom(addr, 64).Masked().Addr()
-	}
-	return addr
 }
 
 // open returns an account of a client at an address that speaks with an actor, or with none. The caller closes it. cut is called

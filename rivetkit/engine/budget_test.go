@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"io"
 	"math/rand/v2"
-	"net/http"
 	"net/netip"
 	"strings"
 	"testing"
@@ -264,17 +263,6 @@ func TestBudgetCut(t *testing.T) {
 type errReader struct{}
 
 func (errReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
-
-// TestRemote: the clients of one network of IPv6 are one.
-func TestRemote(t *testing.T) {
-	for addr, want := range map[string]string{
-		"127.0.0.1:80": "127.0.0.1", "[::ffff:127.0.0.1]:80": "127.0.0.1", "[2001:db8::1:2:3:4%eth0]:80": "2001:db8::", "pipe": "invalid IP",
-	} {
-		if got := remote(&http.Request{RemoteAddr: addr}).String(); got != want {
-			t.Errorf("%s: %s, not %s", addr, got, want)
-		}
-	}
-}
 
 // numbered returns an id; 0 is for no actor.
 func numbered(n byte) (id actorstore.ID) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/remote"
 	rp "github.com/greenroomdb/greenroom/rivetkit/internal/runnerproto"
 )
 
@@ -39,7 +40,7 @@ const (
 func newExchange(e *core, w http.ResponseWriter, r *http.Request, id actorstore.ID) *exchange {
 	x := &exchange{e: e, w: w, r: r, control: http.NewResponseController(w)}
 	x.ctx, x.cancel = context.WithCancelCause(r.Context())
-	x.account = e.budget.open(remote(r), id, func() {
+	x.account = e.budget.open(remote.Addr(r), id, func() {
 		x.cancel(errBusy)
 		past := time.Unix(1, 0)
 		_ = x.control.SetReadDeadline(past) // the connection is of no use without deadlines

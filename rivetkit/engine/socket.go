@@ -12,6 +12,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/remote"
 	"github.com/greenroomdb/greenroom/rivetkit/internal/rivetstore"
 	rp "github.com/greenroomdb/greenroom/rivetkit/internal/runnerproto"
 )
@@ -43,7 +44,7 @@ func acceptSocket(w http.ResponseWriter, r *http.Request) (*websocket.Conn, erro
 
 // serveSocket connects a client's WebSocket with an actor.
 func serveSocket(e *core, w http.ResponseWriter, r *http.Request, id actorstore.ID, target string) {
-	leave, err := e.sockets.admit(remote(r))
+	leave, err := e.sockets.admit(remote.Addr(r))
 	if err != nil {
 		refuse(w, r, err)
 		return
@@ -55,7 +56,7 @@ func serveSocket(e *core, w http.ResponseWriter, r *http.Request, id actorstore.
 		return // it is answered
 	}
 	ws.SetReadLimit(e.opts.MaxBody)
-	budget := e.budget.open(remote(r), id, func() { go func() { _ = ws.CloseNow() }() })
+	budget := e.budget.open(remote.Addr(r), id, func() { go func() { _ = ws.CloseNow() }() })
 	defer budget.close()
 	s := &socket{outbox: outbox{ws: ws, log: e.log, limit: e.opts.MaxQueued, account: budget}, e: e}
 	ctx, done, err := e.begin()
