@@ -5,13 +5,14 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"io"
-	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 
 	"github.com/ncruces/go-sqlite3"
 	sqlitedriver "github.com/ncruces/go-sqlite3/driver"
+
+	"github.com/greenroomdb/greenroom/internal/sqliteguard"
 )
 
 // The connections of a pool are those of go-sqlite3's driver, which ask before every
@@ -92,6 +93,7 @@ type conn struct {
 	temp      *tempRoom
 	tx        connTx
 	kept      kept
+	open      []*rows     // that were not closed yet
 	queryOnly bool        // by a PRAGMA of the options
 	spent     atomic.Bool // it isn't used again
 	lost      *lostError  // nothing runs on it any more, see lost.go; nil if it was not lost
@@ -184,7 +186,13 @@ func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, e
 	if s := c.kept.take(query); s != nil {
 		return &stmt{driverStmt: s, conn: c, query: query}, nil
 	}
-	s, err := call(ctx, c, func() (driver.Stmt, error) { return c.driverConn.PrepareContext(ctx, query) })
+	s, err := call(ctx, c, func() (s driver.Stmt, err error) {
+		err = sqliteguard.Padded(query, func(text string) (err error) {
+			s, err = c.driverConn.PrepareContext(ctx, text)
+			return err
+		})
+		return s, err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -192,12 +200,18 @@ func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, e
 	if !ok {
 		return nil, errors.Join(fmt.Errorf("%w: go-sqlite3's statements are not what they were", ErrUnsupported), s.Close())
 	}
+	if nothing(ds) {
+		return emptyStmt{}, nil
+	}
 	return &stmt{driverStmt: ds, conn: c, query: query}, nil
 }
 
 // ExecContext is driver.ExecerContext's. A transaction can be rolled back in any case.
 func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
-	if frames(query) && len(args) == 0 {
+	switch {
+	case len(args) > 0:
+		return nil, driver.ErrSkip // it is prepared
+	case frames(query):
 		return execFrame(ctx, c, query)
 	}
 	if err := c.usable(); err != nil {
@@ -210,12 +224,44 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 		return nil, err
 	}
 	c.begin()
-	return call(ctx, c, func() (driver.Result, error) { return c.driverConn.ExecContext(ctx, query, args) })
+	if query == "" { // go-sqlite3's Savepoint says what it wants by ctx
+		return call(ctx, c, func() (driver.Result, error) { return c.driverConn.ExecContext(ctx, query, nil) })
+	}
+	return call(ctx, c, func() (driver.Result, error) { return execAll(ctx, c.Raw(), query) })
+}
+
+// execAll executes the statements of text, up to the first one that fails.
+func execAll(ctx context.Context, raw *sqlite3.Conn, text string) (driver.Result, error) {
+	defer raw.SetInterrupt(raw.SetInterrupt(ctx))
+	for text != "" {
+		s, tail, err := sqliteguard.Prepare(raw, text)
+		if err != nil {
+			return nil, err
+		}
+		if s == nil {
+			break // a comment
+		}
+		err = s.Exec()
+		if closed := s.Close(); err == nil {
+			err = closed
+		}
+		if err != nil {
+			return nil, err
+		}
+		text = tail
+	}
+	if changed := raw.Changes(); changed != 0 {
+		return result{raw.LastInsertRowID(), changed}, nil
+	}
+	return result{}, nil
 }
 
 // execFrame executes what begins or ends the transaction of an Update, by a statement that
-// is kept.
+// is kept. SQLite commits nothing while a statement that writes is under way.
 func execFrame(ctx context.Context, c *conn, query string) (driver.Result, error) {
+	if query == commitUpdate {
+		c.closeRows(errRowsOver)
+	}
 	s, err := c.PrepareContext(ctx, query)
 	if err != nil {
 		return nil, err
@@ -226,6 +272,19 @@ func execFrame(ctx context.Context, c *conn, query string) (driver.Result, error
 	}
 	return result, err
 }
+
+// closeRows closes the rows that are open. They end with why, unless an error has ended them.
+func (c *conn) closeRows(why error) {
+	for _, r := range slices.Clone(c.open) {
+		_ = r.Close() // the error is that of the last step, which Next returned
+		if r.err == nil {
+			r.err = why
+		}
+	}
+}
+
+// errRowsOver is why rows end that are open when the function of an Update returns.
+var errRowsOver = fmt.Errorf("%w: rows that were open were closed with it", ErrTxOver)
 
 // BeginTx is driver.ConnBeginTx's.
 func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
@@ -283,147 +342,6 @@ func (t *connTx) end(how func() error) error {
 		return struct{}{}, err
 	})
 	return err
-}
-
-// A stmt is a prepared statement of a pool.
-type stmt struct {
-	driverStmt
-	conn   *conn
-	query  string
-	closed bool
-	rows   rows // of the query that is under way
-}
-
-// NumInput is driver.Stmt's; -1 leaves the number to SQLite.
-func (s *stmt) NumInput() int {
-	return ask(s.conn, -1, func() int { return s.driverStmt.NumInput() })
-}
-
-// Close is driver.Stmt's. The connection may keep the statement.
-func (s *stmt) Close() (err error) {
-	if s.conn.lost != nil {
-		return nil
-	}
-	err = errLeft
-	defer s.conn.guard(&err)
-	if s.closed {
-		return nil
-	}
-	s.closed = true
-	if last := s.conn.kept.put(s.query, s.driverStmt); last != nil {
-		return last.Close()
-	}
-	return nil
-}
-
-// ExecContext is driver.StmtExecContext's.
-func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
-	if err := s.conn.enter(ctx); err != nil {
-		return nil, err
-	}
-	return call(ctx, s.conn, func() (driver.Result, error) { return s.driverStmt.ExecContext(ctx, args) })
-}
-
-// QueryContext is driver.StmtQueryContext's.
-func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
-	if err := s.conn.enter(ctx); err != nil {
-		return nil, err
-	}
-	base, err := call(ctx, s.conn, func() (driver.Rows, error) { return s.driverStmt.QueryContext(ctx, args) })
-	if err != nil {
-		return nil, err
-	}
-	dr, ok := base.(driverRows)
-	if !ok {
-		return nil, errors.Join(fmt.Errorf("%w: go-sqlite3's rows are not what they were", ErrUnsupported), base.Close())
-	}
-	r := &s.rows
-	if r.driverRows != nil { // a second query of one statement
-		r = new(rows)
-	}
-	*r = rows{driverRows: dr, conn: s.conn, ctx: ctx}
-	return r, nil
-}
-
-// A driverRows is what go-sqlite3's rows are to database/sql.
-type driverRows interface {
-	driver.Rows
-	driver.RowsColumnTypeDatabaseTypeName
-	driver.RowsColumnTypeNullable
-	driver.RowsColumnTypeScanType
-	ReadOnly() bool // of its statement
-}
-
-// A rows is the rows of a query.
-type rows struct {
-	driverRows
-	conn *conn
-	ctx  context.Context // the query's
-	err  error           // what Next returned last, which Close returns again
-}
-
-// Columns is driver.Rows's. After a panic there are none, and Next returns the error.
-func (r *rows) Columns() []string {
-	return ask(r.conn, nil, func() []string { return r.driverRows.Columns() })
-}
-
-// Next is driver.Rows's.
-func (r *rows) Next(dest []driver.Value) (err error) {
-	if err := r.conn.usable(); err != nil {
-		return err
-	}
-	err = errLeft
-	defer r.conn.guard(&err)
-	told := r.conn.told
-	told.refused = nil
-	err = r.driverRows.Next(dest)
-	switch {
-	case err != nil && err != io.EOF:
-		err = r.conn.explain(r.ctx, err)
-	case told.refused != nil && r.ReadOnly() && len(r.Columns()) > 0:
-		err = unanswered(told.refused)
-	default:
-		return err
-	}
-	r.err = err
-	return err
-}
-
-// Close is driver.Rows's.
-func (r *rows) Close() (err error) {
-	if err := r.conn.usable(); err != nil {
-		return err
-	}
-	err = errLeft
-	defer r.conn.guard(&err)
-	err = r.driverRows.Close()
-	r.driverRows = nil // the statement may use r for its next query
-	switch {
-	case err == nil:
-		return nil
-	case r.err != nil:
-		return r.err
-	}
-	return r.conn.explain(r.ctx, err)
-}
-
-// ColumnTypeDatabaseTypeName is driver.RowsColumnTypeDatabaseTypeName's.
-func (r *rows) ColumnTypeDatabaseTypeName(i int) string {
-	return ask(r.conn, "", func() string { return r.driverRows.ColumnTypeDatabaseTypeName(i) })
-}
-
-// ColumnTypeNullable is driver.RowsColumnTypeNullable's.
-func (r *rows) ColumnTypeNullable(i int) (nullable, ok bool) {
-	nullable = ask(r.conn, false, func() bool {
-		nullable, ok = r.driverRows.ColumnTypeNullable(i)
-		return nullable
-	})
-	return nullable, ok
-}
-
-// ColumnTypeScanType is driver.RowsColumnTypeScanType's.
-func (r *rows) ColumnTypeScanType(i int) reflect.Type {
-	return ask(r.conn, reflect.TypeFor[any](), func() reflect.Type { return r.driverRows.ColumnTypeScanType(i) })
 }
 
 // ask returns what fn returns, which asks SQLite, and otherwise after a panic, now or

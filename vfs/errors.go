@@ -41,6 +41,11 @@ var (
 	// needs too much. The connection is closed, its transaction rolled back, and the
 	// pool makes another one. SQLite's code is SQLITE_NOMEM.
 	ErrNoMemory = errkind.New("vfs: the connection has used up its memory, and is closed", errkind.ErrTooLarge)
+	// ErrTooDeep: a statement is nested more deeply than SQLite's stack of 64 KiB allows:
+	// some 500 operators within each other, 300 views or common table expressions that use
+	// each other. The connection is closed, its transaction rolled back, and the pool makes
+	// another one. Most such statements get an error of SQLite's, and no more happens.
+	ErrTooDeep = errkind.New("vfs: the statement is nested too deeply for SQLite, and the connection is closed", errkind.ErrTooLarge)
 	// ErrTempFull: a statement needed more room for temporary files than
 	// Options.TempBytes. To SQLite the disk is full (SQLITE_FULL).
 	ErrTempFull = errkind.New("vfs: no room for temporary files", errkind.ErrTooLarge)

@@ -4,6 +4,8 @@ import (
 	"database/sql/driver"
 	"slices"
 	"strings"
+
+	"github.com/ncruces/go-sqlite3"
 )
 
 // A driverStmt is what go-sqlite3's statements are to database/sql.
@@ -12,6 +14,7 @@ type driverStmt interface {
 	driver.StmtExecContext
 	driver.StmtQueryContext
 	driver.NamedValueChecker
+	Conn() *sqlite3.Conn
 	ColumnCount() int
 	Reset() error
 	ClearBindings() error
@@ -19,7 +22,7 @@ type driverStmt interface {
 
 // A program executes the same few statements again and again, and database/sql closes each
 // one behind its execution unless the program has prepared it. So a connection keeps some
-// that were closed, for whoever prepares the same text next: to compile an INSERT takes
+// that were closed, for the next caller that prepares the same text: to compile an INSERT takes
 // longer than to execute it. SQLite itself compiles one anew when the schema has changed.
 //
 // Those that return rows are not kept: the driver asks a statement for its columns before
@@ -42,7 +45,7 @@ const (
 	maxKeptText = 1 << 10
 )
 
-// take returns a statement of that text, nil if there is none. It is the caller's.
+// take returns a statement of that text, or nil. It is the caller's.
 func (k *kept) take(query string) driverStmt {
 	for i, s := range *k {
 		if s.query == query {

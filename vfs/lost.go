@@ -12,6 +12,7 @@ import (
 
 	"github.com/ncruces/go-sqlite3"
 
+	"github.com/greenroomdb/greenroom/internal/sqliteguard"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -27,7 +28,9 @@ var errLeft = errors.New("vfs: runtime.Goexit was called in a function or hook o
 // guard is deferred by whatever calls SQLite, with its error, which is errLeft until it
 // returns. A panic becomes that error; runtime.Goexit goes on.
 func (c *conn) guard(err *error) {
-	if p := recover(); p != nil {
+	if p := recover(); p != nil && sqliteguard.Why(p) == sqliteguard.LongName {
+		*err = errLongName
+	} else if p != nil {
 		*err = c.lose(p)
 	} else if *err == errLeft {
 		c.left.Store(true)
@@ -43,7 +46,7 @@ func (c *conn) lose(p any) error {
 		lost.error = fmt.Errorf("%w: %w", kv.ErrUnknownOutcome, lost.error)
 	}
 	c.lost = lost
-	if !errors.Is(lost, ErrNoMemory) {
+	if !errors.Is(lost, ErrNoMemory) && !errors.Is(lost, ErrTooDeep) {
 		c.db.logPanic(p)
 	}
 	if err := drop(c.raw(), c.file); err != nil {
@@ -87,14 +90,16 @@ func isLost(err error) bool {
 
 // panicked returns the error for a panic with p.
 func panicked(p any) error {
-	err, ok := p.(error)
-	switch {
-	case !ok:
-		return fmt.Errorf("vfs: panic: %v", p)
-	case err.Error() == sqlite3.NOMEM.Error(): // go-sqlite3 doesn't export what it panics with
+	switch sqliteguard.Why(p) {
+	case sqliteguard.NoMemory:
 		return &causedError{sqlite3.NOMEM, ErrNoMemory}
+	case sqliteguard.TooDeep:
+		return &causedError{sqlite3.ERROR, ErrTooDeep}
 	}
-	return fmt.Errorf("vfs: panic: %w", err)
+	if err, ok := p.(error); ok {
+		return fmt.Errorf("vfs: panic: %w", err)
+	}
+	return fmt.Errorf("vfs: panic: %v", p)
 }
 
 // drop closes the files of raw, h first if that is one of them, and gives back its

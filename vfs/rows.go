@@ -1,0 +1,160 @@
+package vfs
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"unsafe"
+)
+
+// A driverRows is what go-sqlite3's rows are to database/sql, and the statement below them.
+type driverRows interface {
+	driver.Rows
+	driver.RowsColumnTypeDatabaseTypeName
+	driver.RowsColumnTypeNullable
+	driver.RowsColumnTypeScanType
+	NextRow() error // takes a step
+	ReadOnly() bool // of the statement
+	ColumnCount() int
+	ColumnDeclType(i int) string
+	ColumnsRaw(dest ...any) error
+}
+
+// A rows is the rows of a query.
+//
+// go-sqlite3's rows take the first step when the first row is asked for. That is too late:
+// before it, database/sql asks for the columns, which are those of the schema that the
+// connection has seen last, and a row with more or fewer of them is an error of SQLite's.
+// So the first step is taken in QueryContext, and what Next does with a row is done here, as
+// go-sqlite3 does it.
+type rows struct {
+	driverRows
+	conn    *conn
+	ctx     context.Context // the query's
+	columns []string
+	types   []declared
+	stepped bool  // the row that SQLite is at was not returned yet
+	begun   bool  // Next was called
+	err     error // what ended the rows: io.EOF behind the last one
+}
+
+// first takes the first step.
+func (r *rows) first() error {
+	err := r.step()
+	if r.err = err; err != nil && err != io.EOF {
+		return err
+	}
+	r.stepped, r.columns = err == nil, r.driverRows.Columns()
+	return nil
+}
+
+// errLongName is the error of a query with a column whose name go-sqlite3 doesn't read.
+var errLongName = fmt.Errorf("%w: the name of a column is longer than 1,000,000 bytes: give it one with AS", ErrUnsupported)
+
+// step takes a step of the statement.
+func (r *rows) step() error {
+	told := r.conn.told
+	told.refused = nil
+	err := r.NextRow()
+	if (err == nil || err == io.EOF) && told.refused != nil && r.ReadOnly() && r.ColumnCount() > 0 {
+		return unanswered(told.refused)
+	}
+	return err
+}
+
+// Columns is driver.Rows's.
+func (r *rows) Columns() []string { return r.columns }
+
+// Next is driver.Rows's.
+func (r *rows) Next(dest []driver.Value) (err error) {
+	if err := r.conn.usable(); err != nil {
+		return err
+	}
+	r.begun = true
+	if r.err != nil {
+		return r.err
+	}
+	err = errLeft
+	defer r.conn.guard(&err)
+	if !r.stepped {
+		if r.err = r.step(); r.err != nil {
+			if r.err != io.EOF {
+				r.err = r.conn.explain(r.ctx, r.err)
+			}
+			return r.err
+		}
+	}
+	r.stepped = false
+	if r.err = r.read(dest); r.err != nil {
+		r.err = r.conn.explain(r.ctx, r.err)
+	}
+	return r.err
+}
+
+// read reads the row that SQLite is at.
+func (r *rows) read(dest []driver.Value) error {
+	if err := r.ColumnsRaw(unsafe.Slice((*any)(unsafe.SliceData(dest)), len(dest))...); err != nil {
+		return err
+	}
+	for i, v := range dest {
+		switch v := v.(type) {
+		case []byte:
+			if len(v) < cap(v) { // a TEXT, behind which SQLite has a NUL
+				dest[i] = r.declared(i).text(v)
+			}
+		case int64, float64:
+			dest[i] = r.declared(i).number(v)
+		}
+	}
+	return nil
+}
+
+// Close is driver.Rows's.
+func (r *rows) Close() (err error) {
+	if err := r.conn.usable(); err != nil {
+		return err
+	}
+	if r.driverRows == nil {
+		return nil // closed with the transaction
+	}
+	if i := slices.Index(r.conn.open, r); i >= 0 {
+		r.conn.open = slices.Delete(r.conn.open, i, i+1)
+	}
+	err = errLeft
+	defer r.conn.guard(&err)
+	err = r.driverRows.Close()
+	r.driverRows = nil // the statement may use r for its next query
+	switch {
+	case err == nil:
+		return nil
+	case r.err != nil && r.err != io.EOF:
+		return r.err
+	}
+	return r.conn.explain(r.ctx, err)
+}
+
+// ColumnTypeDatabaseTypeName is driver.RowsColumnTypeDatabaseTypeName's.
+func (r *rows) ColumnTypeDatabaseTypeName(i int) string {
+	return ask(r.conn, "", func() string { return r.driverRows.ColumnTypeDatabaseTypeName(i) })
+}
+
+// ColumnTypeNullable is driver.RowsColumnTypeNullable's.
+func (r *rows) ColumnTypeNullable(i int) (nullable, ok bool) {
+	nullable = ask(r.conn, false, func() bool {
+		nullable, ok = r.driverRows.ColumnTypeNullable(i)
+		return nullable
+	})
+	return nullable, ok
+}
+
+// ColumnTypeScanType is driver.RowsColumnTypeScanType's: before the first row the type that
+// was declared, and then that of the value.
+func (r *rows) ColumnTypeScanType(i int) reflect.Type {
+	if !r.begun {
+		return ask(r.conn, reflect.TypeFor[any](), func() reflect.Type { return r.declared(i).scan() })
+	}
+	return ask(r.conn, reflect.TypeFor[any](), func() reflect.Type { return r.driverRows.ColumnTypeScanType(i) })
+}

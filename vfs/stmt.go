@@ -1,0 +1,136 @@
+package vfs
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// A stmt is a prepared statement of a pool.
+type stmt struct {
+	driverStmt
+	conn   *conn
+	query  string
+	closed bool
+	rows   rows // of the query that is under way
+}
+
+// NumInput is driver.Stmt's; -1 leaves the number to SQLite.
+func (s *stmt) NumInput() int {
+	return ask(s.conn, -1, func() int { return s.driverStmt.NumInput() })
+}
+
+// Close is driver.Stmt's. The connection may keep the statement.
+func (s *stmt) Close() (err error) {
+	if s.conn.lost != nil {
+		return nil
+	}
+	err = errLeft
+	defer s.conn.guard(&err)
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	if last := s.conn.kept.put(s.query, s.driverStmt); last != nil {
+		return last.Close()
+	}
+	return nil
+}
+
+// ExecContext is driver.StmtExecContext's.
+func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
+	if err := s.conn.enter(ctx); err != nil {
+		return nil, err
+	}
+	nilIsNull(args)
+	return call(ctx, s.conn, func() (driver.Result, error) { return s.driverStmt.ExecContext(ctx, args) })
+}
+
+// QueryContext is driver.StmtQueryContext's. It takes the first step of the query, which
+// compiles a statement anew whose tables have changed: only then are its columns known. So
+// what INSERT … RETURNING does is done, whether its rows are read or not.
+func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
+	if err := s.conn.enter(ctx); err != nil {
+		return nil, err
+	}
+	nilIsNull(args)
+	r := &s.rows
+	if r.driverRows != nil { // a second query of one statement
+		r = new(rows)
+	}
+	_, err := call(ctx, s.conn, func() (struct{}, error) {
+		base, err := s.driverStmt.QueryContext(ctx, args)
+		if err != nil {
+			return struct{}{}, err
+		}
+		dr, ok := base.(driverRows)
+		if !ok {
+			return struct{}{}, errors.Join(fmt.Errorf("%w: go-sqlite3's rows are not what they were", ErrUnsupported), base.Close())
+		}
+		*r = rows{driverRows: dr, conn: s.conn, ctx: ctx}
+		return struct{}{}, r.first()
+	})
+	if err != nil {
+		if r.driverRows != nil {
+			_ = r.Close() // the error is that of the first step
+		}
+		return nil, err
+	}
+	s.conn.open = append(s.conn.open, r)
+	return r, nil
+}
+
+// nilIsNull makes a nil []byte NULL, as in other drivers: to go-sqlite3 it is an empty BLOB.
+func nilIsNull(args []driver.NamedValue) {
+	for i, a := range args {
+		if b, ok := a.Value.([]byte); ok && b == nil {
+			args[i].Value = nil
+		}
+	}
+}
+
+// nothing says whether s was prepared from a text without SQL. Then SQLite has
+// no statement, and go-sqlite3's driver one that panics.
+func nothing(s driverStmt) (is bool) {
+	defer func() { is = recover() != nil }()
+	s.Conn()
+	return false
+}
+
+// An emptyStmt is a text without SQL, such as a comment. It does nothing, and
+// returns neither columns nor rows.
+type emptyStmt struct{}
+
+// NumInput is driver.Stmt's.
+func (emptyStmt) NumInput() int { return 0 }
+
+// Close is driver.Stmt's.
+func (emptyStmt) Close() error { return nil }
+
+// Exec is driver.Stmt's.
+func (emptyStmt) Exec([]driver.Value) (driver.Result, error) { return result{}, nil }
+
+// Query is driver.Stmt's.
+func (emptyStmt) Query([]driver.Value) (driver.Rows, error) { return emptyRows{}, nil }
+
+type emptyRows struct{}
+
+// Columns is driver.Rows's.
+func (emptyRows) Columns() []string { return nil }
+
+// Next is driver.Rows's.
+func (emptyRows) Next([]driver.Value) error { return io.EOF }
+
+// Close is driver.Rows's.
+func (emptyRows) Close() error { return nil }
+
+// A result is what the last statement of a text did.
+type result struct{ id, changed int64 }
+
+// LastInsertId is driver.Result's.
+func (r result) LastInsertId() (int64, error) { return r.id, nil }
+
+// RowsAffected is driver.Result's.
+func (r result) RowsAffected() (int64, error) { return r.changed, nil }
