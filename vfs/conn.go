@@ -95,6 +95,7 @@ type conn struct {
 	kept      kept
 	open      []*rows     // that were not closed yet
 	queryOnly bool        // by a PRAGMA of the options
+	keys      bool        // foreign keys are enforced, by SQLite's default or a PRAGMA of the options
 	spent     atomic.Bool // it isn't used again
 	lost      *lostError  // nothing runs on it any more, see lost.go; nil if it was not lost
 	left      atomic.Bool // by runtime.Goexit, which may have kept locks of database/sql
@@ -121,7 +122,11 @@ func (c *conn) setUp(ctx context.Context, prepare func(*sqlite3.Conn) error) err
 		return err
 	}
 	c.queryOnly = s.Step() && s.ColumnBool(0)
-	return s.Close()
+	if err := s.Close(); err != nil {
+		return err
+	}
+	c.keys, err = raw.Config(sqlite3.DBCONFIG_ENABLE_FKEY)
+	return err
 }
 
 // enter begins a statement, unless it may not run.

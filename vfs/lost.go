@@ -144,8 +144,17 @@ func closeRaw(raw **sqlite3.Conn, err *error) {
 }
 
 // IsValid is driver.Validator's: a connection that is spent is closed where it would go
-// back to the pool.
-func (c *conn) IsValid() bool { return !c.spent.Load() }
+// back to the pool. So is one that its user has left within a transaction, which would keep
+// others out, or with other foreign keys than it had.
+func (c *conn) IsValid() bool {
+	if c.spent.Load() {
+		return false
+	}
+	return ask(c, false, func() bool {
+		keys, err := c.Raw().Config(sqlite3.DBCONFIG_ENABLE_FKEY)
+		return err == nil && keys == c.keys && c.Raw().GetAutocommit()
+	})
+}
 
 // Close is driver.Conn's. Statements that a user of the raw connection has left open are
 // closed; whatever else is open doesn't keep the connection.

@@ -2,6 +2,7 @@ package vfs
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/ncruces/go-sqlite3"
@@ -26,6 +27,9 @@ func (h *handle) Pragma(name, value string) (string, error) {
 func (h *handle) pragma(name, value string) (string, error) {
 	if h.staged != nil && value != "" && (name == "journal_mode" || name == "locking_mode") {
 		return "", fmt.Errorf("%w: PRAGMA %s within Update", ErrUnsupported, name)
+	}
+	if h.staged != nil && value != "" {
+		h.staged.keys.pragma(name, value)
 	}
 	switch name {
 	case beginHint:
@@ -52,6 +56,47 @@ func (h *handle) pragma(name, value string) (string, error) {
 	}
 	return "", sqlite3.NOTFOUND
 }
+
+// A keysWish is what the function of an Update wants of foreign keys. Within a transaction
+// SQLite takes no notice of PRAGMA foreign_keys=OFF, and says nothing: a program that makes
+// a table anew would lose the rows that refer to it.
+//
+// https://sqlite.org/pragma.html#pragma_foreign_keys
+type keysWish struct{ off, deferred bool }
+
+// pragma sees what PRAGMA name=value wants.
+func (k *keysWish) pragma(name, value string) {
+	switch name {
+	case "foreign_keys":
+		k.off = k.off || isOff(value)
+	case "defer_foreign_keys":
+		k.deferred = !isOff(value)
+	}
+}
+
+// isOff says whether SQLite takes value for false.
+func isOff(value string) bool {
+	switch strings.ToLower(value) {
+	case "off", "no", "false":
+		return true
+	}
+	n, err := strconv.Atoi(value)
+	return err == nil && n == 0
+}
+
+// refused returns an error if the wish was not fulfilled on c.
+func (k *keysWish) refused(c *sqlite3.Conn) error {
+	if !k.off || k.deferred {
+		return nil
+	}
+	if on, err := c.Config(sqlite3.DBCONFIG_ENABLE_FKEY); err != nil || !on {
+		return err
+	}
+	return errKeysOn
+}
+
+// errKeysOn is why an Update is rolled back that wants foreign keys off.
+var errKeysOn = fmt.Errorf("%w: PRAGMA foreign_keys=OFF within Update, where SQLite takes no notice of it: to have keys checked at the end, use PRAGMA defer_foreign_keys=ON there (ON DELETE still acts); to switch them off, use a connection of your own, outside of Update (sql.DB.Conn)", ErrUnsupported)
 
 // journalModes are the names of the modes, in the order in which SQLite compares
 // them: it takes any beginning of a name for the name.

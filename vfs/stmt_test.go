@@ -364,3 +364,64 @@ func TestValuesAsTheDriver(t *testing.T) {
 		}
 	}
 }
+
+// TestKeysOff: an Update that wants foreign keys off, where SQLite keeps them on, is rolled
+// back, and one that defers them isn't.
+func TestKeysOff(t *testing.T) {
+	anew := "CREATE TABLE new(id INTEGER PRIMARY KEY, a, b); INSERT INTO new(id, a) SELECT id, a FROM parent; DROP TABLE parent; ALTER TABLE new RENAME TO parent"
+	for _, c := range []struct {
+		pragmas string
+		options []string
+		refused bool
+	}{
+		{"PRAGMA foreign_keys=OFF", nil, true},
+		{"pragma Foreign_Keys(no); PRAGMA foreign_keys=ON", nil, true},
+		{"PRAGMA main.foreign_keys = 0", nil, true},
+		{"PRAGMA foreign_keys=FALSE; PRAGMA defer_foreign_keys=off", nil, true},
+		{"PRAGMA foreign_keys=OFF; PRAGMA defer_foreign_keys=ON", nil, false},
+		{"PRAGMA defer_foreign_keys=1; PRAGMA foreign_keys=OFF", nil, false},
+		{"PRAGMA foreign_keys", nil, false},
+		{"PRAGMA foreign_keys=ON", nil, false},
+		{"PRAGMA foreign_keys=OFF", []string{"foreign_keys=OFF"}, false},
+	} {
+		r := newRig(t, batch.Limits{})
+		db := r.open(t, &Options{Pragmas: c.options})
+		exec(t, db, "CREATE TABLE parent(id INTEGER PRIMARY KEY, a); CREATE TABLE child(p REFERENCES parent ON DELETE CASCADE); INSERT INTO parent VALUES(1, 'a'); INSERT INTO child VALUES(1)")
+		err := db.Update(t.Context(), func(tx *Tx) error {
+			exec(t, tx, c.pragmas)
+			exec(t, tx, anew)
+			return nil
+		})
+		if refused := errors.Is(err, ErrUnsupported); refused != c.refused || err != nil && !refused {
+			t.Errorf("%s: %v", c.pragmas, err)
+		}
+		if columns := one[int](t, db, "SELECT count(*) FROM pragma_table_info('parent')"); (columns == 2) != c.refused {
+			t.Errorf("%s: parent has %d columns", c.pragmas, columns)
+		}
+		if c.refused && one[int](t, db, "SELECT count(*) FROM child") != 1 {
+			t.Errorf("%s: the child has gone", c.pragmas)
+		}
+	}
+}
+
+// TestGivenBack: the pool doesn't use a connection again that was given back in a
+// transaction, or with foreign keys off.
+func TestGivenBack(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	db := r.open(t, &Options{MaxConns: 1})
+	exec(t, db, "CREATE TABLE parent(id INTEGER PRIMARY KEY); CREATE TABLE child(p REFERENCES parent)")
+	c := oneConn(t, db)
+	exec(t, c, "PRAGMA foreign_keys=OFF")
+	exec(t, c, "INSERT INTO child VALUES(1)")
+	c.Close()
+	if _, err := db.ExecContext(t.Context(), "INSERT INTO child VALUES(2)"); !errors.Is(err, sqlite3.CONSTRAINT_FOREIGNKEY) {
+		t.Errorf("a child without a parent: %v", err)
+	}
+	exec(t, db, "BEGIN IMMEDIATE; INSERT INTO parent VALUES(2)")
+	if got := one[int](t, db, "SELECT count(*) FROM parent"); got != 0 {
+		t.Errorf("%d rows of a transaction that was left", got)
+	}
+	if err := db.Update(t.Context(), func(tx *Tx) error { exec(t, tx, "INSERT INTO parent VALUES(3)"); return nil }); err != nil {
+		t.Error(err)
+	}
+}

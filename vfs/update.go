@@ -75,7 +75,9 @@ func (tx *Tx) PrepareContext(ctx context.Context, query string) (*sql.Stmt, erro
 // Update waits for other writers as every transaction of the pool does. So fn must not
 // wait for one, with an Update or a transaction of its own: that would wait for fn. fn is
 // run once. It needs journal_mode DELETE, synchronous at least NORMAL and
-// locking_mode NORMAL, and says so otherwise (ErrUnsupported).
+// locking_mode NORMAL, and says so otherwise (ErrUnsupported). Foreign keys are enforced, and
+// PRAGMA foreign_keys=OFF does nothing within a transaction: an fn that executes it, and no
+// PRAGMA defer_foreign_keys=ON, is an error (ErrUnsupported).
 //
 // A panic of fn, or of what is staged, goes on when the transaction is over.
 //
@@ -144,6 +146,9 @@ func (tx *Tx) Commit() (err error) {
 	}()
 	if tx.over {
 		return errors.Join(ErrTxOver, rollback(tx.ctx, tx.conn, tx.c))
+	}
+	if err := tx.keys.refused(tx.c.Raw()); err != nil && tx.c.lost == nil {
+		return errors.Join(err, rollback(tx.ctx, tx.conn, tx.c))
 	}
 	tx.called, tx.armed, tx.reading = true, true, false
 	_, err = tx.conn.ExecContext(tx.ctx, commitUpdate)
@@ -255,6 +260,8 @@ type staged struct {
 	called bool // Update has called COMMIT; before that a COMMIT is one of the function's SQL
 
 	applied bool // the commit is not waited for, whatever synchronous is
+
+	keys keysWish
 
 	panicked any // what a hook or a Late function did in the commit; nil if none did
 
