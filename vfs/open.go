@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"sync/atomic"
 
 	"github.com/ncruces/go-sqlite3"
+	"github.com/ncruces/go-sqlite3/ext/fts5"
+	"github.com/ncruces/go-sqlite3/ext/rtree"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 )
@@ -82,9 +85,18 @@ func (v *VFS) connector(dsn string) (*connector, error) {
 	return newConnector(dsn, d, v)
 }
 
+// builtin are the extensions that each connection has, as in most builds of SQLite.
+//
+// https://sqlite.org/fts5.html https://sqlite.org/rtree.html
+var builtin = []Extension{fts5.Register, rtree.Register}
+
 // prepare sets up a new connection.
 func (o *Options) prepare(c *sqlite3.Conn) error {
-	for _, register := range o.Extensions {
+	all := o.Extensions
+	if !o.Plain {
+		all = append(slices.Clip(builtin), all...)
+	}
+	for _, register := range all {
 		if err := register(c); err != nil {
 			return fmt.Errorf("vfs: extension: %w", err)
 		}

@@ -60,9 +60,12 @@ type Options struct {
 	// Pragmas are run on every new connection of a pool, as "foreign_keys=ON".
 	Pragmas []string
 	// Extensions are called with every new connection of a pool, before Pragmas are
-	// run: the Register functions of go-sqlite3's ext packages (fts5, rtree, …), or
-	// functions that create functions and collations.
+	// run: the Register functions of go-sqlite3's ext packages (vec1, regexp, …), or
+	// functions that create functions and collations. Full-text search (FTS5) and
+	// R-Trees are there before them.
 	Extensions []Extension
+	// Plain leaves out FTS5 and R-Trees: a database that has such tables can't read them.
+	Plain bool
 	// Wrap puts another VFS on top of this one when it is registered, as
 	// func(v sqlitevfs.VFS) sqlitevfs.VFS { return adiantum.Wrap(v, nil) }. Its files
 	// must let this package's be unwrapped (sqlitevfs.FileUnwrap). A key that it asks

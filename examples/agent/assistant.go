@@ -11,9 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ncruces/go-sqlite3"
-	"github.com/ncruces/go-sqlite3/ext/fts5"
-
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/host"
@@ -52,7 +49,6 @@ func (o *office) assistant() *host.Type {
 		},
 		Actions:  []host.AnyAction{learn, recall},
 		Workflow: host.NewWorkflow(o.work, &greenroom.WorkflowOptions{Errors: map[string]error{"number": errNumber}}),
-		DB:       greenroom.DBOptions{Extensions: []func(*sqlite3.Conn) error{fts5.Register}},
 	}
 }
 

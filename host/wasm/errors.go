@@ -77,7 +77,7 @@ func faultOf(err error) *abi.Fault {
 		f.Code, f.Message = queue.Code(err), err.Error()
 	case errors.Is(err, persist.ErrJob):
 		f.Code, f.Message = "bad_job", err.Error()
-	case errors.As(err, &sql) && (vfs.Cause(err) == nil || errors.Is(err, vfs.ErrTempFull) || errors.Is(err, vfs.ErrNoMemory)):
+	case errors.As(err, &sql) && (vfs.Cause(err) == nil || errors.Is(err, vfs.ErrTempFull) || errors.Is(err, vfs.ErrNoMemory) || errors.Is(err, vfs.ErrTooDeep)):
 		f.Code, f.Message = "sql", sql.Error()
 	}
 	return &abi.Fault{Code: clip(f.Code, maxCode), Message: clip(f.Message, maxText)}

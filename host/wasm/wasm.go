@@ -193,7 +193,8 @@ func (i *instance) ask(ctx context.Context, c *call) error {
 // Type returns the type for host.Open, with the hooks that the module has. What modules
 // can't say may be set by the caller: MustCreate, its Queue, its DB, its Letters, and a Workflow in Go;
 // then the module must say which messages it wants. DB.Extensions has one already, which
-// confines modules: what the caller adds behind it, modules may use.
+// confines modules: what the caller adds behind it, modules may use. DB.Plain is set: what
+// FTS5 and R-Trees do isn't bounded in time.
 func (m *Module) Type() *host.Type {
 	a := &host.Type{
 		Name:         m.name,
@@ -201,7 +202,7 @@ func (m *Module) Type() *host.Type {
 		MessageNames: slices.Clone(m.says.Messages),
 		Letters:      m.letters(),
 	}
-	a.DB.Extensions = []func(*sqlite3.Conn) error{m.confine}
+	a.DB.Extensions, a.DB.Plain = []func(*sqlite3.Conn) error{m.confine}, true
 	a.DB.TempBytes = m.opts.TempBytes
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(m.says.Actions))) {
 		a.Actions = append(a.Actions, host.NewAction(name, func(c *host.Context, args host.Raw) (host.Raw, error) {
