@@ -104,7 +104,7 @@ type conn struct {
 }
 
 // Cause and DSN are those of the DB, for a program that has its *sql.DB alone: the function of
-// sql.Conn.Raw gets a value with these two methods, and Raw.
+// sql.Conn.Raw gets a value with these two methods, Lose, and Raw.
 func (c *conn) Cause() error { return lastCause(c.db) }
 
 // DSN says how to open more connections.

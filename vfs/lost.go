@@ -38,6 +38,10 @@ func (c *conn) guard(err *error) {
 	}
 }
 
+// Lose is for a program that uses the connection below a pool (sql.Conn.Raw): it gives the
+// connection up because a call of SQLite panicked with p, and returns the error for that.
+func (c *conn) Lose(p any) error { return c.lose(p) }
+
 // lose gives the connection up because of a panic with p.
 func (c *conn) lose(p any) error {
 	c.spent.Store(true)

@@ -112,13 +112,21 @@ func contents(t *testing.T, file, query string) string {
 func rows(t *testing.T, c *sqlite3.Conn, query string) string {
 	t.Helper()
 	var out strings.Builder
-	s := &session{conn: c, cause: func() error { return nil }, out: bufio.NewWriter(&out), layout: newLayout(modeList)}
+	s := &session{conn: c, below: alone{c}, out: bufio.NewWriter(&out), layout: newLayout(modeList)}
 	_, err := s.run(t.Context(), piece{text: query, line: 1})
 	if err := errors.Join(err, c.Close()); err != nil {
 		t.Fatalf("%s: %v", query, err)
 	}
 	return out.String()
 }
+
+// An alone is a connection that is of no pool.
+type alone struct{ *sqlite3.Conn }
+
+func (a alone) Raw() *sqlite3.Conn { return a.Conn }
+func (alone) Cause() error         { return nil }
+func (alone) DSN() string          { return "" }
+func (alone) Lose(p any) error     { panic(p) }
 
 // filled makes an SQLite file with n rows of 100 bytes, and returns the
 // connection to it.

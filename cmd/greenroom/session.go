@@ -11,13 +11,16 @@ import (
 
 	"github.com/ncruces/go-sqlite3"
 
+	"github.com/greenroomdb/greenroom/internal/sqliteguard"
 	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // A session runs SQL on one connection and writes what comes of it.
 type session struct {
+	db     *sql.DB
+	pooled *sql.Conn
+	below  sqliteConn
 	conn   *sqlite3.Conn
-	cause  func() error // the last error of Greenroom's own
 	out    *bufio.Writer
 	layout layout
 
@@ -29,10 +32,26 @@ type session struct {
 // withSession runs fn with a connection of db, on which nothing else runs. What
 // fn leaves uncommitted is rolled back.
 func withSession(ctx context.Context, db *sql.DB, out *bufio.Writer, fn func(*session) error) error {
-	return onConn(ctx, db, func(c sqliteConn) error {
-		raw := c.Raw()
-		defer raw.SetInterrupt(raw.SetInterrupt(ctx))
-		return fn(&session{conn: raw, cause: c.Cause, out: out})
+	s := &session{db: db, out: out}
+	err := s.open(ctx)
+	if err == nil {
+		err = fn(s)
+	}
+	if s.pooled != nil {
+		err = errors.Join(err, s.pooled.Close())
+	}
+	return err
+}
+
+// open takes a connection of the pool for the session.
+func (s *session) open(ctx context.Context) (err error) {
+	if s.pooled, err = s.db.Conn(ctx); err != nil {
+		return err
+	}
+	return s.pooled.Raw(func(c any) error {
+		s.below = c.(sqliteConn)
+		s.conn = s.below.Raw()
+		return nil
 	})
 }
 
@@ -47,11 +66,11 @@ func (s *session) run(ctx context.Context, p piece) (ran int, err error) {
 	offset := 0
 	defer func() {
 		if v := recover(); v != nil {
-			ran, err = max(ran, 1), p.failed(offset, s.exhausted(v))
+			ran, err = max(ran, 1), p.failed(offset, s.panicked(ctx, v))
 		}
 	}()
 	for offset < len(p.text) {
-		stmt, tail, err := s.conn.Prepare(p.text[offset:])
+		stmt, tail, err := sqliteguard.Prepare(s.conn, p.text[offset:])
 		if err != nil {
 			at := offset
 			if e := (*sqlite3.Error)(nil); errors.As(err, &e) && e.SQL() != "" {
@@ -78,19 +97,31 @@ func (s *session) run(ctx context.Context, p piece) (ran int, err error) {
 	return ran, nil
 }
 
-// exhausted returns the error for a panic with v, by which go-sqlite3 says that SQLite is
-// out of memory. SQLite itself has gone on, as after any error, and so may the session.
-func (s *session) exhausted(v any) error {
-	if err, ok := v.(error); !ok || err.Error() != sqlite3.NOMEM.Error() {
-		panic(v)
+// panicked returns the error for a panic with v of go-sqlite3. If SQLite has gone on, as
+// after any error, so may the session. Otherwise it gets another connection.
+func (s *session) panicked(ctx context.Context, v any) error {
+	why := sqliteguard.Why(v)
+	if why == sqliteguard.TooDeep || why == sqliteguard.Unknown {
+		err := s.below.Lose(v)
+		return errors.Join(err, s.pooled.Close(), s.open(context.WithoutCancel(ctx)))
 	}
+	s.closeStatements()
+	if why == sqliteguard.LongName {
+		return errLongName
+	}
+	return sqlite3.NOMEM
+}
+
+var errLongName = errors.New("the name of a column is longer than 1,000,000 bytes: give it one with AS")
+
+// closeStatements closes the statements that are open.
+func (s *session) closeStatements() {
 	for _, stmt := range slices.Collect(s.conn.Stmts()) {
 		func() {
 			defer func() { _ = recover() }() // Close says it again, when it is done
 			_ = stmt.Close()
 		}()
 	}
-	return sqlite3.NOMEM
 }
 
 // rows runs stmt to its end. A statement without columns prints nothing.
@@ -166,7 +197,7 @@ func (s *session) explain(ctx context.Context, err error) error {
 	if errors.Is(err, sqlite3.INTERRUPT) && ctx.Err() != nil {
 		return errInterrupted
 	}
-	err = withCause(err, s.cause)
+	err = withCause(err, s.below.Cause)
 	if errors.Is(err, vfs.ErrNotMounted) {
 		return say(err, "%v (a file of the operating system is written 'file:NAME?vfs=os')", trimmed(err))
 	}

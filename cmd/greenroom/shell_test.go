@@ -51,7 +51,7 @@ func interact(t *testing.T, h *history, keys ...string) (out, screen string, err
 	var stdout strings.Builder
 	k := &keyboard{keys: keys}
 	sh := &shell{
-		session: &session{conn: conn, cause: func() error { return nil }, out: bufio.NewWriter(&stdout), layout: newLayout(modeList)},
+		session: &session{conn: conn, below: alone{conn}, out: bufio.NewWriter(&stdout), layout: newLayout(modeList)},
 		signals: sig,
 	}
 	err = sh.interact(t.Context(), newTerminalSource(k, nil, h), "music")

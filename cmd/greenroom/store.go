@@ -85,8 +85,9 @@ func own(ctx context.Context, t target, fn func(*greenroom.Actor) error) error {
 // A sqliteConn is what a connection of an actor's database is below database/sql.
 type sqliteConn interface {
 	Raw() *sqlite3.Conn
-	Cause() error // as vfs.DB.Cause
-	DSN() string  // as vfs.DB.DSN
+	Cause() error     // as vfs.DB.Cause
+	DSN() string      // as vfs.DB.DSN
+	Lose(p any) error // after a panic of Raw()'s with p
 }
 
 // onConn runs fn with a connection of db.
