@@ -119,14 +119,14 @@ func (w *Workflow) ahead(ctx context.Context, tx *history.Tx) error {
 }
 
 // Recover has a workflow that has failed go on: steps and branches that failed are tried
-// anew, with all their attempts, and steps that were undone are done again. It doesn't run
+// anew, with all their attempts, and steps that were undone are done again, with new IDs. It doesn't run
 // it. Any other workflow is ErrState; one that runs is ErrRunning.
 func (w *Workflow) Recover(ctx context.Context) error {
 	return w.change(ctx, func(s *Snapshot, tx *history.Tx, _ *batch.Batch) error {
 		if s.State != history.Failed {
 			return fmt.Errorf("%w: it is %v", ErrState, s.State)
 		}
-		m := mending{s: s, tx: tx, branches: map[history.Location]map[history.NameIndex]bool{}}
+		m := w.mend(s, tx)
 		for _, e := range s.Entries {
 			m.renew(e)
 		}
@@ -216,7 +216,7 @@ func (w *Workflow) ReplayFrom(ctx context.Context, step string) error {
 		if !ok {
 			return fmt.Errorf("%w: %.80q", ErrNoStep, step)
 		}
-		m := mending{s: s, tx: tx, branches: map[history.Location]map[history.NameIndex]bool{}}
+		m := w.mend(s, tx)
 		gone := map[history.Location]bool{}
 		for _, e := range all[first:] {
 			gone[e.Location] = true

@@ -9,6 +9,12 @@ type mending struct {
 	// branches are those that must run again, by the join or race, and by name.
 	branches map[history.Location]map[history.NameIndex]bool
 	steps    []Entry // to be tried anew
+	newID    func() string
+}
+
+// mend returns the mending that has tx change what s shows.
+func (w *Workflow) mend(s *Snapshot, tx *history.Tx) mending {
+	return mending{s: s, tx: tx, branches: map[history.Location]map[history.NameIndex]bool{}, newID: w.h.NewID}
 }
 
 // renew has a step be tried anew that failed or was undone.
@@ -23,9 +29,14 @@ func (m *mending) renew(e Entry) {
 	}
 }
 
-// reset makes a step one that was never tried.
+// reset makes a step one that was never tried. A step that was undone gets a new ID: a service that knows the old one
+// would answer with what it has taken back since.
 func (m *mending) reset(e Entry) error {
-	err := m.tx.Put(history.Entry{ID: e.ID, Location: e.Location, Kind: history.Step{}})
+	id := e.ID
+	if e.Metadata.RollbackCompletedAt != nil {
+		id = m.newID()
+	}
+	err := m.tx.Put(history.Entry{ID: id, Location: e.Location, Kind: history.Step{}})
 	if err == nil {
 		err = m.tx.PutMetadata(e.Location, history.Metadata{CreatedAt: e.Metadata.CreatedAt})
 	}

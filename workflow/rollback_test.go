@@ -312,3 +312,56 @@ func TestUndoGoexit(t *testing.T) {
 		r.wantDid("undone")
 	})
 }
+
+// TestUndoneAgain: a step that is done again after it was undone has a new ID, which is the
+// same in its attempts, after a restart and in its undo. A step that has only failed keeps its own.
+func TestUndoneAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		ids := map[string]string{} // short names, in the order in which IDs were seen
+		note := func(ctx context.Context, what string) {
+			info, _ := StepInfoOf(ctx)
+			if ids[info.ID] == "" {
+				ids[info.ID] = fmt.Sprint("id", len(ids)+1)
+			}
+			r.do(what, " ", ids[info.ID])
+		}
+		retry, pass := false, false
+		fn := func(c *Context, _ int) (int, error) {
+			c.RollbackCheckpoint("from here")
+			o := &StepOptions{Backoff: time.Hour, Undo: UndoStep(func(ctx context.Context, _ int) error { note(ctx, "refund"); return nil })}
+			if _, err := StepWith(c, "charge", o, func(ctx context.Context) (int, error) {
+				if note(ctx, "charge"); retry {
+					retry = false
+					return 0, errors.New("the service is away")
+				}
+				return 1, nil
+			}); err != nil {
+				return 0, err
+			}
+			return Step(c, "ship", func(ctx context.Context) (int, error) {
+				if note(ctx, "ship"); pass {
+					return 2, nil
+				}
+				return 0, Permanent(errors.New("none left"))
+			})
+		}
+		w := begin(r, fn, 0)
+		status(r, w, Failed)
+		r.wantDid("charge id1", "ship id2", "refund id1")
+		must(t, w.Recover(ctx))
+		r.same(w.Workflow)
+		retry = true
+		status(r, w, Sleeping)
+		later(time.Hour)
+		w = again(r, fn)
+		status(r, w, Failed)
+		r.wantDid("charge id3", "charge id3", "ship id2", "refund id3")
+		w = again(r, fn)
+		must(t, w.Recover(ctx))
+		pass = true
+		output(r, w, 2)
+		r.wantDid("charge id4", "ship id2")
+		r.same(w.Workflow)
+	})
+}

@@ -142,6 +142,9 @@ func Open(ctx context.Context, a *actorstore.Actor, opts *Options) (*History, er
 	return h, nil
 }
 
+// NewID returns an ID for an entry that takes the place of another. See Options.
+func (h *History) NewID() string { return h.opts.NewID() }
+
 // newID returns a random UUID (https://www.rfc-editor.org/rfc/rfc9562#section-5.4).
 func newID() string {
 	var u [16]byte
