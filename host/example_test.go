@@ -205,7 +205,7 @@ func ExampleHost_Send() {
 	// Output: work wash up
 }
 
-// A workflow runs beside the turns of its actor, and reaches it with Turn.
+// A workflow runs beside the turns of its actor, and changes it by steps that are turns.
 func ExampleNewWorkflow() {
 	done := make(chan bool)
 	place := host.NewCommand("place", func(c *host.Context, item string) error { return c.StartWorkflow(item) })
@@ -213,13 +213,10 @@ func ExampleNewWorkflow() {
 		Name:    "order",
 		Actions: []host.AnyAction{place},
 		Workflow: host.NewWorkflow(func(c *workflow.Context, item string) (string, error) {
-			err := workflow.Do(c, "ship", func(ctx context.Context) error {
-				return host.Turn(ctx, func(c *host.Context) error {
-					c.AfterCommit(func() { fmt.Println("shipped", item); close(done) })
-					return greenroom.SetState(c, "shipped")
-				})
+			return host.StepTurn(c, "ship", func(c *host.Context) (string, error) {
+				c.AfterCommit(func() { fmt.Println("shipped", item); close(done) })
+				return item, greenroom.SetState(c, "shipped")
 			})
-			return item, err
 		}, nil),
 	}
 	run(kind, func(ctx context.Context, h *host.Host) error {

@@ -26,8 +26,8 @@ type Workflow struct {
 // WorkflowOptions.
 //
 // It runs while its actor is awake, beside the turns, and wakes the actor when it has
-// something to do. A step reaches the actor with Turn and the context that it gets; the
-// function of a greenroom.StepTx is a turn, with which the result of the step lands. Without
+// something to do. A step that changes the actor is a StepTurn, with which its result lands: exactly
+// once. A greenroom.StepTx is one, too, whose function gets the transaction alone. Any other step reaches the actor by Turn and the context that it gets. Without
 // Tracing, runs and steps are spans in the actor's own traces, if the host records any.
 func NewWorkflow[In, Out any](fn workflow.Func[In, Out], opts *greenroom.WorkflowOptions) *Workflow {
 	if fn == nil {

@@ -149,7 +149,8 @@ func withLife(ctx context.Context, l *life) context.Context {
 
 // Turn has fn run in a turn of the actor to whose stay in memory the context belongs:
 // that of Type.Run, or of a step of its workflow. It returns when what fn did is
-// durable, and is not for use in a turn, for which it would wait for ever.
+// durable, and is not for use in a turn, for which it would wait for ever. A step that is
+// to land with its turn is a StepTurn.
 //
 // Errors: fn's, ErrPanic, ErrUnknownOutcome, ErrNotAwake, and those of the commit.
 func Turn(ctx context.Context, fn func(c *Context) error) error {

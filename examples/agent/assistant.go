@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom"
-	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/host"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/workflow"
@@ -99,13 +98,7 @@ func (o *office) work(c *workflow.Context, _ struct{}) (struct{}, error) {
 // task does one task. Each step is done once, and what came of it is recorded: after a
 // restart the workflow goes on with the one that isn't.
 func (o *office) task(c *workflow.Context, id, task string) error {
-	facts, err := workflow.Step(c, "recall", func(ctx context.Context) (facts []string, err error) {
-		err = host.Turn(ctx, func(c *host.Context) error {
-			facts, err = find(c, task)
-			return err
-		})
-		return facts, err
-	})
+	facts, err := host.StepTurn(c, "recall", func(c *host.Context) ([]string, error) { return find(c, task) })
 	if err != nil {
 		return err
 	}
@@ -118,14 +111,9 @@ func (o *office) task(c *workflow.Context, id, task string) error {
 		return err
 	}
 	// What is remembered lands with the record that the step is done: exactly once.
-	_, err = workflow.StepWithin(c, "remember", func(ctx context.Context, land func(*batch.Batch, bool) error) error {
-		return host.Turn(ctx, func(c *host.Context) error {
-			if err := keep(c, "task: "+task+": "+outcome); err != nil {
-				return err
-			}
-			c.AfterCommit(func() { o.say("done %s %s %s", c.Address().Key, id, outcome) })
-			return land(c.Batch(), true)
-		})
+	_, err = host.StepTurn(c, "remember", func(c *host.Context) (bool, error) {
+		c.AfterCommit(func() { o.say("done %s %s %s", c.Address().Key, id, outcome) })
+		return true, keep(c, "task: "+task+": "+outcome)
 	})
 	return err
 }
@@ -162,11 +150,9 @@ func (o *office) carryOut(c *workflow.Context, id string, p plan) (string, error
 // ask waits for a human being. The name of the message has the number of the task, so that
 // no answer is taken for one to another question.
 func (o *office) ask(c *workflow.Context, id string, p plan) (allowed bool, err error) {
-	err = workflow.Do(c, "ask", func(ctx context.Context) error {
-		return host.Turn(ctx, func(c *host.Context) error {
-			c.AfterCommit(func() { o.say("asks %s %s %s %s: %s", c.Address().Key, id, p.Tool, p.To, p.Text) })
-			return nil
-		})
+	_, err = host.StepTurn(c, "ask", func(c *host.Context) (bool, error) {
+		c.AfterCommit(func() { o.say("asks %s %s %s %s: %s", c.Address().Key, id, p.Tool, p.To, p.Text) })
+		return true, nil
 	})
 	if err != nil {
 		return false, err
