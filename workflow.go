@@ -11,8 +11,8 @@ import (
 
 // RunWorkflow runs the workflow fn in an actor until it is over, and returns its result.
 // The first call gives it its input. After a crash, or when ctx was done, the next call goes
-// on where its history ends; when it is over already the call returns what it returned. It
-// has the actor's queue, and steps change the actor by StepTx.
+// on where its history ends; when it is over already the call returns what it returned
+// (OpenWorkflow and workflow.Runner.StartAgain start it anew). It has the actor's queue, and steps change the actor by StepTx.
 //
 // Errors: those of OpenWorkflow, and of workflow.Runner's Start and Live.
 func RunWorkflow[In, Out any](ctx context.Context, a *Actor, fn workflow.Func[In, Out], in In) (out Out, err error) {
@@ -31,7 +31,7 @@ func RunWorkflow[In, Out any](ctx context.Context, a *Actor, fn workflow.Func[In
 			a.workflow = nil
 		}
 	}()
-	if err := w.Start(ctx, in); err != nil {
+	if err := w.Start(ctx, in); err != nil && !errors.Is(err, workflow.ErrOver) {
 		return out, err
 	}
 	return w.Live(ctx)

@@ -11,6 +11,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/persist"
 	"github.com/greenroomdb/greenroom/queue"
+	"github.com/greenroomdb/greenroom/workflow"
 )
 
 // Sentinels of this package; errors.Is tells them apart. What the packages below return
@@ -90,6 +91,14 @@ var faults = []fault{
 	{ErrNoActor, "no_such_actor", "There is no such actor."},
 	{ErrNoConn, "no_such_connection", "The actor has no such connection."},
 	{ErrNoWorkflow, "no_workflow", "Actors of this type have no workflow."},
+	{workflow.ErrOver, "workflow_over", "The actor's workflow is over."},
+	{workflow.ErrRunning, "workflow_running", "The actor's workflow is running; try again."},
+	{workflow.ErrCancelled, "workflow_cancelled", "The actor's workflow was cancelled."},
+	{workflow.ErrNotStarted, "workflow_not_started", "The actor's workflow was not started."},
+	{workflow.ErrUnfinished, "workflow_unfinished", "The actor's workflow is not over."},
+	{workflow.ErrFailed, "workflow_failed", "The actor's workflow has failed."},
+	{workflow.ErrState, "workflow_state", "The state of the actor's workflow doesn't allow this."},
+	{workflow.ErrNoStep, "no_such_step", "The actor's workflow has no such step."},
 	{ErrArgs, "bad_arguments", "The arguments are not what the action takes."},
 	{ErrPanic, "actor_failed", "The actor failed."},
 	{ErrOverloaded, "overloaded", "Too much is waiting for this actor; try again later."},

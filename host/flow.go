@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/persist"
 	"github.com/greenroomdb/greenroom/workflow"
 )
@@ -62,6 +63,13 @@ func NewWorkflow[In, Out any](fn workflow.Func[In, Out], opts *greenroom.Workflo
 			}
 			return r.Start(ctx, in)
 		}
+		f.again = func(b *batch.Batch, input Raw) error {
+			var in In
+			if err := input.Decode(&in); err != nil {
+				return fmt.Errorf("%w: %w", ErrArgs, err)
+			}
+			return r.StageAgain(b, in)
+		}
 		f.check = func(input Raw) error {
 			var in In
 			return input.Decode(&in)
@@ -79,6 +87,7 @@ type flow struct {
 	life  *life
 	run   func(ctx context.Context) (workflow.Status, error)
 	start func(ctx context.Context, input Raw) error
+	again func(b *batch.Batch, input Raw) error // start, of one that is over too
 	check func(input Raw) error
 	poke  chan struct{} // of one: there may be something to do
 	asked atomic.Bool   // and no run has begun since: the alarm, which has rung, doesn't say so any more
@@ -187,22 +196,36 @@ func (f *flow) wait(s workflow.Status, again time.Duration) bool {
 // startEvent starts the workflow, for a turn that has asked for it: when the event is
 // being run that turn has landed. The workflow starts once, so that nothing is lost, or
 // done twice, if the event comes again.
-func (f *flow) startEvent(_ *Context, e *persist.Firing) error {
+//
+// A start of one that is over lands with the end of the event.
+func (f *flow) startEvent(c *Context, e *persist.Firing) error {
 	var input Raw
-	if err := e.Arg(0, &input); err != nil {
+	var again bool
+	if err := errors.Join(e.Arg(0, &input), e.Arg(1, &again)); err != nil {
 		return err
 	}
-	if err := f.start(f.life.ctx, input); err != nil && !errors.Is(err, workflow.ErrCancelled) {
+	if again {
+		return f.again(c.Batch(), input)
+	}
+	if err := f.start(f.life.ctx, input); err != nil && !errors.Is(err, workflow.ErrOver) {
 		return err
 	}
 	f.due()
 	return nil
 }
 
-// StartWorkflow starts the actor's workflow when the turn lands. One that was
-// started keeps the input that it has. An input that isn't what the workflow takes is
+// StartWorkflow starts the actor's workflow when the turn lands. One that was started and isn't over
+// keeps the input that it has, and nothing is done. One that has completed or failed, or was cancelled, is
+// workflow.ErrOver: StartWorkflowAgain starts it anew. An input that isn't what the workflow takes is
 // ErrArgs.
-func (c *Context) StartWorkflow(input any) error {
+func (c *Context) StartWorkflow(input any) error { return c.startWorkflow(input, false) }
+
+// StartWorkflowAgain is StartWorkflow that also starts a workflow that is over, anew, exactly once when the turn lands: its
+// history is removed, its steps are done again, with new IDs, and what is in the actor's queue is for the new run. See
+// workflow.Runner.StartAgain.
+func (c *Context) StartWorkflowAgain(input any) error { return c.startWorkflow(input, true) }
+
+func (c *Context) startWorkflow(input any, again bool) error {
 	f := c.life.workflow
 	if f == nil {
 		return ErrNoWorkflow
@@ -217,8 +240,21 @@ func (c *Context) StartWorkflow(input any) error {
 	if err := f.check(in); err != nil {
 		return fmt.Errorf("%w: %w", ErrArgs, err)
 	}
-	job := persist.Job{ID: startWorkflow, Action: startWorkflow, Args: []any{in}, At: c.now}
-	_, err = c.life.record.In(c.Batch()).Add(job)
+	record := c.life.record.In(c.Batch())
+	events, err := record.List()
+	if err != nil {
+		return err
+	}
+	pending := slices.ContainsFunc(events, func(e persist.Event) bool { return e.ID == startWorkflow })
+	if over := f.Over(); over != nil && !again && !pending {
+		return over
+	}
+	args := []any{in}
+	if again || pending && f.Over() != nil {
+		args = append(args, true)
+	}
+	job := persist.Job{ID: startWorkflow, Action: startWorkflow, Args: args, At: c.now}
+	_, err = record.Add(job)
 	return err
 }
 

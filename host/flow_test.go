@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/workflow"
 )
@@ -284,4 +285,57 @@ func TestWorkflowDueAsItSleeps(t *testing.T) {
 			t.Errorf("%+v is left", s)
 		}
 	}, kind)
+}
+
+// TestStartAgain: to start a workflow that is over is an error, and StartWorkflowAgain does it once, whichever commit fails.
+func TestStartAgain(t *testing.T) {
+	for _, point := range []faultkv.Point{faultkv.BeforeCommit, faultkv.AfterCommit, faultkv.BeforeSync} {
+		for skip, hit := 0, true; hit; skip++ {
+			var did atomic.Int32
+			kind := thing(
+				NewCommand("start", func(c *Context, n int) error { return c.StartWorkflow(n) }),
+				NewCommand("again", func(c *Context, n int) error { return c.StartWorkflowAgain(n) }),
+				NewAction("output", func(c *Context, _ struct{}) (n int, err error) { return greenroom.State[int](c) }))
+			kind.Workflow = NewWorkflow(func(c *workflow.Context, n int) (int, error) {
+				err := workflow.Do(c, "work", func(context.Context) error { return nil })
+				if err != nil {
+					return 0, err
+				}
+				return StepTurn(c, "s", func(c *Context) (int, error) {
+					c.AfterCommit(func() { did.Add(1) })
+					return n, greenroom.Mutate(c, func(v *int) error { *v += n; return nil })
+				})
+			}, nil)
+			bubble(t, Options{}, func(r *rig) {
+				invoke := func(action string, n int) error {
+					_, err := invoke[any](r.ctx, r.Host, lobby, action, n)
+					return err
+				}
+				must(t, invoke("start", 1))
+				must(t, invoke("start", 7)) // its event comes after that of the first, or takes its place
+				pass(time.Minute)
+				base := r.call(lobby, "output", nil)
+				err := invoke("start", 100)
+				wantErr(t, err, workflow.ErrOver)
+				if Code(err) != "workflow_over" {
+					t.Errorf("code %q", Code(err))
+				}
+				wantErr(t, invoke("again", 0), nil)
+				pass(time.Minute)
+				did.Store(0)
+				fault := r.engine.Fail(faultkv.Rule{Point: point, Skip: skip})
+				err = invoke("again", 10)
+				pass(10 * time.Minute)
+				fault.Remove()
+				hit = fault.Hits() > 0
+				got := r.call(lobby, "output", nil) - base
+				if got != 10 && (err == nil || got != 0) {
+					t.Errorf("fault %d at %v: %d after %v", skip, point, got, err)
+				}
+				if n := did.Load(); n > 1 || got == 0 && n > 0 {
+					t.Errorf("fault %d at %v: done %d times", skip, point, n)
+				}
+			}, kind)
+		}
+	}
 }

@@ -51,7 +51,7 @@ func (w *Workflow) disarm() {
 // controlError returns an error of storing what somebody outside wants.
 func controlError(err error) error {
 	switch {
-	case errors.Is(err, ErrState), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, ErrState), errors.Is(err, ErrRunning), errors.Is(err, ErrClosed), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	case errors.Is(err, history.ErrCancelled):
 		return ErrCancelled

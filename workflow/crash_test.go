@@ -284,7 +284,7 @@ func (s *saga) begin(sent *bool) (*Runner[int, string], error) {
 		return nil, err
 	}
 	r.closer = append(r.closer, w.Close)
-	if err := w.Start(ctx, 0); err != nil {
+	if err := w.Start(ctx, 0); err != nil && !errors.Is(err, ErrOver) { // its end was not acknowledged
 		return nil, err
 	}
 	if !*sent {

@@ -20,6 +20,9 @@
 //	err = w.Start(ctx, Order{…})
 //	receipt, err := w.Live(ctx)
 //
+// After a restart Start does nothing, unless the workflow is over: then it is ErrOver, Live returns the output, and StartAgain
+// starts it anew.
+//
 // There are steps that are tried again (Step, Do), steps whose effect is in the actor's
 // own keys or its database and lands with their result (StepWithin; greenroom.StepTx with everything that an actor has), loops that
 // forget (Loop), waiting for time (Context.Sleep) and for messages of the actor's queue
@@ -52,7 +55,7 @@ package workflow
 
 // Files, from the top down:
 //
-//	race.go control.go draw.go join.go message.go verify.go attempt.go branch.go execute.go loop.go
+//	race.go again.go control.go draw.go join.go message.go verify.go attempt.go branch.go execute.go loop.go
 //	delivery.go sleep.go step.go version.go backlog.go rollback.go context.go park.go run.go spans.go
 //	workflow.go options.go status.go failure.go mending.go undo.go age.go codec.go doc.go errors.go
 //	seen.go stepinfo.go

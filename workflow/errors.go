@@ -17,8 +17,10 @@ var (
 	ErrUnfinished = errors.New("workflow: not finished")
 	// ErrFailed: the workflow has failed; it comes with the Failure.
 	ErrFailed = errors.New("workflow: failed")
-	// ErrCancelled: the workflow was cancelled, for ever.
+	// ErrCancelled: the workflow was cancelled, for ever: StartAgain alone starts it anew.
 	ErrCancelled = errors.New("workflow: cancelled")
+	// ErrOver: the workflow has completed or failed, or was cancelled, and Start does nothing. StartAgain starts it anew.
+	ErrOver = errors.New("workflow: it is over")
 	// ErrEvicted: Evict or Close stopped the run, which goes on with the next one.
 	ErrEvicted = errors.New("workflow: evicted")
 	// ErrRunning: the workflow runs, and what was asked for needs that it doesn't.

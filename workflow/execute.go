@@ -55,11 +55,8 @@ func (w *Workflow) start(ctx context.Context, input []byte) error {
 		return err
 	}
 	defer w.release()
-	switch {
-	case w.h.State() == history.Cancelled:
-		return ErrCancelled
-	case w.h.Input() != nil:
-		return nil
+	if err := w.Over(); err != nil || w.h.Input() != nil {
+		return err
 	}
 	tx := w.h.Begin()
 	err := tx.SetInput(input)

@@ -83,8 +83,7 @@ func Read(ctx context.Context, s *actorstore.Snapshot) (*Snapshot, []Damage, err
 // that the state can't be read.
 func Unfinished(ctx context.Context, s *actorstore.Snapshot) (bool, error) {
 	state, started, err := history.Peek(ctx, s)
-	over := state == Completed || state == Failed || state == Cancelled
-	return started && !over, err
+	return started && !over(state), err
 }
 
 // Snapshot returns everything, as it is in memory.

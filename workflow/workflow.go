@@ -143,11 +143,7 @@ func (w *Workflow) begin() {
 
 // unfinished says whether a run would do something.
 func (w *Workflow) unfinished() bool {
-	switch w.h.State() {
-	case history.Completed, history.Failed, history.Cancelled:
-		return false
-	}
-	return w.h.Input() != nil
+	return !over(w.h.State()) && w.h.Input() != nil
 }
 
 // due sets the time at which the workflow should be run; zero for none.
@@ -240,9 +236,9 @@ func (w *Workflow) setRun(r *run) {
 	}
 }
 
-// Start gives the workflow its input, durably. One that was started keeps the input that it
-// has, and nothing is done. Errors: ErrCancelled, ErrTooLarge, ErrClosed, ErrStorage,
-// and those of the codec.
+// Start gives the workflow its input, durably. One that was started and isn't over keeps the input
+// that it has, and nothing is done. Errors: ErrOver for one that is over (see StartAgain), with ErrCancelled if it was cancelled;
+// ErrTooLarge, ErrClosed, ErrStorage, and those of the codec.
 func (r *Runner[In, Out]) Start(ctx context.Context, in In) error {
 	data, err := r.opts.Codec.Encode(cbor.Typed(in))
 	if err != nil {

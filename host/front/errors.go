@@ -47,7 +47,9 @@ var statuses = map[string]int{
 	"unsupported_media_type": 415, "bad_request": 400, "busy": 503, "bad_protocol": 400,
 
 	"bad_address": 400, "bad_arguments": 400,
-	"no_such_type": 404, "no_such_action": 404, "no_such_actor": 404, "no_such_connection": 404, "no_workflow": 404,
+	"no_such_type": 404, "no_such_action": 404, "no_such_actor": 404, "no_such_connection": 404, "no_workflow": 404, "no_such_step": 404,
+	"workflow_over": 409, "workflow_running": 409, "workflow_cancelled": 409, "workflow_not_started": 409, "workflow_unfinished": 409,
+	"workflow_failed": 409, "workflow_state": 409,
 	"actor_in_use": 421, "too_many_requests": 429, "queue_full": 429, "outbox_full": 429, "too_fast": 429,
 	"overloaded": 503, "shutting_down": 503, "unavailable": 503, "actor_moved": 503, "cancelled": 503,
 	"timeout": 504, "quota_exceeded": 507, "no_space": 507,

@@ -69,13 +69,23 @@ func SetState[T any](c *Context, v T) error { return abi.SetState(c, v) }
 func Mutate[T any](c *Context, fn func(v *T) error) error { return abi.Mutate(c, fn) }
 
 // StartWorkflow starts the actor's workflow, which is written in Go and part of the host,
-// when the turn has landed.
+// when the turn has landed. One that is over is an Error "workflow_over": see StartWorkflowAgain.
 func (c *Context) StartWorkflow(input any) error {
 	r, err := Encode(input)
 	if err != nil {
 		return err
 	}
 	return callRaw(workflowStart, r, nil)
+}
+
+// StartWorkflowAgain is StartWorkflow that also starts a workflow that is over, anew: its history is removed, and its steps are
+// done again. A host of an older version doesn't know it, and refuses the module.
+func (c *Context) StartWorkflowAgain(input any) error {
+	r, err := Encode(input)
+	if err != nil {
+		return err
+	}
+	return callRaw(workflowStartAgain, r, nil)
 }
 
 // WorkflowStatus returns the state of the actor's workflow, a word such as "completed",

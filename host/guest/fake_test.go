@@ -33,7 +33,7 @@ func (f *fakeHost) install(t *testing.T) {
 	t.Cleanup(func() { take, now = oldTake, oldNow })
 	for name, fn := range map[string]*function{
 		"reply": &reply, "fail": &fail, "log": &logLine, "self": &whoami, "input": &input, "destroy": &destroy,
-		"state_get": &stateGet, "state_set": &stateSet, "workflow_start": &workflowStart, "workflow_status": &workflowStatus,
+		"state_get": &stateGet, "state_set": &stateSet, "workflow_start": &workflowStart, "workflow_start_again": &workflowStartAgain, "workflow_status": &workflowStatus,
 		"kv_get": &kvGet, "kv_put": &kvPut, "kv_delete": &kvDelete, "kv_delete_range": &kvDeleteRange, "kv_list": &kvList,
 		"sql_exec": &sqlExec, "sql_query": &sqlQuery, "queue_send": &queueSend, "send": &send, "queue_receive": &queueReceive,
 		"queue_complete": &queueComplete, "queue_nack": &queueNack, "queue_len": &queueLen, "schedule_add": &scheduleAdd,

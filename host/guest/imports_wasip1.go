@@ -77,6 +77,11 @@ func importWorkflowStart(ptr unsafe.Pointer, size uint32) int32
 
 func workflowStart(arg []byte) int32 { return importWorkflowStart(place(arg)) }
 
+//go:wasmimport greenroom_v1 workflow_start_again
+func importWorkflowStartAgain(ptr unsafe.Pointer, size uint32) int32
+
+func workflowStartAgain(arg []byte) int32 { return importWorkflowStartAgain(place(arg)) }
+
 //go:wasmimport greenroom_v1 workflow_status
 func importWorkflowStatus(ptr unsafe.Pointer, size uint32) int32
 

@@ -42,6 +42,7 @@ var functions = slices.Concat([]function{
 	{name: "state_get", body: nothing(stateGet)},
 	{name: "state_set", keep: true, body: one(stateSet)},
 	{name: "workflow_start", keep: true, body: one(workflowStart)},
+	{name: "workflow_start_again", keep: true, body: one(workflowStartAgain)},
 	{name: "workflow_status", body: nothing(workflowStatus)},
 }, keyFunctions, sqlFunctions, queueFunctions, scheduleFunctions, connFunctions)
 
@@ -246,6 +247,8 @@ func stateGet(c *call) (any, error) {
 func stateSet(c *call, v host.Raw) (any, error) { return nil, c.host.SetRawState(v) }
 
 func workflowStart(c *call, v host.Raw) (any, error) { return nil, c.host.StartWorkflow(v) }
+
+func workflowStartAgain(c *call, v host.Raw) (any, error) { return nil, c.host.StartWorkflowAgain(v) }
 
 func workflowStatus(c *call) (any, error) {
 	w, err := c.host.Workflow()

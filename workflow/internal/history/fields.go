@@ -89,12 +89,31 @@ func (tx *Tx) Reset() error {
 	if tx.h.State() == Cancelled {
 		return fmt.Errorf("history: reset: %w", ErrCancelled)
 	}
+	tx.clear()
+	return nil
+}
+
+// Restart is Reset of a workflow that is over, also of one that was cancelled. Any other is a *transitionError, now or when tx is
+// written.
+func (tx *Tx) Restart() error {
+	if tx.used {
+		return errUsed
+	}
+	if from := tx.h.State(); !from.over() {
+		return &transitionError{from, Pending}
+	}
+	tx.clear()
+	tx.restart = true
+	return nil
+}
+
+// clear removes everything but the names.
+func (tx *Tx) clear() {
 	tx.Delete("")
 	tx.reset, tx.to, tx.failure = true, Pending, nil
 	for f := range fields {
 		tx.set[f], tx.values[f] = true, nil
 	}
-	return nil
 }
 
 // Restore makes the workflow what a Snapshot is, with new ids for entries that have none.
@@ -157,7 +176,10 @@ func (h *History) restoreNames(names []string) error {
 func (tx *Tx) allowed() error {
 	from := tx.h.m.state
 	values := tx.set[fieldOutput] || tx.set[fieldError] || tx.set[fieldInput]
-	if from == Cancelled && (tx.reset || values) {
+	switch {
+	case tx.restart && !from.over():
+		return &transitionError{from, Pending}
+	case !tx.restart && from == Cancelled && (tx.reset || values):
 		return fmt.Errorf("history: %w", ErrCancelled)
 	}
 	if tx.reset {

@@ -21,6 +21,7 @@ type Tx struct {
 	ids     map[string]int   // the same by id
 	spans   []span           // that are removed, none of which touch
 	reset   bool
+	restart bool           // it was a Restart
 	set     [fields]bool   // which fields are changed
 	values  [fields][]byte // to what; nil: removed. That of the state isn't used.
 	to      State
@@ -64,7 +65,7 @@ func (tx *Tx) empty() {
 	clear(tx.room.changes[:])
 	clear(tx.room.writes[:])
 	tx.changes, tx.at, tx.ids, tx.spans = tx.room.changes[:0], nil, nil, nil
-	tx.reset, tx.set, tx.values, tx.to, tx.failure = false, [fields]bool{}, [fields][]byte{}, Pending, nil
+	tx.reset, tx.restart, tx.set, tx.values, tx.to, tx.failure = false, false, [fields]bool{}, [fields][]byte{}, Pending, nil
 	tx.buf, tx.used, tx.naming = tx.room.buf[:0], false, 0
 	tx.plan = plan{writes: tx.room.writes[:0], key: tx.plan.key[:0]}
 }

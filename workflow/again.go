@@ -1,0 +1,109 @@
+package workflow
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/cbor"
+	"github.com/greenroomdb/greenroom/workflow/internal/history"
+)
+
+// StartAgain starts a workflow that is over anew, with another input: one that has completed, has failed, or was cancelled.
+// One commit removes the old history, output and error, and stores the input, in memory that doesn't grow with the history. All
+// steps are done again, with new IDs, so that services do them again, too. What the old run has done stays, and so do the
+// messages in the actor's queue, which the new run receives; one that the old run had received and not completed is in the
+// queue again since its end.
+//
+// A workflow that was never started is started, and one that isn't over goes on with the input that it has, as with Start.
+// Errors: ErrRunning while a run of a cancelled workflow ends, or Recover and its like are under way; ErrTooLarge, ErrClosed,
+// ErrStorage, and those of the codec.
+func (r *Runner[In, Out]) StartAgain(ctx context.Context, in In) error {
+	var b batch.Batch
+	defer b.Abort(nil)
+	if err := r.StageAgain(&b, in); err != nil {
+		return err
+	}
+	if err := r.actor.Commit(ctx, &b); err != nil {
+		if large := tooLarge(err); large != nil {
+			return large
+		}
+		return controlError(err)
+	}
+	return nil
+}
+
+// StageAgain is StartAgain that lands with b, or not at all. The Workflow must not be run, nor be changed otherwise, between this
+// call and the commit of b: else that fails, with ErrRunning or ErrState.
+func (r *Runner[In, Out]) StageAgain(b *batch.Batch, in In) error {
+	input, err := r.opts.Codec.Encode(cbor.Typed(in))
+	if err != nil {
+		return fmt.Errorf("workflow: input: %w", err)
+	}
+	w := r.Workflow
+	tx := w.h.Begin()
+	switch {
+	case over(w.h.State()):
+		err = tx.Restart()
+	case w.h.Input() != nil:
+		return nil
+	}
+	if err == nil {
+		err = tx.SetInput(input)
+	}
+	if large := tooLarge(err); large != nil {
+		return large
+	}
+	if err != nil {
+		return controlError(err)
+	}
+	b.Late(func(*batch.Batch) error { return w.still() })
+	b.OnCommit(func() {
+		w.setRested(Status{})
+		w.arming.Lock()
+		defer w.arming.Unlock()
+		w.due(w.clock.Now())
+	})
+	tx.Stage(b)
+	return nil
+}
+
+// still says why a commit may not change the workflow when no run does. A run that begins after it, while the commit
+// lands, finds a workflow that is over, and does nothing.
+func (w *Workflow) still() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.closed:
+		return ErrClosed
+	case w.busy:
+		return fmt.Errorf("%w: it can't be started again until that has ended", ErrRunning)
+	}
+	return nil
+}
+
+// over says that a workflow in the state has nothing more to do.
+func over(s State) bool { return s == Completed || s == Failed || s == Cancelled }
+
+// Over returns the error with which Start refuses a workflow that is over, an ErrOver, and nil for any other.
+func (w *Workflow) Over() error {
+	if s := w.h.State(); over(s) {
+		return &overError{s}
+	}
+	return nil
+}
+
+// An overError says how a workflow has ended that was to be started.
+type overError struct{ state State }
+
+func (e *overError) Error() string {
+	return fmt.Sprintf("%v: it is %v; StartAgain, or StartWorkflowAgain in a turn of a host, starts it anew", ErrOver, e.state)
+}
+
+// Unwrap returns ErrOver, and ErrCancelled if that is how.
+func (e *overError) Unwrap() []error {
+	if e.state == history.Cancelled {
+		return []error{ErrOver, ErrCancelled}
+	}
+	return []error{ErrOver}
+}
