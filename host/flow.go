@@ -215,18 +215,18 @@ func (f *flow) startEvent(c *Context, e *persist.Firing) error {
 }
 
 // StartWorkflow starts the actor's workflow when the turn lands. One that was started and isn't over
-// keeps the input that it has, and nothing is done. One that has completed or failed, or was cancelled, is
+// keeps the input that it has, and nothing is done. One that is over, whether it returned or was cancelled, is
 // workflow.ErrOver: StartWorkflowAgain starts it anew. An input that isn't what the workflow takes is
 // ErrArgs.
-func (c *Context) StartWorkflow(input any) error { return c.startWorkflow(input, false) }
+func (c *Context) StartWorkflow(input any) error { return c.life.workflow.ask(c, input, false) }
 
 // StartWorkflowAgain is StartWorkflow that also starts a workflow that is over, anew, exactly once when the turn lands: its
 // history is removed, its steps are done again, with new IDs, and what is in the actor's queue is for the new run. See
 // workflow.Runner.StartAgain.
-func (c *Context) StartWorkflowAgain(input any) error { return c.startWorkflow(input, true) }
+func (c *Context) StartWorkflowAgain(input any) error { return c.life.workflow.ask(c, input, true) }
 
-func (c *Context) startWorkflow(input any, again bool) error {
-	f := c.life.workflow
+// ask has the turn of c plan the event that starts f, which may be nil.
+func (f *flow) ask(c *Context, input any, again bool) error {
 	if f == nil {
 		return ErrNoWorkflow
 	}
@@ -246,11 +246,12 @@ func (c *Context) startWorkflow(input any, again bool) error {
 		return err
 	}
 	pending := slices.ContainsFunc(events, func(e persist.Event) bool { return e.ID == startWorkflow })
-	if over := f.Over(); over != nil && !again && !pending {
+	over := workflow.Over(f.Status().State)
+	if over != nil && !again && !pending {
 		return over
 	}
 	args := []any{in}
-	if again || pending && f.Over() != nil {
+	if again || pending && over != nil {
 		args = append(args, true)
 	}
 	job := persist.Job{ID: startWorkflow, Action: startWorkflow, Args: args, At: c.now}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/cbor"
-	"github.com/greenroomdb/greenroom/workflow/internal/history"
 )
 
 // StartAgain starts a workflow that is over anew, with another input: one that has completed, has failed, or was cancelled.
@@ -44,7 +43,7 @@ func (r *Runner[In, Out]) StageAgain(b *batch.Batch, in In) error {
 	tx := w.h.Begin()
 	switch {
 	case over(w.h.State()):
-		err = tx.Restart()
+		err = tx.Reset(true)
 	case w.h.Input() != nil:
 		return nil
 	}
@@ -57,7 +56,18 @@ func (r *Runner[In, Out]) StageAgain(b *batch.Batch, in In) error {
 	if err != nil {
 		return controlError(err)
 	}
-	b.Late(func(*batch.Batch) error { return w.still() })
+	// A run that begins after this, while the commit lands, finds a workflow that is over, and does nothing.
+	b.Late(func(*batch.Batch) error {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		switch {
+		case w.closed:
+			return ErrClosed
+		case w.busy:
+			return fmt.Errorf("%w: it can't be started again until that has ended", ErrRunning)
+		}
+		return nil
+	})
 	b.OnCommit(func() {
 		w.setRested(Status{})
 		w.arming.Lock()
@@ -66,44 +76,4 @@ func (r *Runner[In, Out]) StageAgain(b *batch.Batch, in In) error {
 	})
 	tx.Stage(b)
 	return nil
-}
-
-// still says why a commit may not change the workflow when no run does. A run that begins after it, while the commit
-// lands, finds a workflow that is over, and does nothing.
-func (w *Workflow) still() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	switch {
-	case w.closed:
-		return ErrClosed
-	case w.busy:
-		return fmt.Errorf("%w: it can't be started again until that has ended", ErrRunning)
-	}
-	return nil
-}
-
-// over says that a workflow in the state has nothing more to do.
-func over(s State) bool { return s == Completed || s == Failed || s == Cancelled }
-
-// Over returns the error with which Start refuses a workflow that is over, an ErrOver, and nil for any other.
-func (w *Workflow) Over() error {
-	if s := w.h.State(); over(s) {
-		return &overError{s}
-	}
-	return nil
-}
-
-// An overError says how a workflow has ended that was to be started.
-type overError struct{ state State }
-
-func (e *overError) Error() string {
-	return fmt.Sprintf("%v: it is %v; StartAgain, or StartWorkflowAgain in a turn of a host, starts it anew", ErrOver, e.state)
-}
-
-// Unwrap returns ErrOver, and ErrCancelled if that is how.
-func (e *overError) Unwrap() []error {
-	if e.state == history.Cancelled {
-		return []error{ErrOver, ErrCancelled}
-	}
-	return []error{ErrOver}
 }

@@ -126,7 +126,7 @@ func (w *Workflow) Recover(ctx context.Context) error {
 		if s.State != history.Failed {
 			return fmt.Errorf("%w: it is %v", ErrState, s.State)
 		}
-		m := w.mend(s, tx)
+		m := mend(s, tx, w.opts.NewID)
 		for _, e := range s.Entries {
 			m.renew(e)
 		}
@@ -216,7 +216,7 @@ func (w *Workflow) ReplayFrom(ctx context.Context, step string) error {
 		if !ok {
 			return fmt.Errorf("%w: %.80q", ErrNoStep, step)
 		}
-		m := w.mend(s, tx)
+		m := mend(s, tx, w.opts.NewID)
 		gone := map[history.Location]bool{}
 		for _, e := range all[first:] {
 			gone[e.Location] = true

@@ -19,7 +19,7 @@ var (
 	ErrFailed = errors.New("workflow: failed")
 	// ErrCancelled: the workflow was cancelled, for ever: StartAgain alone starts it anew.
 	ErrCancelled = errors.New("workflow: cancelled")
-	// ErrOver: the workflow has completed or failed, or was cancelled, and Start does nothing. StartAgain starts it anew.
+	// ErrOver: the workflow is over, whether it returned or was cancelled, and Start does nothing. StartAgain starts it anew.
 	ErrOver = errors.New("workflow: it is over")
 	// ErrEvicted: Evict or Close stopped the run, which goes on with the next one.
 	ErrEvicted = errors.New("workflow: evicted")
@@ -111,4 +111,30 @@ func handleFailed(err error) bool {
 		}
 	}
 	return false
+}
+
+// over says that a workflow in the state has nothing more to do.
+func over(s State) bool { return s == Completed || s == Failed || s == Cancelled }
+
+// Over returns the error with which Start refuses a workflow in a state, an ErrOver, and nil for one that isn't over.
+func Over(s State) error {
+	if over(s) {
+		return &overError{s}
+	}
+	return nil
+}
+
+// An overError says how a workflow has ended that was to be started.
+type overError struct{ state State }
+
+func (e *overError) Error() string {
+	return fmt.Sprintf("%v: it is %v; StartAgain, or StartWorkflowAgain in a turn of a host, starts it anew", ErrOver, e.state)
+}
+
+// Unwrap returns ErrOver, and ErrCancelled if that is how.
+func (e *overError) Unwrap() []error {
+	if e.state == history.Cancelled {
+		return []error{ErrOver, ErrCancelled}
+	}
+	return []error{ErrOver}
 }

@@ -55,7 +55,7 @@ func (w *Workflow) start(ctx context.Context, input []byte) error {
 		return err
 	}
 	defer w.release()
-	if err := w.Over(); err != nil || w.h.Input() != nil {
+	if err := Over(w.h.State()); err != nil || w.h.Input() != nil {
 		return err
 	}
 	tx := w.h.Begin()
@@ -331,7 +331,7 @@ func (w *Workflow) rollBack(ctx context.Context) error {
 // renew begins the workflow anew.
 func (w *Workflow) renew(ctx context.Context, input []byte) error {
 	err := w.end(context.WithoutCancel(ctx), func(tx *history.Tx) error {
-		err := tx.Reset()
+		err := tx.Reset(false)
 		if err == nil {
 			err = tx.SetInput(input)
 		}

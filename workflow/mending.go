@@ -13,8 +13,8 @@ type mending struct {
 }
 
 // mend returns the mending that has tx change what s shows.
-func (w *Workflow) mend(s *Snapshot, tx *history.Tx) mending {
-	return mending{s: s, tx: tx, branches: map[history.Location]map[history.NameIndex]bool{}, newID: w.h.NewID}
+func mend(s *Snapshot, tx *history.Tx, newID func() string) mending {
+	return mending{s: s, tx: tx, branches: map[history.Location]map[history.NameIndex]bool{}, newID: newID}
 }
 
 // renew has a step be tried anew that failed or was undone.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/part"
 	"github.com/greenroomdb/greenroom/queue"
+	"github.com/greenroomdb/greenroom/workflow/internal/history"
 )
 
 // Options change what Open does. The zero value is fine.
@@ -91,6 +92,9 @@ func (o *Options) check() (Options, error) {
 	}
 	if c.Codec == nil {
 		c.Codec = CBOR()
+	}
+	if c.NewID == nil {
+		c.NewID = history.NewID
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()

@@ -314,7 +314,7 @@ func TestUndoGoexit(t *testing.T) {
 }
 
 // TestUndoneAgain: a step that is done again after it was undone has a new ID, which is the
-// same in its attempts, after a restart and in its undo. A step that has only failed keeps its own.
+// same in its attempts, after a restart and in its undo. A step that failed, and was not undone, keeps its own.
 func TestUndoneAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -39,7 +39,7 @@ var plainErrors = []plain{
 		"actorstore.ErrExists", "actorstore.ErrNameTaken", "conn.ErrExists", "rivetkit/importer.ErrExists",
 		"queue.ErrLeaseOver", "queue.ErrNoAnswer", "queue.ErrNoIDs", "queue.ErrTimedOut",
 		"traces.ErrDropped",
-		"workflow.ErrNotStarted", "workflow.ErrRunning", "workflow.ErrState", "workflow.ErrTimedOut", "workflow.ErrUnfinished",
+		"workflow.ErrNotStarted", "workflow.ErrOver", "workflow.ErrRunning", "workflow.ErrState", "workflow.ErrTimedOut", "workflow.ErrUnfinished",
 	}},
 	{"it passes: the same call can be made again, and nothing was done", []string{
 		"docstore.ErrBuilding", "docstore.ErrImporting",

@@ -75,7 +75,7 @@ func TestDeferOvertaken(t *testing.T) {
 	}
 	for _, fn := range []func(tx *Tx){
 		func(tx *Tx) { tx.Delete(r.at("b")) },
-		func(tx *Tx) { must(t, tx.Reset()) },
+		func(tx *Tx) { must(t, tx.Reset(false)) },
 		func(tx *Tx) { must(t, tx.Put(Entry{ID: "third", Location: r.at("b"), Kind: Step{}})) },
 	} {
 		func() {

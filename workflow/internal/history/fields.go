@@ -80,40 +80,32 @@ func (tx *Tx) setValue(f field, v []byte) error {
 }
 
 // Reset removes everything of the workflow but its names, and makes its state Pending, as
-// if it had never run: what tx does after that is the next run's. A workflow that is
-// cancelled stays, with ErrCancelled, now or when tx is written.
-func (tx *Tx) Reset() error {
+// if it had never run: what tx does after that is the next run's. Unless again is set, a workflow that is
+// cancelled stays, with ErrCancelled, and if it is set, one that isn't over, with a *transitionError: now or when tx is written.
+func (tx *Tx) Reset(again bool) error {
 	if tx.used {
 		return errUsed
 	}
-	if tx.h.State() == Cancelled {
-		return fmt.Errorf("history: reset: %w", ErrCancelled)
+	if err := mayReset(tx.h.State(), again); err != nil {
+		return err
 	}
-	tx.clear()
-	return nil
-}
-
-// Restart is Reset of a workflow that is over, also of one that was cancelled. Any other is a *transitionError, now or when tx is
-// written.
-func (tx *Tx) Restart() error {
-	if tx.used {
-		return errUsed
-	}
-	if from := tx.h.State(); !from.over() {
-		return &transitionError{from, Pending}
-	}
-	tx.clear()
-	tx.restart = true
-	return nil
-}
-
-// clear removes everything but the names.
-func (tx *Tx) clear() {
 	tx.Delete("")
-	tx.reset, tx.to, tx.failure = true, Pending, nil
+	tx.reset, tx.restart, tx.to, tx.failure = true, again, Pending, nil
 	for f := range fields {
 		tx.set[f], tx.values[f] = true, nil
 	}
+	return nil
+}
+
+// mayReset says why a workflow in the state can't be reset.
+func mayReset(from State, again bool) error {
+	switch {
+	case again && !from.over():
+		return &transitionError{from, Pending}
+	case !again && from == Cancelled:
+		return fmt.Errorf("history: reset: %w", ErrCancelled)
+	}
+	return nil
 }
 
 // Restore makes the workflow what a Snapshot is, with new ids for entries that have none.
@@ -177,9 +169,11 @@ func (tx *Tx) allowed() error {
 	from := tx.h.m.state
 	values := tx.set[fieldOutput] || tx.set[fieldError] || tx.set[fieldInput]
 	switch {
-	case tx.restart && !from.over():
-		return &transitionError{from, Pending}
-	case !tx.restart && from == Cancelled && (tx.reset || values):
+	case tx.reset:
+		if err := mayReset(from, tx.restart); err != nil {
+			return err
+		}
+	case from == Cancelled && values:
 		return fmt.Errorf("history: %w", ErrCancelled)
 	}
 	if tx.reset {

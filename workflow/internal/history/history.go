@@ -128,7 +128,7 @@ func Open(ctx context.Context, a *actorstore.Actor, opts *Options) (*History, er
 		h.opts = *opts
 	}
 	if h.opts.NewID == nil {
-		h.opts.NewID = newID
+		h.opts.NewID = NewID
 	}
 	free, err := a.Keep(actorstore.NamespaceWorkflow)
 	if err != nil {
@@ -142,11 +142,8 @@ func Open(ctx context.Context, a *actorstore.Actor, opts *Options) (*History, er
 	return h, nil
 }
 
-// NewID returns an ID for an entry that takes the place of another. See Options.
-func (h *History) NewID() string { return h.opts.NewID() }
-
-// newID returns a random UUID (https://www.rfc-editor.org/rfc/rfc9562#section-5.4).
-func newID() string {
+// NewID returns a random UUID (https://www.rfc-editor.org/rfc/rfc9562#section-5.4).
+func NewID() string {
 	var u [16]byte
 	rand.Read(u[:]) // never fails
 	u[6] = u[6]&0x0f | 0x40

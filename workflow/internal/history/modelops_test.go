@@ -137,7 +137,7 @@ func (m *model) setValue(mt *modelTx) {
 }
 
 func (m *model) reset(mt *modelTx) {
-	if mt.tx.Reset() != nil {
+	if mt.tx.Reset(false) != nil {
 		return // cancelled
 	}
 	m.note("reset")

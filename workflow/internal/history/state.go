@@ -36,9 +36,9 @@ func parseState(text string) (State, error) {
 
 // may reports whether a workflow in the state s may be put into the state to:
 //
-//   - Cancelled stays, but for Tx.Restart;
+//   - Cancelled stays, but for Tx.Reset, if it is said;
 //   - RollingBack ends as Failed or Cancelled;
-//   - nothing goes back to Pending, which only Tx.Reset and Tx.Restart do.
+//   - nothing goes back to Pending, which only Tx.Reset does.
 //
 // A workflow that failed or completed may run again, over its history. To stay is
 // allowed.

@@ -76,7 +76,7 @@ func TestCancelIsAbsorbing(t *testing.T) {
 		"output":   func(tx *Tx) error { return tx.SetOutput([]byte("o")) },
 		"error":    func(tx *Tx) error { return tx.SetError(&Failure{Name: "Error"}) },
 		"input":    func(tx *Tx) error { return tx.SetInput([]byte("i")) },
-		"reset":    func(tx *Tx) error { return tx.Reset() },
+		"reset":    func(tx *Tx) error { return tx.Reset(false) },
 	} {
 		late[name] = r.h.Begin()
 		must(t, fn(late[name]))
@@ -95,7 +95,7 @@ func TestCancelIsAbsorbing(t *testing.T) {
 	r.wantPaths("after", "s")
 	for name, err := range map[string]error{
 		"running": r.h.Begin().SetState(Running), "output": r.h.Begin().SetOutput(nil),
-		"error": r.h.Begin().SetError(nil), "reset": r.h.Begin().Reset(),
+		"error": r.h.Begin().SetError(nil), "reset": r.h.Begin().Reset(false),
 	} {
 		wantErr(t, name, err, ErrCancelled)
 	}
@@ -159,7 +159,7 @@ func TestReset(t *testing.T) {
 		c := r.counted(func() {
 			r.commit(func(tx *Tx) {
 				must(t, tx.SetOutput([]byte("forgotten")))
-				must(t, tx.Reset())
+				must(t, tx.Reset(false))
 				if again {
 					must(t, tx.SetInput([]byte("next")))
 					must(t, tx.SetState(Running))

@@ -21,7 +21,7 @@ type Tx struct {
 	ids     map[string]int   // the same by id
 	spans   []span           // that are removed, none of which touch
 	reset   bool
-	restart bool           // it was a Restart
+	restart bool           // of one that is over
 	set     [fields]bool   // which fields are changed
 	values  [fields][]byte // to what; nil: removed. That of the state isn't used.
 	to      State

@@ -172,7 +172,7 @@ func TestDeleteWrites(t *testing.T) {
 	for name, remove := range map[string]func(*Tx, Location){
 		"iterations": func(tx *Tx, loop Location) { tx.DeleteIterations(loop, 0, 1000) },
 		"loop":       func(tx *Tx, loop Location) { tx.Delete(loop) },
-		"all":        func(tx *Tx, _ Location) { must(t, tx.Reset()) },
+		"all":        func(tx *Tx, _ Location) { must(t, tx.Reset(false)) },
 	} {
 		if few, many := writes(2, remove), writes(300, remove); few == 0 || many != few {
 			t.Errorf("%s: %d writes for 2 iterations, %d for 300", name, few, many)
@@ -204,7 +204,7 @@ func TestAbort(t *testing.T) {
 	wantErr(t, "state", tx.SetState(Running), errInvalid)
 	wantErr(t, "metadata", tx.PutMetadata(r.at("b"), Metadata{}), errInvalid)
 	wantErr(t, "output", tx.SetOutput(nil), errInvalid)
-	wantErr(t, "reset", tx.Reset(), errInvalid)
+	wantErr(t, "reset", tx.Reset(false), errInvalid)
 	wantErr(t, "defer", tx.Defer(), errInvalid)
 }
 
