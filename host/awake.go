@@ -56,6 +56,9 @@ func (h *Host) enter(ctx context.Context, a Address, b *birth, courier bool) (*l
 			}
 			continue
 		}
+		if err := l.nested(ctx); err != nil {
+			return nil, err
+		}
 		switch l.phase {
 		case awake:
 			h.use(l)

@@ -51,7 +51,10 @@ func (m *creation) take() error {
 		if err != nil {
 			return err
 		}
-		l.door, l.actor, l.clock = door, door.Lower(), door.Clock()
+		l.host.mu.Lock() // life.nested reads it there
+		l.door = door
+		l.host.mu.Unlock()
+		l.actor, l.clock = door.Lower(), door.Clock()
 		m.existed = l.actor.Seq() > 0
 		m.unborn = !m.existed && l.birth != nil
 		if l.record, err = door.Record(l.ctx); err != nil {

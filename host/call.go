@@ -29,6 +29,11 @@ type Call struct {
 // callers that have both from elsewhere. In Go, an Action calls itself. An actor that
 // doesn't exist is created, but of a type with MustCreate.
 //
+// A turn must not wait for itself. A call of the turn's own actor is greenroom.ErrNested, and
+// so is one of an actor that waits for the caller: A calls B, which calls A. The second is
+// known by its context, which must be the Context of the turn that calls, or one that is made
+// from it.
+//
 // Errors: what the action returns, and then nothing of the turn has landed; ErrNoType,
 // ErrAddress, ErrNoAction, ErrNoActor, ErrNoConn, ErrArgs, ErrPanic, ErrOverloaded,
 // ErrClosed; *actorstore.InUseError; the context's, if the turn had not begun; those of

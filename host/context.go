@@ -50,6 +50,7 @@ var transactions = opentx.Get[*greenroom.Actor, *greenroom.Tx]()
 
 func newContext(l *life, t *turn) (*Context, error) {
 	c := &Context{life: l, turn: t, now: l.host.clock(), ends: newTurnContext(l.turns, l.host.opts.TurnTimeout)}
+	c.ends.life, c.ends.caller = l, t.caller
 	var err error
 	c.Tx, c.open, err = transactions.Begin(c.ends, l.door, opentx.Options{Due: c.due, Incarnation: t.in})
 	if err != nil {

@@ -2,8 +2,11 @@ package host
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
+
+	"github.com/greenroomdb/greenroom"
 )
 
 // A turnContext is the context of one turn: it ends with its parent, at its deadline, or
@@ -12,7 +15,9 @@ import (
 // wait for it.
 type turnContext struct {
 	parent   context.Context
-	deadline time.Time // zero for none
+	deadline time.Time    // zero for none
+	life     *life        // whose turn it is
+	caller   *turnContext // of the turn that waits for it, nil for none
 
 	mu     sync.Mutex
 	inner  context.Context // of context.WithDeadline; nil until a caller waits  +checklocks:mu
@@ -70,12 +75,49 @@ func (c *turnContext) Err() error {
 	return c.parent.Err()
 }
 
+// turnKey is the key under which the context of a turn that runs has itself.
+type turnKey struct{}
+
+// turnOf returns the context of the turn to which ctx belongs, nil if it belongs to none or
+// the turn is over.
+func turnOf(ctx context.Context) *turnContext {
+	c, _ := ctx.Value(turnKey{}).(*turnContext)
+	return c
+}
+
+// nested returns ErrNested if ctx, or the calling goroutine, belongs to a turn of l that
+// runs, or to one for which such a turn waits: what waited there for a turn of l would wait
+// for itself.
+//
+// +checklocks:l.host.mu
+func (l *life) nested(ctx context.Context) error {
+	for c := turnOf(ctx); c != nil; c = c.caller {
+		if c.life == l && c.runs() {
+			return fmt.Errorf("host: call of %s, which waits for the caller: %w", l.name, greenroom.ErrNested)
+		}
+	}
+	if l.door != nil && transactions.Nested(ctx, l.door) != nil {
+		return fmt.Errorf("host: call of %s in a turn of its own: %w", l.name, greenroom.ErrNested)
+	}
+	return nil
+}
+
+// runs says that the turn isn't over.
+func (c *turnContext) runs() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.over
+}
+
 // Value implements context.Context. Once a caller waits, the values are those of the
 // context below, by which package context finds it, and makes children without a goroutine.
 func (c *turnContext) Value(key any) any {
 	c.mu.Lock()
-	inner := c.inner
+	inner, over := c.inner, c.over
 	c.mu.Unlock()
+	if key == (turnKey{}) && !over {
+		return c
+	}
 	if inner != nil {
 		return inner.Value(key)
 	}

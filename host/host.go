@@ -237,12 +237,19 @@ func (h *Host) onEngine(fn func(e kv.Engine) error) error {
 // an error, and nothing of their turns lands unless their commit has begun.
 //
 // An error says that not everything could be put to sleep in good order. A second
-// Close returns nil.
+// Close returns nil. In a turn of an actor of the host Close is greenroom.ErrNested, and does
+// nothing.
 func (h *Host) Close(ctx context.Context) error {
 	h.mu.Lock()
 	if h.closed {
 		h.mu.Unlock()
 		return nil
+	}
+	for _, l := range h.lives {
+		if err := l.nested(ctx); err != nil {
+			h.mu.Unlock()
+			return err
+		}
 	}
 	h.closed = true
 	for _, l := range h.lives {

@@ -57,7 +57,7 @@ type life struct {
 	// What follows belongs to main.
 	course    course
 	creation  creation
-	door      *greenroom.Actor
+	door      *greenroom.Actor  // main sets it with host.mu held, with which others read it
 	actor     *actorstore.Actor // of door, and so are its parts
 	clock     *alarm.Clock
 	conns     *conn.Set

@@ -23,6 +23,7 @@ type turn struct {
 	turnOrigin
 	done    chan error     // gets the outcome, once, when it may leave
 	life    *life          // whose user the turn is; nil for none
+	caller  *turnContext   // of the turn that waits for it, nil for none
 	must    bool           // it waits for room in the mailbox
 	in      kv.Incarnation // in which alone it may land, 0 for any
 	courier bool           // it brings letters, or tells that they have come: other callers go first
@@ -64,6 +65,7 @@ func (t *turn) finish(err error) {
 
 // turn has t run by the actor and returns when what it did is durable.
 func (h *Host) turn(ctx context.Context, a Address, b *birth, t *turn) error {
+	t.caller = turnOf(ctx)
 	for {
 		l, err := h.enter(ctx, a, b, t.courier)
 		if err != nil {
@@ -77,7 +79,7 @@ func (h *Host) turn(ctx context.Context, a Address, b *birth, t *turn) error {
 		if err := t.wait(ctx); err != errAgain {
 			return err
 		}
-		t = &turn{name: t.name, run: t.run, turnOrigin: t.turnOrigin, must: t.must, in: t.in, courier: t.courier, done: make(chan error, 1)}
+		t = &turn{name: t.name, run: t.run, turnOrigin: t.turnOrigin, must: t.must, in: t.in, courier: t.courier, caller: t.caller, done: make(chan error, 1)}
 	}
 }
 
@@ -149,7 +151,7 @@ func withLife(ctx context.Context, l *life) context.Context {
 
 // Turn has fn run in a turn of the actor to whose stay in memory the context belongs:
 // that of Type.Run, or of a step of its workflow. It returns when what fn did is
-// durable, and is not for use in a turn, for which it would wait for ever. A step that is
+// durable, and is not for use in a turn of that actor: greenroom.ErrNested. A step that is
 // to land with its turn is a StepTurn.
 //
 // Errors: fn's, ErrPanic, ErrUnknownOutcome, ErrNotAwake, and those of the commit.
@@ -158,11 +160,18 @@ func Turn(ctx context.Context, fn func(c *Context) error) error {
 	if !ok {
 		return fmt.Errorf("%w: the context is of no actor", ErrNotAwake)
 	}
+	l.host.mu.Lock()
+	err := l.nested(ctx)
+	l.host.mu.Unlock()
+	if err != nil {
+		return err
+	}
 	t := newTurn(spanTurn, fn)
+	t.caller = turnOf(ctx)
 	if t.parent = traces.FromContext(ctx); l.traces == nil {
 		t.parent = nil // another actor's
 	}
-	err := l.inward(ctx, t)
+	err = l.inward(ctx, t)
 	if errors.Is(err, errAgain) {
 		return ErrNotAwake
 	}

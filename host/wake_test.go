@@ -109,8 +109,7 @@ func TestCloseWhileWaking(t *testing.T) {
 	})
 }
 
-// TestTurnWaitsForItself has a turn call its own actor, which it must not: it ends when it
-// has taken too long, and the actor goes on.
+// TestTurnWaitsForItself has a turn call its own actor, which it must not: the call is refused, and the actor goes on.
 func TestTurnWaitsForItself(t *testing.T) {
 	var h *Host
 	kind := thing(add, NewAction("loop", func(c *Context, _ struct{}) (int, error) {
@@ -119,7 +118,7 @@ func TestTurnWaitsForItself(t *testing.T) {
 	bubble(t, Options{}, func(r *rig) {
 		h = r.Host
 		_, err := invoke[int](r.ctx, r.Host, lobby, "loop", nil)
-		wantErr(t, err, context.DeadlineExceeded)
+		wantErr(t, err, greenroom.ErrNested)
 		if n := r.call(lobby, "add", 1); n != 1 {
 			t.Errorf("the state is %d: a turn that nobody waited for has run", n)
 		}
