@@ -48,9 +48,9 @@ type deliveries struct {
 	// for them; nil while nothing runs.
 	renew    context.CancelFunc // +checklocks:mu
 	schedule *persist.Schedule  // +checklocks:mu
-	begun    bool               // +checklocks:mu
-	ended    bool               // no handler is called any more  +checklocks:mu
-	end      context.CancelFunc // ends run, nil while it hasn't begun  +checklocks:mu
+	running  bool               // run has begun, and what it has called hasn't returned  +checklocks:mu
+	closed   bool               // no handler is called any more  +checklocks:mu
+	end      context.CancelFunc // ends run, nil while it doesn't call handlers  +checklocks:mu
 	runs     sync.WaitGroup     // run, and the handlers that it has called
 }
 
@@ -75,27 +75,41 @@ func (d *deliveries) handler(name string) handler {
 	return d.handlers[name]
 }
 
-// begin returns a context that ends with close.
+// begin returns a context that ends with close, and with finish.
 func (d *deliveries) begin(ctx context.Context, s *persist.Schedule) (context.Context, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
-	case d.begun:
-		return nil, fmt.Errorf("greenroom: run of %q: %w", d.actor.Name(), persist.ErrStarted)
-	case d.ended:
+	case d.closed:
 		return nil, ErrClosed
+	case d.running:
+		return nil, fmt.Errorf("greenroom: run of %q: %w", d.actor.Name(), persist.ErrStarted)
 	}
-	d.begun, d.schedule = true, s
+	d.running, d.schedule = true, s
 	ctx, d.end = context.WithCancel(ctx)
 	d.runs.Add(1)
 	return ctx, nil
+}
+
+// finish ends what begin began: it lets no further handler be called, waits for those that
+// are, and then lets the next run begin.
+func (d *deliveries) finish() {
+	d.mu.Lock()
+	d.end()
+	d.end = nil
+	d.mu.Unlock()
+	d.runs.Done()
+	d.runs.Wait()
+	d.mu.Lock()
+	d.running, d.schedule = false, nil
+	d.mu.Unlock()
 }
 
 // stop lets no further handler be called.
 func (d *deliveries) stop() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.ended = true
+	d.closed = true
 	if d.end != nil {
 		d.end()
 	}
@@ -125,9 +139,7 @@ func (d *deliveries) run(outer context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer d.runs.Wait()
-	defer d.runs.Done()
-	defer d.stop()
+	defer d.finish()
 	d.runs.Go(func() { d.reportOthers(ctx, q) })
 	err = r.Schedule().Start(ctx, func(action string) persist.Action { return d.action(ctx, r, action) })
 	if err == nil {
@@ -149,7 +161,7 @@ func (d *deliveries) action(ctx context.Context, r *persist.Record, name string)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	h := d.handlers[name]
-	if h == nil || d.ended {
+	if h == nil || ctx.Err() != nil {
 		return nil
 	}
 	d.runs.Add(1)

@@ -110,7 +110,6 @@ func TestRun(t *testing.T) {
 			t.Errorf("four deliveries took %+v", c)
 		}
 		must(t, end())
-		wantErr(t, "run again", r.actor.Run(ctx), persist.ErrStarted)
 		r.update(t, func(tx *greenroom.Tx) error {
 			_, err := tx.Enqueue(queue.Send{Name: "m", Body: "later"})
 			return err
@@ -119,6 +118,16 @@ func TestRun(t *testing.T) {
 		if m, e := r.left(t); m != 1 || e != 1 {
 			t.Errorf("after the end %d messages and %d events are left", m, e)
 		}
+		end = r.runs(t)
+		wantErr(t, "run twice", r.actor.Run(ctx), persist.ErrStarted)
+		pass(15 * time.Second)
+		if m, e := r.left(t); m != 0 || e != 1 {
+			t.Errorf("run again, %d messages and %d events are left", m, e)
+		}
+		if got := r.notes(t); strings.Count(got, "cron") != 3 || !strings.Contains(got, "m later 1;") {
+			t.Errorf("run again, it has handled %s", got)
+		}
+		must(t, end())
 	})
 }
 
@@ -379,16 +388,31 @@ func TestRunGoexit(t *testing.T) {
 	})
 }
 
-// TestRunOnce: a Run whose context is done before it begins does nothing, and a second one
-// is refused.
-func TestRunOnce(t *testing.T) {
+// TestRunAgain: a Run whose context is done before it begins does nothing. One runs at a time, also while a handler that the
+// Run before has called hasn't returned, and any number one after the other.
+func TestRunAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, batch.Limits{})
 		over, cancel := context.WithCancel(ctx)
 		cancel()
 		must(t, r.actor.Run(over))
-		must(t, r.runs(t)())
-		wantErr(t, "a second Run", r.actor.Run(ctx), persist.ErrStarted)
+		began, release := make(chan bool), make(chan bool)
+		r.actor.Handle("slow", func(*greenroom.Tx, *greenroom.Delivery) error { began <- true; <-release; return nil })
+		for range 3 {
+			r.update(t, func(tx *greenroom.Tx) error { _, err := tx.After(time.Second, "slow"); return err })
+			over, cancel := context.WithCancel(ctx)
+			done := make(chan error, 1)
+			go func() { done <- r.actor.Run(over) }()
+			<-began
+			cancel()
+			synctest.Wait()
+			wantErr(t, "beside a handler", r.actor.Run(ctx), persist.ErrStarted)
+			release <- true
+			must(t, <-done)
+		}
+		if _, e := r.left(t); e != 0 {
+			t.Errorf("%d events are left", e)
+		}
 		must(t, r.actor.Close())
 		wantErr(t, "Run of a closed actor", r.actor.Run(over), greenroom.ErrClosed)
 	})

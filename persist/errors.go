@@ -17,7 +17,7 @@ var (
 	ErrTooLarge = errkind.New("persist: record too large", errkind.ErrTooLarge)
 	// ErrClosed: the Record is closed, or being closed.
 	ErrClosed = errkind.New("persist: closed", errkind.ErrClosed)
-	// ErrStarted: Start was called before.
+	// ErrStarted: the schedule was started, and the context of that start is not done.
 	ErrStarted = errors.New("persist: schedule is started")
 	// ErrPanic: an action panicked. It says with what.
 	ErrPanic = errors.New("persist: panic")

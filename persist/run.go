@@ -27,7 +27,8 @@ type Firing struct {
 
 	s     *Schedule
 	e     *event
-	asked int // Schedule.asked, when it began
+	asked int             // Schedule.asked, when it began
+	ctx   context.Context // of the action
 	batch batch.Batch
 }
 
@@ -65,7 +66,8 @@ func (f *Firing) Arg(i int, v any) error {
 // Start begins to call actions; lookup returns the one of a name, nil for none: an event
 // that names it stays as it is, and is logged once (see Reconsider). What is overdue runs
 // at once. The values of ctx are those of the actions' contexts; its end stops the
-// schedule. It can be started once: ErrStarted.
+// schedule, which can then be started again. One that is started, or whose record is being
+// closed, is ErrStarted.
 func (s *Schedule) Start(ctx context.Context, lookup func(action string) Action) error {
 	r := s.r
 	r.mu.Lock()
@@ -73,18 +75,22 @@ func (s *Schedule) Start(ctx context.Context, lookup func(action string) Action)
 		r.mu.Unlock()
 		return err
 	}
-	if s.lookup != nil || s.stopped {
+	if s.stopped || s.ctx != nil && s.ctx.Err() == nil {
 		r.mu.Unlock()
 		return ErrStarted
 	}
+	if s.cancel != nil {
+		s.cancel()
+	}
 	s.lookup = lookup
 	s.ctx, s.cancel = context.WithCancel(ctx)
+	s.reconsider() // also what was set aside because the start before had ended
 	r.mu.Unlock()
 	s.arming.Lock()
 	r.mu.Lock()
 	stopped := s.stopped
 	r.mu.Unlock()
-	if !stopped { // else no stop would take the source away again
+	if !stopped && s.source == nil { // else no stop would take the source away again
 		s.source = s.clock.Source(s.ring)
 	}
 	s.arming.Unlock()
@@ -111,11 +117,11 @@ func (s *Schedule) arm() {
 // ring is called by the alarm: it runs everything that is due.
 func (s *Schedule) ring() {
 	for {
-		f := s.begin()
+		f, lookup := s.begin()
 		if f == nil {
 			break
 		}
-		if action := s.lookup(f.Event.Action); action != nil {
+		if action := lookup(f.Event.Action); action != nil {
 			s.run(f, action)
 		} else {
 			s.setAside(f)
@@ -149,12 +155,17 @@ func (s *Schedule) setAside(f *Firing) {
 // waited for (see Options.Clock), and costs nothing.
 func (s *Schedule) Reconsider() {
 	s.r.mu.Lock()
+	s.reconsider()
+	s.r.mu.Unlock()
+	s.arm()
+}
+
+// +checklocks:s.r.mu
+func (s *Schedule) reconsider() {
 	s.asked++
 	for _, e := range s.r.events {
 		e.aside = false
 	}
-	s.r.mu.Unlock()
-	s.arm()
 }
 
 // ran notes that an event doesn't run any more.
@@ -165,13 +176,13 @@ func (s *Schedule) ran(e *event) {
 	close(s.idle)
 }
 
-// begin takes the next event that is due, and marks that it runs.
-func (s *Schedule) begin() *Firing {
+// begin takes the next event that is due, and marks that it runs. lookup returns its action.
+func (s *Schedule) begin() (f *Firing, lookup func(action string) Action) {
 	r := s.r
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s.over() {
-		return nil
+		return nil, nil
 	}
 	now := s.clock.Now().UnixMilli()
 	for _, e := range r.events {
@@ -181,10 +192,10 @@ func (s *Schedule) begin() *Firing {
 		if e.idle() && e.due() <= now {
 			e.running = true
 			s.idle = make(chan struct{})
-			return &Firing{Event: e.export(), Attempt: int(e.attempts) + 1, s: s, e: e, asked: s.asked}
+			return &Firing{Event: e.export(), Attempt: int(e.attempts) + 1, s: s, e: e, asked: s.asked, ctx: s.ctx}, s.lookup
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // over says that nothing is run any more.
@@ -196,14 +207,14 @@ func (s *Schedule) over() bool { return s.stopped || s.ctx.Err() != nil || s.r.u
 func (s *Schedule) run(f *Firing, action Action) {
 	began := time.Now()
 	// What follows is to be stored even if the schedule is being stopped.
-	ctx := context.WithoutCancel(s.ctx)
+	ctx := context.WithoutCancel(f.ctx)
 	err := s.countFirst(ctx, f.e)
 	if err == nil {
 		err = errGoexit // unless it returns
 	}
 	defer func() { s.concluded(ctx, f, err, began) }()
 	if err == errGoexit {
-		err = guard(func() error { return action(s.ctx, f) })
+		err = guard(func() error { return action(f.ctx, f) })
 	}
 }
 

@@ -35,7 +35,7 @@ type Schedule struct {
 	// Guarded by Record.mu.
 	lookup  func(action string) Action // nil: not started
 	stopped bool
-	ctx     context.Context // of the actions
+	ctx     context.Context // of the actions; nil until Start
 	cancel  context.CancelFunc
 	idle    chan struct{}       // closed while no event runs
 	missing map[string]struct{} // actions of which it was logged that they are

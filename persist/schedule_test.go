@@ -168,6 +168,40 @@ func TestScheduleOverdue(t *testing.T) {
 	})
 }
 
+// TestScheduleStartAgain: when the context of a start is done, the next one goes on with its own actions, also beside an
+// action of the start before, which keeps its context.
+func TestScheduleStartAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, d := newWorld(t), newDiary()
+		s := w.open(nil).Schedule()
+		for range 2 {
+			_, err := addAfter(s, 0, "note", "x")
+			must(t, err)
+		}
+		over, cancel := context.WithCancel(ctx)
+		release := make(chan bool)
+		must(t, s.Start(over, acts{"note": func(ctx context.Context, _ *Firing) error {
+			<-release
+			return context.Cause(ctx)
+		}}.lookup))
+		synctest.Wait()
+		wantErr(t, s.Start(ctx, acts{}.lookup), ErrStarted)
+		cancel()
+		must(t, s.Start(ctx, acts{"note": d.note}.lookup))
+		synctest.Wait()
+		if got := d.take(); got != "" {
+			t.Errorf("ran %s beside the action of the start before", got)
+		}
+		release <- true
+		pass(time.Hour)
+		if got := strings.Count(d.take(), "x@"); got != 2 {
+			t.Errorf("%d of two events were run", got)
+		}
+		w.leave()
+		wantErr(t, s.Start(ctx, acts{}.lookup), ErrClosed)
+	})
+}
+
 // TestScheduleStored: what is scheduled, and its end, are one durable commit each, that
 // reads nothing.
 func TestScheduleStored(t *testing.T) {
