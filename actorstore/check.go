@@ -24,6 +24,9 @@ type Finding struct {
 	// middle and the next one rolls it back. It is no fault, and always Harmless too.
 	// What else is stored can be judged only after that.
 	Unfinished bool
+	// Unchecked: it could not be looked at here, because that takes something that only its
+	// own program has. Nothing is known to be wrong, and it is always Harmless too.
+	Unchecked bool
 }
 
 // String returns the finding on one line: the actor, unless it is the store's own,

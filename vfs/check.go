@@ -56,7 +56,9 @@ var _, _ CheckReader = (*actorstore.View)(nil), (*actorstore.Snapshot)(nil)
 // If r is an *actorstore.View, no journal is hot and there is no fault in the files,
 // SQLite looks at the database too, with PRAGMA integrity_check: each line that it
 // prints is a fault. Page 1 must begin as SQLite's format does; what is encrypted is
-// left out. A finding of SQLite says "sqlite" for the place.
+// left out. A finding of SQLite says "sqlite" for the place. A table that SQLite can't look
+// at without a function, a collation or a module that the program registers (see
+// Options.Extensions) is unchecked, and no fault; the other tables are looked at.
 //
 // An error means that the engine failed, not that something is damaged; it comes with
 // a zero Finding and ends the sequence. A check takes constant memory, beside one bit
@@ -103,6 +105,7 @@ const (
 	fault severity = iota
 	harmless
 	unfinished
+	unchecked
 )
 
 // find yields a finding about what lies under key.
@@ -111,12 +114,12 @@ func (c *checker) find(s severity, key []byte, format string, args ...any) error
 }
 
 func (c *checker) findAt(s severity, where, what string) error {
-	if s != harmless {
+	if s == fault || s == unfinished {
 		c.sound = false
 	}
 	f := actorstore.Finding{
 		Actor: c.r.ID(), Where: where, What: what,
-		Harmless: s != fault, Unfinished: s == unfinished,
+		Harmless: s != fault, Unfinished: s == unfinished, Unchecked: s == unchecked,
 	}
 	if !c.yield(f, nil) {
 		return errStopped

@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -22,7 +23,7 @@ func (c *checker) integrity(view *actorstore.View) error {
 	case err != nil:
 		return c.complaint(err, Cause(err))
 	}
-	err = c.pragma(db)
+	err = c.tables(db)
 	cause := db.Cause()
 	if closed := db.Close(); err == nil {
 		err = closed
@@ -30,12 +31,71 @@ func (c *checker) integrity(view *actorstore.View) error {
 	return c.complaint(err, cause)
 }
 
-// pragma runs PRAGMA integrity_check, which prints up to 100 lines, or "ok". The first
-// row holds several, of which the first is a heading.
+// tables looks at the database as a whole. If SQLite can't, for want of what the program
+// registers, tables looks at each table by itself, and at what needs none of that.
+func (c *checker) tables(db *DB) error {
+	told := map[string]bool{} // lines that were found: the pragmas repeat each other
+	err := c.pragma(db, "integrity_check", told)
+	if lacking(err) == "" {
+		return err
+	}
+	if err := c.pragma(db, "quick_check", told); err != nil && lacking(err) == "" {
+		return err
+	}
+	names, err := tableNames(c.ctx, db)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		err := c.pragma(db, "integrity_check("+sqlite3.Quote(name)+")", told)
+		if what := lacking(err); what != "" {
+			err = c.findAt(unchecked, whereSQLite, fmt.Sprintf("table %s can't be checked here, but by its program: %s", name, what))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tableNames returns the names of the tables, those of virtual tables included.
+func tableNames(ctx context.Context, db *DB) (names []string, err error) {
+	rows, err := db.QueryContext(ctx, "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	return names, rows.Err()
+}
+
+// lacking returns what SQLite says that it lacks, if err is of something that a program
+// registers with a connection; else "".
+func lacking(err error) string {
+	if !errors.Is(err, sqlite3.ERROR) {
+		return ""
+	}
+	for _, what := range [...]string{"unknown function: ", "no such function: ", "no such collation sequence: ", "no such module: "} {
+		if _, name, ok := strings.Cut(err.Error(), what); ok {
+			return what + name
+		}
+	}
+	return ""
+}
+
+// pragma runs PRAGMA integrity_check, or quick_check, which prints up to 100 lines, or
+// "ok". The first row holds several, of which the first is a heading. Lines that were told
+// aren't found again.
 //
 // https://sqlite.org/pragma.html#pragma_integrity_check
-func (c *checker) pragma(db *DB) (err error) {
-	rows, err := db.QueryContext(c.ctx, "PRAGMA integrity_check")
+func (c *checker) pragma(db *DB, pragma string, told map[string]bool) (err error) {
+	rows, err := db.QueryContext(c.ctx, "PRAGMA "+pragma)
 	if err != nil {
 		return err
 	}
@@ -46,9 +106,10 @@ func (c *checker) pragma(db *DB) (err error) {
 			return err
 		}
 		for line := range strings.SplitSeq(line, "\n") {
-			if line == "ok" || line == "" || strings.HasPrefix(line, "***") {
+			if line == "ok" || line == "" || strings.HasPrefix(line, "***") || told[line] {
 				continue
 			}
+			told[line] = true
 			if err := c.findAt(fault, whereSQLite, line); err != nil {
 				return err
 			}

@@ -32,8 +32,10 @@ line counts.
 
 "harmless" is what a crash may leave, and what the next owner of the actor removes;
 nothing is lost. "note" is a transaction that was cut off, and that the next owner
-rolls back: that is no problem; or that other users of this machine can read the
-store's files ("exposed" in the last object of --json). The status is 1 if there are
+rolls back: that is no problem; or a table that SQLite can't check here, because it
+needs a function, a collation or a module that the actor's own program registers
+("unchecked"); or that other users of this machine can read the store's files
+("exposed" in the last object of --json). The status is 1 if there are
 problems, harmless or not. Nothing is changed.`,
 		Example: `  greenroom check data
   greenroom check --json data music`,
@@ -258,6 +260,8 @@ type findingLine struct {
 	What       string `json:"what"`
 	Harmless   bool   `json:"harmless"`
 	Unfinished bool   `json:"unfinished"`
+	// Unchecked: only the actor's own program can look at it.
+	Unchecked bool `json:"unchecked,omitempty"`
 }
 
 // find counts a finding and writes its line.
@@ -267,6 +271,9 @@ func (c *storeCheck) find(ctx context.Context, f actorstore.Finding) {
 	case f.Unfinished:
 		c.summary.Unfinished++
 		kind = "note: "
+	case f.Unchecked:
+		c.summary.Unchecked++
+		kind = "note: "
 	case f.Harmless:
 		c.summary.Harmless++
 		kind = "harmless: "
@@ -274,7 +281,7 @@ func (c *storeCheck) find(ctx context.Context, f actorstore.Finding) {
 	default:
 		c.summary.Problems++
 	}
-	line := findingLine{Where: f.Where, What: f.What, Harmless: f.Harmless, Unfinished: f.Unfinished}
+	line := findingLine{Where: f.Where, What: f.What, Harmless: f.Harmless, Unfinished: f.Unfinished, Unchecked: f.Unchecked}
 	if !f.Actor.IsZero() {
 		line.Actor, line.ID = c.labelOf(ctx, f.Actor), f.Actor.String()
 		kind += line.Actor + ": "
@@ -302,6 +309,8 @@ type summaryLine struct {
 	Problems   int `json:"problems"`
 	Harmless   int `json:"harmless"`
 	Unfinished int `json:"unfinished"`
+	// Unchecked counts what only the actors' own programs can look at.
+	Unchecked int `json:"unchecked,omitempty"`
 	// Exposed: other users of the machine can read the store's files.
 	Exposed bool `json:"exposed,omitempty"`
 }
@@ -318,6 +327,9 @@ func (c *storeCheck) summarize() {
 	}
 	if s.Unfinished > 0 {
 		text += ", " + count(s.Unfinished, "unfinished transaction")
+	}
+	if s.Unchecked > 0 {
+		text += ", " + count(s.Unchecked, "table") + " unchecked"
 	}
 	c.write(s, text)
 }

@@ -273,11 +273,14 @@
 // wrong with it. What begins with "harmless" was left by a crash, and is removed by
 // the next owner of the actor: any command that writes to its database. What begins
 // with "note" is a transaction that was cut off, and is rolled back by the next
-// owner; it is no problem. The last line counts.
+// owner; it is no problem. Nor is a table that SQLite can't check here, because it needs a
+// function, a collation or a module that the actor's own program registers: that is a
+// "note", too. The last line counts.
 //
-// With --json each line is an object with actor, id, where, what, harmless and
-// unfinished, actor and id being left out of what is wrong with the store itself;
-// the last has actors, keys, problems, harmless and unfinished.
+// With --json each line is an object with actor, id, where, what, harmless, unfinished and,
+// if it is true, unchecked, actor and id being left out of what is wrong with the store
+// itself; the last has actors, keys, problems, harmless, unfinished and, if it isn't 0,
+// unchecked.
 //
 // Nothing is changed, and no actor taken over. The status is 0 if there are no
 // problems, and 1 if there are, harmless or not.
