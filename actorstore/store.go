@@ -148,35 +148,47 @@ func Open(ctx context.Context, eng kv.Engine, opts *Options) (*Store, error) {
 	}
 	s.cache = newCache(cmp.Or(opts.CacheBytes, defaultCacheBytes))
 	s.bufs.New = func() any { return new(buf) }
-	if err := s.format(ctx); err != nil {
+	if err := format(ctx, eng, s.now, s.readOnly); err != nil {
 		return nil, fmt.Errorf("actorstore: open store: %w", err)
 	}
 	return s, nil
 }
 
+// Make makes a new store in an engine that is empty, as Open does, and leaves one as it is. A
+// package that keeps rows of its own for the whole store calls it before it writes the first
+// one: an engine that has rows and no store is refused for good.
+//
+// Errors are those of Open.
+func Make(ctx context.Context, eng kv.Engine) error {
+	if err := format(ctx, eng, time.Now, false); err != nil {
+		return fmt.Errorf("actorstore: make store: %w", err)
+	}
+	return nil
+}
+
 // format checks the format row, and writes it into an empty engine.
-func (s *Store) format(ctx context.Context) error {
+func format(ctx context.Context, eng kv.Engine, now func() time.Time, readOnly bool) error {
 	for {
-		row, err := s.eng.Get(ctx, formatKey(), nil)
+		row, err := eng.Get(ctx, formatKey(), nil)
 		if err == nil {
 			return checkFormat(row)
 		}
 		if !errors.Is(err, kv.ErrNotFound) {
 			return err
 		}
-		if err := noRows(ctx, s.eng); err != nil {
+		if err := noRows(ctx, eng); err != nil {
 			return err
 		}
-		if s.readOnly {
+		if readOnly {
 			return nil // empty, and it stays so
 		}
 		d := kv.Applied // if it is lost in a crash, then so is everything that came after it
-		if kv.Shared(s.eng) == nil {
+		if kv.Shared(eng) == nil {
 			d = kv.Durable // others, or a later Incarnation, may go on without it
 		}
-		err = s.eng.Commit(ctx, &kv.Commit{
+		err = eng.Commit(ctx, &kv.Commit{
 			Checks:     []kv.Check{{Key: formatKey(), Absent: true}},
-			Ops:        []kv.Op{kv.Set(formatKey(), appendFormat(nil, s.millis()))},
+			Ops:        []kv.Op{kv.Set(formatKey(), appendFormat(nil, now().UnixMilli()))},
 			Durability: d,
 		})
 		// A conflict means that somebody else was faster: look again.
@@ -187,8 +199,9 @@ func (s *Store) format(ctx context.Context) error {
 }
 
 // beside are the first elements of the rows that other packages of the module keep in the engine, ascending: it
-// need not be empty of those.
-var beside = []string{"docs", "items"}
+// need not be empty of those. Items and documents need no store of actors. Earlier versions of the third wrote
+// their row without Make.
+var beside = []string{"docs", "greenroom.front", "items"}
 
 // noRows makes sure that the engine holds nothing but a format row and what lies beside actors.
 func noRows(ctx context.Context, eng kv.Engine) error {

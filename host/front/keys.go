@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/bare"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/tuple"
@@ -28,10 +29,15 @@ const (
 
 // StoredSecret returns the secret of a store's connections, for Options.Secret. The first
 // one to ask makes it. It is durable when StoredSecret returns, so that clients find their
-// connections again after a restart, and at another host of the store.
+// connections again after a restart, and at another host of the store. In an empty engine it
+// makes the store.
 //
-// Errors: ErrSecret for a row that is none, and those of the engine.
+// Errors: ErrSecret for a row that is none, kv.ErrNotAStore for an engine that holds something
+// else, and those of the engine.
 func StoredSecret(ctx context.Context, engine kv.Engine) ([]byte, error) {
+	if err := actorstore.Make(ctx, engine); err != nil {
+		return nil, fmt.Errorf("front: secret: %w", err)
+	}
 	row, err := engine.Get(ctx, secretKey, nil)
 	if errors.Is(err, kv.ErrNotFound) {
 		secret := make([]byte, secretSize)
