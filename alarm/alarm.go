@@ -32,6 +32,7 @@ type Clock struct {
 	mu      sync.Mutex
 	sources []*Source   // +checklocks:mu
 	next    time.Time   // as told to onChange  +checklocks:mu
+	seen    time.Time   // the time of day when it was last looked at  +checklocks:mu
 	timer   *time.Timer // +checklocks:mu
 	stopped bool        // nothing rings any more  +checklocks:mu
 	closed  bool        // nor is anybody told  +checklocks:mu
@@ -83,7 +84,8 @@ type Source struct {
 }
 
 // Source adds a source. Its time is not set. When it comes, the time is cleared and
-// ring called on a goroutine of its own; it never runs twice at once. ring finds out by
+// ring called on a goroutine of its own; it never runs twice at once. When the clock was set
+// back it is called at once, since a source may wait for a duration. ring finds out by
 // itself what is due, and sets the next time, of all that it hasn't done. If it ends its goroutine it is called once more.
 func (c *Clock) Source(ring func()) *Source { return c.Lasting("", ring) }
 
@@ -207,12 +209,14 @@ func (c *Clock) arm() {
 	if c.stopped {
 		return
 	}
-	now := c.now()
+	now := c.now().Round(0) // without the monotonic clock, which isn't set back
+	back := now.Before(c.seen)
+	c.seen = now
 	var first time.Time
 	for _, s := range c.sources {
 		switch {
 		case s.held || s.at.IsZero():
-		case s.at.After(now):
+		case s.at.After(now) && !back:
 			first = earlier(first, s.at)
 		default:
 			s.rung, s.at = earlier(s.rung, s.at), time.Time{}

@@ -46,6 +46,7 @@ func (b *busyKey) Unwrap() error { return ErrBusy }
 //
 // +checklocks:tx.q.mu
 func (tx *Tx) key(n noteKey, now int64) (*keyed, error) {
+	tx.q.observe()
 	t := &tx.q.keys
 	k := t.known[n]
 	switch {

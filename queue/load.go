@@ -74,6 +74,7 @@ func (q *Queue) load(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, snap.Close()) }()
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.seen = q.millis()
 	if err := q.loadKeys(ctx, snap); err != nil {
 		return err
 	}
@@ -111,6 +112,11 @@ func (q *Queue) loadMessage(id ID, e entry) {
 		return
 	}
 	it := &item{id: id, created: r.created, size: len(e.value), rec: e.value, lease: r.lease(q.visibility())}
+	began := r.created
+	if r.inFlight.value && r.since.set {
+		began = r.since.value
+	}
+	it.at = sooner(it.at, began-q.seen) // the clock may have been set back
 	q.index.enter(it, r.name)
 	q.put(it)
 }
@@ -162,6 +168,7 @@ func (q *Queue) loadKeys(ctx context.Context, snap *actorstore.Snapshot) error {
 			q.log.Warn("queue: a sender's key can't be read", "actor", q.actor.ID(), "note", n.Key, "err", err)
 			continue
 		}
+		until = min(until, after(q.seen, q.opts.KeyWindow)) // more is left only if the clock was set back
 		k := &keyed{key: noteKey(n.Key), id: id, until: until}
 		t.known[k.key] = k
 		t.ends = append(t.ends, k)
