@@ -13,8 +13,12 @@ func (c *Context) Sleep(name string, d time.Duration) {
 }
 
 // SleepUntil waits until t, in milliseconds, rounded up. In a later run t may be another
-// time: what counts is the one that was recorded.
+// time: what counts is the one that was recorded. A time of more than 2⁶³ milliseconds after
+// 1970, which can't be stored, is ErrMisuse.
 func (c *Context) SleepUntil(name string, t time.Time) {
+	if history.MillisOf(t) == history.Never {
+		c.misuse(name, "the time is too late to be stored; wait for a message instead")
+	}
 	c.sleep(name, func() time.Time { return t })
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -213,6 +214,7 @@ func TestMisuse(t *testing.T) {
 			_, _ = Loop(c, "l", strings.Repeat("x", 200_000), func(*Context, *string) (int, bool, error) { return 0, true, nil })
 		},
 		"large value": func(c *Context) { SideEffect(c, "v", func() []byte { return make([]byte, 200_000) }) },
+		"late":        func(c *Context) { c.SleepUntil("s", time.Unix(math.MaxInt64-62135596801, 0)) },
 		"version":     func(c *Context) { Version(c, "v", 0) },
 		"input":       func(c *Context) { ContinueAsNew(c, "text") },
 	} {

@@ -8,9 +8,18 @@ import (
 // A Millis is a time of day in milliseconds since 1970, UTC.
 type Millis uint64
 
+// Never is later than any time.
+const Never Millis = math.MaxInt64
+
 // MillisOf returns t, rounded up to a millisecond: nothing that waits for it is early. A
-// time before 1970 is 0.
+// time before 1970 is 0, and one that is too late to be stored Never.
 func MillisOf(t time.Time) Millis {
+	switch s := t.Unix(); {
+	case s < 0:
+		return 0
+	case s > math.MaxInt64/1000-1:
+		return Never
+	}
 	ms := t.UnixMilli()
 	if t.Nanosecond()%int(time.Millisecond) != 0 {
 		ms++
