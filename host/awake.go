@@ -4,8 +4,10 @@ import (
 	"container/list"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -56,7 +58,7 @@ func (h *Host) enter(ctx context.Context, a Address, b *birth, courier bool) (*l
 			}
 			continue
 		}
-		if err := l.nested(ctx); err != nil {
+		if err := nested(ctx, l); err != nil {
 			return nil, err
 		}
 		switch l.phase {
@@ -96,6 +98,23 @@ func (h *Host) enter(ctx context.Context, a Address, b *birth, courier bool) (*l
 			}
 		}
 	}
+}
+
+// nested returns ErrNested if ctx, or the calling goroutine, belongs to a turn of l that
+// runs, or to one for which such a turn waits: what waited there for a turn of l would wait
+// for itself.
+//
+// +checklocks:l.host.mu
+func nested(ctx context.Context, l *life) error {
+	for c := turnOf(ctx); c != nil; c = c.caller {
+		if c.life == l && c.runs() {
+			return fmt.Errorf("host: call of %s, which waits for the caller: %w", l.name, greenroom.ErrNested)
+		}
+	}
+	if l.door != nil && transactions.Nested(ctx, l.door) != nil {
+		return fmt.Errorf("host: call of %s in a turn of its own: %w", l.name, greenroom.ErrNested)
+	}
+	return nil
 }
 
 // await waits without the lock.

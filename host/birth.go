@@ -51,7 +51,7 @@ func (m *creation) take() error {
 		if err != nil {
 			return err
 		}
-		l.host.mu.Lock() // life.nested reads it there
+		l.host.mu.Lock() // nested reads it there
 		l.door = door
 		l.host.mu.Unlock()
 		l.actor, l.clock = door.Lower(), door.Clock()

@@ -45,9 +45,6 @@ type Context struct {
 
 var _ context.Context = (*Context)(nil)
 
-// transactions are begun by a turn, and ended when its function has returned.
-var transactions = opentx.Get[*greenroom.Actor, *greenroom.Tx]()
-
 func newContext(l *life, t *turn) (*Context, error) {
 	c := &Context{life: l, turn: t, now: l.host.clock(), ends: newTurnContext(l.turns, l.host.opts.TurnTimeout)}
 	c.ends.life, c.ends.caller = l, t.caller

@@ -2,11 +2,11 @@ package host
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
 	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/internal/opentx"
 )
 
 // A turnContext is the context of one turn: it ends with its parent, at its deadline, or
@@ -75,6 +75,9 @@ func (c *turnContext) Err() error {
 	return c.parent.Err()
 }
 
+// transactions are begun by a turn, and ended when its function has returned.
+var transactions = opentx.Get[*greenroom.Actor, *greenroom.Tx]()
+
 // turnKey is the key under which the context of a turn that runs has itself.
 type turnKey struct{}
 
@@ -83,23 +86,6 @@ type turnKey struct{}
 func turnOf(ctx context.Context) *turnContext {
 	c, _ := ctx.Value(turnKey{}).(*turnContext)
 	return c
-}
-
-// nested returns ErrNested if ctx, or the calling goroutine, belongs to a turn of l that
-// runs, or to one for which such a turn waits: what waited there for a turn of l would wait
-// for itself.
-//
-// +checklocks:l.host.mu
-func (l *life) nested(ctx context.Context) error {
-	for c := turnOf(ctx); c != nil; c = c.caller {
-		if c.life == l && c.runs() {
-			return fmt.Errorf("host: call of %s, which waits for the caller: %w", l.name, greenroom.ErrNested)
-		}
-	}
-	if l.door != nil && transactions.Nested(ctx, l.door) != nil {
-		return fmt.Errorf("host: call of %s in a turn of its own: %w", l.name, greenroom.ErrNested)
-	}
-	return nil
 }
 
 // runs says that the turn isn't over.

@@ -246,7 +246,7 @@ func (h *Host) Close(ctx context.Context) error {
 		return nil
 	}
 	for _, l := range h.lives {
-		if err := l.nested(ctx); err != nil {
+		if err := nested(ctx, l); err != nil {
 			h.mu.Unlock()
 			return err
 		}

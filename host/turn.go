@@ -161,7 +161,7 @@ func Turn(ctx context.Context, fn func(c *Context) error) error {
 		return fmt.Errorf("%w: the context is of no actor", ErrNotAwake)
 	}
 	l.host.mu.Lock()
-	err := l.nested(ctx)
+	err := nested(ctx, l)
 	l.host.mu.Unlock()
 	if err != nil {
 		return err

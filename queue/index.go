@@ -2,6 +2,7 @@ package queue
 
 import (
 	"container/heap"
+	"math"
 	"slices"
 )
 
@@ -76,13 +77,38 @@ type index struct {
 	timed itemHeap // those that become visible, by time
 	dying itemHeap // those that become dead letters, by id
 
-	memory, room int // bytes of values in memory, and how many there may be
+	seen         int64 // when the clock was last looked at, Unix ms
+	memory, room int   // bytes of values in memory, and how many there may be
 }
 
 func (x *index) init(room int) {
 	x.byID, x.lines, x.room = map[ID]*item{}, map[string]*line{}, room
 	x.all.init(seatAll)
 	x.timed.kind, x.dying.kind, x.timed.timed = seatOther, seatOther, true
+}
+
+// observe takes note of the time, and returns by how much the clock was set back since the
+// last time, in ms. Leases and delays end sooner by as much: each is a duration, of which
+// what is left stays.
+func (x *index) observe(now int64) (back int64) {
+	back, x.seen = x.seen-now, now
+	if back <= 0 {
+		return back
+	}
+	for _, it := range x.byID {
+		if it.state != ready {
+			it.at = sooner(it.at, back)
+		}
+	}
+	return back
+}
+
+// sooner returns the time that is back before at, both in ms; never stays never.
+func sooner(at, back int64) int64 {
+	if at == math.MaxInt64 || back <= 0 {
+		return at
+	}
+	return at - back
 }
 
 // enter adds a message, which is in no heap yet.

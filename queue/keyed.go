@@ -28,6 +28,19 @@ type keyTable struct {
 
 func (t *keyTable) init() { t.known = map[noteKey]*keyed{} }
 
+// sooner has the keys end sooner by back, in ms, if that is positive.
+func (t *keyTable) sooner(back int64) {
+	if back <= 0 {
+		return
+	}
+	for _, k := range t.known {
+		k.until = sooner(k.until, back)
+		if k.old != nil {
+			k.old.until = sooner(k.old.until, back)
+		}
+	}
+}
+
 // sweepKeys is how many keys that are over are removed beside each one that is taken:
 // more than one, so that they don't gather.
 const sweepKeys = 4
@@ -46,8 +59,8 @@ func (b *busyKey) Unwrap() error { return ErrBusy }
 //
 // +checklocks:tx.q.mu
 func (tx *Tx) key(n noteKey, now int64) (*keyed, error) {
-	tx.q.observe()
 	t := &tx.q.keys
+	t.sooner(tx.q.index.observe(now))
 	k := t.known[n]
 	switch {
 	case k == nil:

@@ -74,7 +74,7 @@ func (q *Queue) load(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, snap.Close()) }()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.seen = q.millis()
+	q.index.seen = q.millis()
 	if err := q.loadKeys(ctx, snap); err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (q *Queue) loadMessage(id ID, e entry) {
 	if r.inFlight.value && r.since.set {
 		began = r.since.value
 	}
-	it.at = sooner(it.at, began-q.seen) // the clock may have been set back
+	it.at = sooner(it.at, began-q.index.seen) // the clock may have been set back
 	q.index.enter(it, r.name)
 	q.put(it)
 }
@@ -168,7 +168,7 @@ func (q *Queue) loadKeys(ctx context.Context, snap *actorstore.Snapshot) error {
 			q.log.Warn("queue: a sender's key can't be read", "actor", q.actor.ID(), "note", n.Key, "err", err)
 			continue
 		}
-		until = min(until, after(q.seen, q.opts.KeyWindow)) // more is left only if the clock was set back
+		until = min(until, after(q.index.seen, q.opts.KeyWindow)) // more is left only if the clock was set back
 		k := &keyed{key: noteKey(n.Key), id: id, until: until}
 		t.known[k.key] = k
 		t.ends = append(t.ends, k)

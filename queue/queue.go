@@ -145,7 +145,6 @@ type Queue struct {
 	answers  map[ID][]*Answer       // +checklocks:mu
 	waiters  map[*listener]struct{} // +checklocks:mu
 	keys     keyTable               // +checklocks:mu
-	seen     int64                  // when the clock was last looked at, Unix ms  +checklocks:mu
 	bad      []Quarantined          // +checklocks:mu
 	retryAt  int64                  // when dead letters are tried again  +checklocks:mu
 	backoff  time.Duration          // +checklocks:mu

@@ -3,52 +3,18 @@ package queue
 import (
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 )
 
-// observe returns the time. If the clock was set back since the last time, leases, delays and
-// senders' keys end sooner by as much: each is a duration, of which what is left stays.
-//
-// +checklocks:q.mu
-func (q *Queue) observe() (now int64) {
-	now = q.millis()
-	back := q.seen - now
-	q.seen = now
-	if back <= 0 {
-		return now
-	}
-	for _, it := range q.index.byID {
-		if it.state != ready {
-			it.at = sooner(it.at, back)
-		}
-	}
-	for _, k := range q.keys.known {
-		k.until = sooner(k.until, back)
-		if k.old != nil {
-			k.old.until = sooner(k.old.until, back)
-		}
-	}
-	return now
-}
-
-// sooner returns the time that is back before at, both in ms; never stays never.
-func sooner(at, back int64) int64 {
-	if at == math.MaxInt64 || back <= 0 {
-		return at
-	}
-	return at - back
-}
-
 // due makes visible what is to be visible by now.
 //
 // +checklocks:q.mu
 func (q *Queue) due() {
-	now := q.observe()
-	x := &q.index
+	x, now := &q.index, q.millis()
+	q.keys.sooner(x.observe(now))
 	for it := x.timed.top(); it != nil && it.at <= now; it = x.timed.top() {
 		if it.state == leased {
 			q.meter.Count(metricExpired, 1)

@@ -1,7 +1,6 @@
 package vfs
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -31,8 +30,8 @@ func (c *checker) integrity(view *actorstore.View) error {
 	return c.complaint(err, cause)
 }
 
-// tables looks at the database as a whole. If SQLite can't, for want of what the program
-// registers, tables looks at each table by itself, and at what needs none of that.
+// tables looks at the database as a whole. If SQLite lacks what the program registers, tables
+// looks at each table by itself.
 func (c *checker) tables(db *DB) error {
 	told := map[string]bool{} // lines that were found: the pragmas repeat each other
 	err := c.pragma(db, "integrity_check", told)
@@ -42,7 +41,7 @@ func (c *checker) tables(db *DB) error {
 	if err := c.pragma(db, "quick_check", told); err != nil && lacking(err) == "" {
 		return err
 	}
-	names, err := tableNames(c.ctx, db)
+	names, err := c.tableNames(db)
 	if err != nil {
 		return err
 	}
@@ -59,8 +58,8 @@ func (c *checker) tables(db *DB) error {
 }
 
 // tableNames returns the names of the tables, those of virtual tables included.
-func tableNames(ctx context.Context, db *DB) (names []string, err error) {
-	rows, err := db.QueryContext(ctx, "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
+func (c *checker) tableNames(db *DB) (names []string, err error) {
+	rows, err := db.QueryContext(c.ctx, "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
 	if err != nil {
 		return nil, err
 	}
