@@ -187,8 +187,8 @@ func (a *Actor) Handle(name string, fn func(tx *Tx, d *Delivery) error) {
 // the schedule that are due, one of each kind at a time, until ctx is done, which is nil, or
 // the actor is closed or lost, whose error it returns. What has no handler stays where it
 // is, and is logged once. A message that a handler fails for waits for longer after each
-// failure, unless the queue can't be written: Run returns why. When it has returned
-// Run may be called again; beside another Run it is persist.ErrStarted.
+// failure, unless the queue can't be written: Run returns why. It may be called again after
+// that; beside another Run it is persist.ErrStarted.
 func (a *Actor) Run(ctx context.Context) error { return a.deliveries.run(ctx) }
 
 // View is Store.View of the actor. It may run beside an Update, and within one: it does

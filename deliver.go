@@ -48,7 +48,7 @@ type deliveries struct {
 	// for them; nil while nothing runs.
 	renew    context.CancelFunc // +checklocks:mu
 	schedule *persist.Schedule  // +checklocks:mu
-	running  bool               // run has begun, and what it has called hasn't returned  +checklocks:mu
+	running  bool               // from the start of run until each function that it called has returned  +checklocks:mu
 	closed   bool               // no handler is called any more  +checklocks:mu
 	end      context.CancelFunc // ends run, nil while it doesn't call handlers  +checklocks:mu
 	runs     sync.WaitGroup     // run, and the handlers that it has called

@@ -388,8 +388,8 @@ func TestRunGoexit(t *testing.T) {
 	})
 }
 
-// TestRunAgain: a Run whose context is done before it begins does nothing. One runs at a time, also while a handler that the
-// Run before has called hasn't returned, and any number one after the other.
+// TestRunAgain: a Run whose context is done before it begins does nothing. One runs at a time, also while a handler of the
+// Run before goes on, and any number one after the other.
 func TestRunAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, batch.Limits{})

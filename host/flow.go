@@ -155,7 +155,10 @@ func (f *flow) once() (workflow.Status, error) {
 	if s := f.Status(); finished(s.State) {
 		return s, nil
 	}
-	return f.run(transactions.WithUpdater(withLife(l.ctx, l), l.door, l.update))
+	inTurn := func(ctx context.Context, fn func(tx *greenroom.Tx) error) error {
+		return Turn(ctx, func(c *Context) error { return fn(c.Tx) })
+	}
+	return f.run(transactions.WithUpdater(withLife(l.ctx, l), l.door, inTurn))
 }
 
 // wait returns when the workflow may have something to do, false when the actor is to

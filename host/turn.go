@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/conn"
 	"github.com/greenroomdb/greenroom/kv"
@@ -176,11 +175,6 @@ func Turn(ctx context.Context, fn func(c *Context) error) error {
 		return ErrNotAwake
 	}
 	return err
-}
-
-// update runs fn in a turn, for the steps of the actor's workflow.
-func (l *life) update(ctx context.Context, fn func(tx *greenroom.Tx) error) error {
-	return Turn(ctx, func(c *Context) error { return fn(c.Tx) })
 }
 
 // exec runs a turn and commits what it has done. Its outcome is told by the gate.

@@ -1,7 +1,6 @@
 package vfs
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"sync/atomic"
@@ -113,52 +112,13 @@ func fileOf(c *sqlite3.Conn, schema string) *handle {
 	return h
 }
 
-// explain returns err, that a connection of the pool gave back in ctx, with the reason
-// behind it. What is not SQLite's own is returned as it is.
-func (c *conn) explain(ctx context.Context, err error) error {
-	var code sqlite3.ExtendedErrorCode
-	if err == nil || !errors.As(err, &code) {
-		return err
-	}
-	if primary := code.Code(); primary == sqlite3.INTERRUPT || code == sqlite3.ExtendedErrorCode(sqlite3.BUSY) {
-		// A wait for the turn to write, which the context ends, is SQLite's BUSY.
-		if reason := ctx.Err(); reason != nil {
-			return &interruptedError{causedError{err, reason}}
-		}
-	}
-	cause := c.causeOf(code)
-	if cause == nil || errors.Is(err, cause) {
-		return err
-	}
-	return &causedError{err, cause}
-}
-
 // errCutOff is why a view refuses to read, in which SQLite sees an attempt to write.
 var errCutOff = errors.New("vfs: parts of a transaction are stored that is under way or was cut off, and only the owner of the actor can roll it back")
 
-// causeOf returns what one of the connection's files told SQLite as code, or why the
-// database refuses everything, if that is a reason for code.
-func (c *conn) causeOf(code sqlite3.ExtendedErrorCode) error {
-	if cause := c.told.recall(code); cause != nil {
-		return cause
-	}
-	switch code.Code() {
-	case sqlite3.BUSY:
-		if code == sqlite3.BUSY_TIMEOUT {
-			return ErrSnapshotTooOld // nothing else here is told so
-		}
-	case sqlite3.FULL:
-		// A temporary file doesn't know whose it is.
-		if c.temp.refused.Load() != c.tempRefused {
-			return ErrTempFull
-		}
-		return c.db.healthy()
-	case sqlite3.READONLY:
-		if code == sqlite3.READONLY_ROLLBACK {
-			return errCutOff
-		}
-	case sqlite3.IOERR, sqlite3.CANTOPEN, sqlite3.CORRUPT, sqlite3.NOTADB, sqlite3.PROTOCOL:
-		return c.db.healthy()
+// lastCause is DB.Cause.
+func lastCause(db *database) error {
+	if p := db.cause.Load(); p != nil {
+		return *p
 	}
 	return nil
 }

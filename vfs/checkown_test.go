@@ -22,7 +22,7 @@ func own(c *sqlite3.Conn) error {
 	})
 }
 
-// TestCheckOwn: what only the program's own functions and collations can check is said of its table, and is no fault. The
+// TestCheckOwn: what only the program's own functions and collations can check is said of its table, and is not a fault. The
 // other tables are checked.
 func TestCheckOwn(t *testing.T) {
 	store, err := actorstore.Open(t.Context(), memkv.New(), nil)

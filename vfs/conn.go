@@ -11,6 +11,8 @@ import (
 
 	"github.com/ncruces/go-sqlite3"
 	sqlitedriver "github.com/ncruces/go-sqlite3/driver"
+	"github.com/ncruces/go-sqlite3/ext/fts5"
+	"github.com/ncruces/go-sqlite3/ext/rtree"
 
 	"github.com/greenroomdb/greenroom/internal/sqliteguard"
 )
@@ -93,7 +95,7 @@ type conn struct {
 	temp      *tempRoom
 	tx        connTx
 	kept      kept
-	open      []*rows     // that were not closed yet
+	open      []openRows
 	queryOnly bool        // by a PRAGMA of the options
 	keys      bool        // foreign keys are enforced, by SQLite's default or a PRAGMA of the options
 	spent     atomic.Bool // it isn't used again
@@ -127,6 +129,30 @@ func (c *conn) setUp(ctx context.Context, prepare func(*sqlite3.Conn) error) err
 	}
 	c.keys, err = raw.Config(sqlite3.DBCONFIG_ENABLE_FKEY)
 	return err
+}
+
+// builtin are the extensions that each connection has, as in most builds of SQLite.
+//
+// https://sqlite.org/fts5.html https://sqlite.org/rtree.html
+var builtin = []Extension{fts5.Register, rtree.Register}
+
+// prepare sets up a new connection.
+func (o *Options) prepare(c *sqlite3.Conn) error {
+	all := o.Extensions
+	if !o.Plain {
+		all = append(slices.Clip(builtin), all...)
+	}
+	for _, register := range all {
+		if err := register(c); err != nil {
+			return fmt.Errorf("vfs: extension: %w", err)
+		}
+	}
+	for _, p := range o.Pragmas {
+		if err := c.Exec("PRAGMA " + p); err != nil {
+			return fmt.Errorf("vfs: PRAGMA %s: %w", p, err)
+		}
+	}
+	return nil
 }
 
 // enter begins a statement, unless it may not run.
@@ -278,13 +304,13 @@ func execFrame(ctx context.Context, c *conn, query string) (driver.Result, error
 	return result, err
 }
 
-// closeRows closes the rows that are open. They end with why, unless an error has ended them.
+// An openRows is the rows of a query that were not closed yet.
+type openRows interface{ over(why error) }
+
+// closeRows closes the rows that are open. They end with why.
 func (c *conn) closeRows(why error) {
 	for _, r := range slices.Clone(c.open) {
-		_ = r.Close() // the error is that of the last step, which Next returned
-		if r.err == nil {
-			r.err = why
-		}
+		r.over(why)
 	}
 }
 
@@ -359,4 +385,51 @@ func ask[T any](c *conn, otherwise T, fn func() T) (answer T) {
 	defer c.guard(&err)
 	answer, err = fn(), nil
 	return answer
+}
+
+// explain returns err, that a connection of the pool gave back in ctx, with the reason
+// behind it. What is not SQLite's own is returned as it is.
+func (c *conn) explain(ctx context.Context, err error) error {
+	var code sqlite3.ExtendedErrorCode
+	if err == nil || !errors.As(err, &code) {
+		return err
+	}
+	if primary := code.Code(); primary == sqlite3.INTERRUPT || code == sqlite3.ExtendedErrorCode(sqlite3.BUSY) {
+		// A wait for the turn to write, which the context ends, is SQLite's BUSY.
+		if reason := ctx.Err(); reason != nil {
+			return &interruptedError{causedError{err, reason}}
+		}
+	}
+	cause := c.causeOf(code)
+	if cause == nil || errors.Is(err, cause) {
+		return err
+	}
+	return &causedError{err, cause}
+}
+
+// causeOf returns what one of the connection's files told SQLite as code, or why the
+// database refuses everything, if that is a reason for code.
+func (c *conn) causeOf(code sqlite3.ExtendedErrorCode) error {
+	if cause := c.told.recall(code); cause != nil {
+		return cause
+	}
+	switch code.Code() {
+	case sqlite3.BUSY:
+		if code == sqlite3.BUSY_TIMEOUT {
+			return ErrSnapshotTooOld // nothing else here is told so
+		}
+	case sqlite3.FULL:
+		// A temporary file doesn't know whose it is.
+		if c.temp.refused.Load() != c.tempRefused {
+			return ErrTempFull
+		}
+		return c.db.healthy()
+	case sqlite3.READONLY:
+		if code == sqlite3.READONLY_ROLLBACK {
+			return errCutOff
+		}
+	case sqlite3.IOERR, sqlite3.CANTOPEN, sqlite3.CORRUPT, sqlite3.NOTADB, sqlite3.PROTOCOL:
+		return c.db.healthy()
+	}
+	return nil
 }

@@ -3,7 +3,6 @@ package vfs
 import (
 	"bytes"
 	"reflect"
-	"strings"
 	"time"
 
 	"github.com/ncruces/go-sqlite3"
@@ -41,17 +40,6 @@ func declaredAs(decl string) declared {
 		return timeType
 	}
 	return anyType
-}
-
-// declared returns the type of column i.
-func (r *rows) declared(i int) declared {
-	if r.types == nil {
-		r.types = make([]declared, len(r.columns))
-		for i := range r.types {
-			r.types[i] = declaredAs(strings.ToUpper(r.ColumnDeclType(i)))
-		}
-	}
-	return r.types[i]
 }
 
 // text returns what a TEXT becomes: a time if it is one as go-sqlite3 writes it, or in a

@@ -2,6 +2,7 @@ package vfs
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/ncruces/go-sqlite3"
 	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
@@ -117,3 +118,6 @@ func Cause(err error) error {
 	}
 	return e.Unwrap()
 }
+
+// errLongName is the error of a query with a column whose name go-sqlite3 doesn't read.
+var errLongName = fmt.Errorf("%w: the name of a column is longer than 1,000,000 bytes: give it one with AS", ErrUnsupported)

@@ -45,6 +45,7 @@ type handle struct {
 	told   *toldMemory // what SQLite was told, for its user; the connection's
 	ended  bool        // this statement has stored the end of a transaction, or of a rollback
 	staged *staged     // what lands with the transaction that is under way
+	keys   keysWish    // of the function of that Update
 	begun  bool        // BeginUpdate began, or is about to begin, the transaction
 	ahead  *ahead      // nil on a near engine
 

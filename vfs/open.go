@@ -6,12 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"slices"
 	"sync/atomic"
-
-	"github.com/ncruces/go-sqlite3"
-	"github.com/ncruces/go-sqlite3/ext/fts5"
-	"github.com/ncruces/go-sqlite3/ext/rtree"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 )
@@ -85,30 +80,6 @@ func (v *VFS) connector(dsn string) (*connector, error) {
 	return newConnector(dsn, d, v)
 }
 
-// builtin are the extensions that each connection has, as in most builds of SQLite.
-//
-// https://sqlite.org/fts5.html https://sqlite.org/rtree.html
-var builtin = []Extension{fts5.Register, rtree.Register}
-
-// prepare sets up a new connection.
-func (o *Options) prepare(c *sqlite3.Conn) error {
-	all := o.Extensions
-	if !o.Plain {
-		all = append(slices.Clip(builtin), all...)
-	}
-	for _, register := range all {
-		if err := register(c); err != nil {
-			return fmt.Errorf("vfs: extension: %w", err)
-		}
-	}
-	for _, p := range o.Pragmas {
-		if err := c.Exec("PRAGMA " + p); err != nil {
-			return fmt.Errorf("vfs: PRAGMA %s: %w", p, err)
-		}
-	}
-	return nil
-}
-
 // DSN is the data source name of this pool's connections, for the go-sqlite3 API
 // and for ATTACH. It is valid until Close.
 func (db *DB) DSN() string { return db.dsn }
@@ -131,14 +102,6 @@ func (db *DB) Cause() error {
 		return nil
 	}
 	return lastCause(d)
-}
-
-// lastCause is DB.Cause.
-func lastCause(db *database) error {
-	if p := db.cause.Load(); p != nil {
-		return *p
-	}
-	return nil
 }
 
 // Durable returns when every transaction that was committed before the call is on

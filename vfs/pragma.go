@@ -29,7 +29,7 @@ func (h *handle) pragma(name, value string) (string, error) {
 		return "", fmt.Errorf("%w: PRAGMA %s within Update", ErrUnsupported, name)
 	}
 	if h.staged != nil && value != "" {
-		h.staged.keys.pragma(name, value)
+		h.keys.pragma(name, value)
 	}
 	switch name {
 	case beginHint:

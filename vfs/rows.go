@@ -3,10 +3,10 @@ package vfs
 import (
 	"context"
 	"database/sql/driver"
-	"fmt"
 	"io"
 	"reflect"
 	"slices"
+	"strings"
 	"unsafe"
 )
 
@@ -50,9 +50,6 @@ func (r *rows) first() error {
 	r.stepped, r.columns = err == nil, r.driverRows.Columns()
 	return nil
 }
-
-// errLongName is the error of a query with a column whose name go-sqlite3 doesn't read.
-var errLongName = fmt.Errorf("%w: the name of a column is longer than 1,000,000 bytes: give it one with AS", ErrUnsupported)
 
 // step takes a step of the statement.
 func (r *rows) step() error {
@@ -112,6 +109,17 @@ func (r *rows) read(dest []driver.Value) error {
 	return nil
 }
 
+// declared returns the type of column i.
+func (r *rows) declared(i int) declared {
+	if r.types == nil {
+		r.types = make([]declared, len(r.columns))
+		for i := range r.types {
+			r.types[i] = declaredAs(strings.ToUpper(r.ColumnDeclType(i)))
+		}
+	}
+	return r.types[i]
+}
+
 // Close is driver.Rows's.
 func (r *rows) Close() (err error) {
 	if err := r.conn.usable(); err != nil {
@@ -120,7 +128,7 @@ func (r *rows) Close() (err error) {
 	if r.driverRows == nil {
 		return nil // closed with the transaction
 	}
-	if i := slices.Index(r.conn.open, r); i >= 0 {
+	if i := slices.Index(r.conn.open, openRows(r)); i >= 0 {
 		r.conn.open = slices.Delete(r.conn.open, i, i+1)
 	}
 	err = errLeft
@@ -157,4 +165,12 @@ func (r *rows) ColumnTypeScanType(i int) reflect.Type {
 		return ask(r.conn, reflect.TypeFor[any](), func() reflect.Type { return r.declared(i).scan() })
 	}
 	return ask(r.conn, reflect.TypeFor[any](), func() reflect.Type { return r.driverRows.ColumnTypeScanType(i) })
+}
+
+// over closes rows that were left open. They end with why, unless an error has ended them.
+func (r *rows) over(why error) {
+	_ = r.Close() // the error is that of the last step, which Next returned
+	if r.err == nil {
+		r.err = why
+	}
 }

@@ -147,7 +147,7 @@ func (tx *Tx) Commit() (err error) {
 	if tx.over {
 		return errors.Join(ErrTxOver, rollback(tx.ctx, tx.conn, tx.c))
 	}
-	if err := tx.keys.refused(tx.c.Raw()); err != nil && tx.c.lost == nil {
+	if err := tx.c.file.keys.refused(tx.c.Raw()); err != nil && tx.c.lost == nil {
 		return errors.Join(err, rollback(tx.ctx, tx.conn, tx.c))
 	}
 	tx.called, tx.armed, tx.reading = true, true, false
@@ -261,8 +261,6 @@ type staged struct {
 
 	applied bool // the commit is not waited for, whatever synchronous is
 
-	keys keysWish
-
 	panicked any // what a hook or a Late function did in the commit; nil if none did
 
 	reading bool  // the journal was read, and neither synced nor, in COMMIT, written since
@@ -325,7 +323,7 @@ func (h *handle) stage(s *staged) error {
 	case !h.owns() || h.level < sqlitevfs.LOCK_RESERVED:
 		return errNotOwner
 	}
-	h.staged = s
+	h.staged, h.keys = s, keysWish{}
 	return nil
 }
 

@@ -18,8 +18,9 @@ package vfs
 
 // Files, from the top down:
 //
-//	export.go walfile.go lock.go atomic.go move.go walmain.go store.go recover.go update.go lost.go
-//	checksqlite.go stmt.go rows.go conn.go declared.go open.go attach.go counter.go pragma.go queue.go vfs.go handle.go preload.go
+//	export.go walfile.go lock.go atomic.go move.go walmain.go store.go recover.go update.go
+//	checksqlite.go open.go stmt.go rows.go conn.go lost.go declared.go attach.go
+//	counter.go pragma.go queue.go vfs.go handle.go preload.go
 //	checkfile.go hints.go statspragma.go checkholes.go journal.go pin.go wal.go ahead.go cause.go
 //	check.go events.go view.go checkkeys.go database.go named.go chunked.go temp.go farview.go meta.go
 //	metrics.go mounted.go nolock.go errors.go kept.go lengths.go options.go pages.go predict.go shm.go
