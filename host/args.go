@@ -55,7 +55,7 @@ func expected(t reflect.Type) string {
 	case t == reflect.TypeFor[time.Time]():
 		return "a date"
 	case t == reflect.TypeFor[[]byte]():
-		return "bytes"
+		return "bytes: in JSON a text in base64"
 	}
 	switch k := t.Kind(); {
 	case k == reflect.Bool:

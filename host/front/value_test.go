@@ -81,6 +81,35 @@ func TestFromJSON(t *testing.T) {
 	}
 }
 
+// TestBytes: bytes are a text in base64 on both ways.
+func TestBytes(t *testing.T) {
+	type item struct {
+		ID   int64             `json:"id"`
+		Data []byte            `json:"data"`
+		Of   map[string][]byte `json:"of"`
+	}
+	r := newRig(t, Options{}, &host.Type{Name: "room", Actions: []host.AnyAction{
+		host.NewAction("item", func(_ *host.Context, v item) (item, error) { return v, nil }),
+		host.NewAction("bytes", func(_ *host.Context, v []byte) (int, error) { return len(v), nil }),
+		host.NewAction("text", func(_ *host.Context, v string) (string, error) { return v, nil }),
+	}})
+	for _, c := range []struct {
+		action, args string
+		status       int
+		want         string
+	}{
+		{"item", `{"id":1,"data":"AAEC","of":{"k":"/+8="}}`, 200, `{"id":1,"data":"AAEC","of":{"k":"/+8="}}`},
+		{"bytes", `"AAEC"`, 200, `3`},
+		{"text", `"AAEC"`, 200, `"AAEC"`},
+		{"bytes", `"not base64"`, 400, `The action \"bytes\" takes bytes: in JSON a text in base64.`},
+		{"item", `{"id":"1","data":"AAEC"}`, 400, `takes`},
+	} {
+		if status, answer := r.post(c.action, c.args); status != c.status || !strings.Contains(answer, c.want) {
+			t.Errorf("%s of %s: %d, %s", c.action, c.args, status, answer)
+		}
+	}
+}
+
 // FuzzFromJSON: what is JSON becomes CBOR, and the same JSON again; what isn't is an error.
 func FuzzFromJSON(f *testing.F) {
 	for _, s := range []string{"1", `{"a":[1,2.5,null,"x"],"b":{}}`, `[-0,1e300,18446744073709551616]`, "[[[]]]", `{"a":1,"a":2}`, "\"\xff\""} {

@@ -1,6 +1,10 @@
 package abi
 
-import "github.com/greenroomdb/greenroom/internal/cbor"
+import (
+	"reflect"
+
+	"github.com/greenroomdb/greenroom/internal/cbor"
+)
 
 // What actors in Go and actors in modules do alike, each with a Context of their own.
 
@@ -39,7 +43,8 @@ func NewCommand[C, In any](name string, fn func(c C, in In) error, refuse func(e
 }
 
 // decodeArgs decodes args, which are nothing or one value, into what in points to. A
-// struct{} takes anything, and a Raw is args themselves.
+// struct{} takes anything, and a Raw is args themselves. Where in has bytes args may have a
+// text in base64: what came as JSON has no bytes.
 func decodeArgs(args Raw, in any) error {
 	switch in := in.(type) {
 	case *struct{}:
@@ -48,7 +53,16 @@ func decodeArgs(args Raw, in any) error {
 		*in = args
 		return nil
 	}
-	return args.Decode(in)
+	err := args.Decode(in)
+	if err == nil {
+		return nil
+	}
+	to := reflect.ValueOf(in).Elem()
+	if plain, ok := cbor.FromBase64(args, to.Type()); ok {
+		to.SetZero() // of what the first attempt has decoded
+		return Raw(plain).Decode(in)
+	}
+	return err
 }
 
 // Args returns in as a value to be encoded for an action: nil for a struct{}.
