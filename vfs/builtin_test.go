@@ -26,6 +26,11 @@ func TestBuiltin(t *testing.T) {
 		intact(t, db)
 	}
 	found(db)
+	c := oneConn(t, db) // the limit by which opening reads nothing is gone
+	exec(t, c, "SELECT '"+strings.Repeat("x", 100_000)+"' AS x")
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
 	view, err := r.store.View(t.Context(), r.actor.ID())
 	if err != nil {
 		t.Fatal(err)
@@ -46,6 +51,25 @@ func TestBuiltin(t *testing.T) {
 	for _, table := range []string{"page", "place"} {
 		if _, err := db.QueryContext(t.Context(), "SELECT * FROM "+table); err == nil || !strings.Contains(err.Error(), "no such module") {
 			t.Errorf("%s without its module: %v", table, err)
+		}
+	}
+}
+
+// TestBuiltinReadsNothing: a connection reads the database when a statement does.
+func TestBuiltinReadsNothing(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	exec(t, r.open(t, nil), "CREATE TABLE t(v)")
+	for _, plain := range []bool{true, false} {
+		r.reopen(t, batch.Limits{})
+		db, err := Open(t.Context(), r.actor, &Options{Plain: plain})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := db.Stats(); s.PageReads+s.CacheHits != 0 {
+			t.Errorf("plain %v: opening has read %d pages, %d of them in memory", plain, s.PageReads+s.CacheHits, s.CacheHits)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -134,7 +134,18 @@ func (c *conn) setUp(ctx context.Context, prepare func(*sqlite3.Conn) error) err
 // builtin are the extensions that each connection has, as in most builds of SQLite.
 //
 // https://sqlite.org/fts5.html https://sqlite.org/rtree.html
-var builtin = []Extension{fts5.Register, rtree.Register}
+var builtin = []Extension{fullText, rtree.Register}
+
+// fullText registers FTS5. At its end fts5.Register runs a statement to find what tokenizers in
+// Go need. That would read the database, for which a key or a rollback may still be missing, so
+// it is kept from being compiled; all else is there by then.
+func fullText(c *sqlite3.Conn) error {
+	defer c.Limit(sqlite3.LIMIT_SQL_LENGTH, c.Limit(sqlite3.LIMIT_SQL_LENGTH, 1))
+	if err := fts5.Register(c); !errors.Is(err, sqlite3.TOOBIG) {
+		return err
+	}
+	return nil
+}
 
 // prepare sets up a new connection.
 func (o *Options) prepare(c *sqlite3.Conn) error {

@@ -149,8 +149,8 @@ func (s *shop) do(ctx context.Context, words []string) error {
 		if err != nil {
 			return err
 		}
-		// An order that was placed before stays what it is.
-		if err := o.run.Start(ctx, Order{words[1], words[2], cents}); err != nil {
+		// An order that was placed before stays what it is, one that is over too.
+		if err := o.run.Start(ctx, Order{words[1], words[2], cents}); err != nil && !errors.Is(err, workflow.ErrOver) {
 			return err
 		}
 		fmt.Println("placed", words[1])
