@@ -21,6 +21,9 @@ import (
 // fence is a fenced block of Go, or of what was typed and printed, on a Markdown page.
 var fence = regexp.MustCompile("(?ms)^```(go|console)\n(.*?)^```$")
 
+// tested is what go test prints of a package, with the time that it took.
+var tested = regexp.MustCompile(`(?m)^ok  \t.*$`)
+
 // here is the address at which a page has its server listen.
 const here = "127.0.0.1:8080"
 
@@ -55,6 +58,19 @@ func TestModelPages(t *testing.T) {
 		}
 		if program := fence.FindStringSubmatch(page)[2]; program != readPage(t, example) {
 			t.Errorf("the program of %s is not %s", name, example)
+		}
+	}
+}
+
+// TestHowToPages runs the program with which each of these pages begins.
+func TestHowToPages(t *testing.T) {
+	for _, name := range []string{"docs/fake-time.md", "docs/sql.md", "docs/sizes.md"} {
+		page := readPage(t, name)
+		if files, runs := checkPage(t, page); files == 0 || runs == 0 {
+			t.Errorf("%s has %d programs and %d runs, want one that is run", name, files, runs)
+		}
+		if index := readPage(t, "README.md"); !strings.Contains(index, "("+name+")") {
+			t.Errorf("README.md has no link to %s", name)
 		}
 	}
 }
@@ -128,7 +144,7 @@ func (r *reader) read(page string) (err error) {
 			if err != nil {
 				return fmt.Errorf("%s: %w", command, err)
 			}
-			if got != want {
+			if want = tested.ReplaceAllString(want, "ok"); got != want {
 				return fmt.Errorf("%s: printed %q, want %q", command, got, want)
 			}
 			r.typed++
@@ -147,6 +163,11 @@ func (r *reader) read(page string) (err error) {
 func (r *reader) do(command string) (string, error) {
 	words := strings.Fields(command)
 	switch {
+	case command == "go test .":
+		if out, err := r.run(nil); err != nil {
+			return "", fmt.Errorf("%w\n%s", err, out)
+		}
+		return "ok\n", nil
 	case strings.HasPrefix(command, "go run ."):
 		return r.run(words[3:])
 	case words[0] == "curl":
@@ -229,7 +250,7 @@ func programsOf(page string) (programs []map[string]string) {
 	for _, block := range fence.FindAllStringSubmatch(page, -1) {
 		if block[1] == "go" {
 			files[fileOf(block[2])], changed = block[2], true
-		} else if changed && strings.Contains(block[2], "$ go run .") {
+		} else if changed && strings.Contains(block[2], "$ go ") {
 			programs, changed = append(programs, maps.Clone(files)), false
 		}
 	}
@@ -245,10 +266,17 @@ func (r *reader) build(page string) error {
 		return err
 	}
 	dir := r.t.TempDir()
-	replace, args := map[string]string{}, []string{"build", "-ldflags=-w -s", "-overlay", filepath.Join(dir, "overlay.json"), "-o", dir + "/"}
+	replace, verb := map[string]string{}, []string{"build"}
+	args := []string{"-ldflags=-w -s", "-overlay", filepath.Join(dir, "overlay.json"), "-o", dir + "/"}
 	for i, files := range programsOf(page) {
 		name := fmt.Sprintf("page%d", i)
-		args, r.built = append(args, "./"+name), append(r.built, filepath.Join(dir, name))
+		program := filepath.Join(dir, name)
+		for file := range files {
+			if strings.HasSuffix(file, "_test.go") { // so all programs of the page are tests
+				verb, program = []string{"test", "-c", "-vet=off"}, filepath.Join(dir, name+".test")
+			}
+		}
+		args, r.built = append(args, "./"+name), append(r.built, program)
 		for file, text := range files {
 			if strings.Contains(text, "/internal/") {
 				return fmt.Errorf("%s imports what a reader can't", file)
@@ -270,7 +298,7 @@ func (r *reader) build(page string) error {
 	if err := os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600); err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(r.t.Context(), "go", args...)
+	cmd := exec.CommandContext(r.t.Context(), "go", slices.Concat(verb, args)...)
 	cmd.Dir = abs
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w\n%s", err, out)
