@@ -60,7 +60,7 @@ func check(ctx context.Context, e *env, args []string, json bool) error {
 		if err == nil {
 			err = c.one(ctx, id)
 		}
-		return actorError(args[0], args[1], err)
+		return actorError(ctx, s, &target{url: args[0], actor: args[1]}, err)
 	})
 	c.hide()
 	if err == nil {

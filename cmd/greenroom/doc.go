@@ -59,8 +59,9 @@
 // KEY is text, or hex: and bytes in hexadecimal. What begins with a dash and is no
 // flag comes after "--".
 //
-// sql, import and put create the store and the actor that they name, host and import-rivetkit the store; all others
-// refuse what isn't there. Those that only read (ls, get, export, check, and
+// sql, import and put create the store and the actor that they name, with the first statement that writes, and say
+// so on standard error; host and import-rivetkit create the store. All others, and a query of sql, refuse what isn't
+// there, and say which names are near. Those that only read (ls, get, export, check, and
 // sql with --read-only) write nothing to the store and see one state of it throughout.
 //
 // # SQL
@@ -322,10 +323,10 @@ package main
 // Files, from the top down:
 //
 //	main.go root.go items.go docs.go docswrite.go docsquery.go docsdump.go itemswrite.go itemslook.go workflowtree.go dot.go
-//	engine.go sql.go state.go traces.go workflowshow.go
+//	engine.go sql.go firstwrite.go state.go traces.go workflowshow.go
 //	export.go hosttokens.go import.go importrivetkit.go queuedrain.go shell.go statecodec.go
 //	traceswaterfall.go workflow.go check.go conns.go host.go itemscommand.go docscommand.go docsjson.go modelcommand.go
 //	ls.go queue.go rivetkeys.go session.go
 //	sourcecopy.go fork.go hostserve.go print.go source.go userkeys.go env.go hostwasm.go serve.go
-//	serve_other.go sourceerrors.go store.go terminal.go backup.go doc.go errors.go group.go history.go
+//	serve_other.go sourceerrors.go store.go terminal.go backup.go doc.go errors.go near.go group.go history.go
 //	hostdemo.go bytesize.go connlimit.go input.go serve_unix.go signals.go split.go visible.go

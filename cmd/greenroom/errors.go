@@ -112,11 +112,16 @@ func formatError(url string, err error) error {
 
 // storeError says what is wrong with the store that was named.
 func storeError(url string, err error) error {
+	name := url
 	url = storeurl.Display(url)
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, kv.ErrNoStore):
+		near := nearStores(name)
+		if near != "" {
+			return say(err, "there is no store at %s%s", url, near)
+		}
 		return say(err, "there is no store at %s (sql, import and put create one)", url)
 	case errors.Is(err, kv.ErrStoreInUse):
 		return say(err, "the store %s is in use: another process has it open, and a store can be open only once", url)
@@ -134,14 +139,19 @@ func storeError(url string, err error) error {
 	return fmt.Errorf("store %s: %w", url, err)
 }
 
-// actorError says what is wrong with the actor that was named.
-func actorError(url, actor string, err error) error {
-	url = storeurl.Display(url)
+// actorError says what is wrong with the actor that was named, of a store that is open.
+func actorError(ctx context.Context, s *storeurl.Store, t *target, err error) error {
+	if errors.Is(err, actorstore.ErrUnknownActor) {
+		return say(err, "there is no actor %s in %s%s", t.actor, storeurl.Display(t.url), nearActors(ctx, s, t.actor))
+	}
+	return nameError(t.actor, err)
+}
+
+// nameError says what is wrong with the name of an actor.
+func nameError(actor string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, actorstore.ErrUnknownActor):
-		return say(err, "there is no actor %s in %s", actor, url)
 	case errors.Is(err, actorstore.ErrID):
 		return &usageError{fmt.Sprintf("%s is not the id of an actor: an id is 30 letters and digits, as ls shows it", actor)}
 	case errors.Is(err, actorstore.ErrName):

@@ -37,7 +37,7 @@ func fork(ctx context.Context, e *env, url, actor, name string) error {
 	if text, ok := strings.CutPrefix(name, "id:"); ok {
 		id, err := actorstore.ParseID(text)
 		if err != nil {
-			return actorError(url, name, err)
+			return nameError(name, err)
 		}
 		opts.ID = id
 	} else if opts.Name = name; name == "" {

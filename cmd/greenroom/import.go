@@ -45,7 +45,7 @@ func importFile(ctx context.Context, e *env, url, actor, file string) (err error
 	if err := src.rollbackMode(ctx); err != nil {
 		return sourceError(file, err)
 	}
-	to := target{url: url, actor: actor, create: true, limits: e.limits}
+	to := target{url: url, actor: actor, create: true, env: e, limits: e.limits}
 	return ownDatabase(ctx, to, func(db *sql.DB) error {
 		return onConn(ctx, db, func(c sqliteConn) error {
 			return src.copyError(actor, withCause(copyDatabase(ctx, src.conn, c.DSN(), e.progress), c.Cause))

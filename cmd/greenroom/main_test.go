@@ -46,6 +46,7 @@ func must(t *testing.T, args ...string) string {
 
 // ownBelow is own for what only the layers below can do.
 func ownBelow(ctx context.Context, t target, fn func(*actorstore.Actor) error) error {
+	t.env = &env{stderr: io.Discard}
 	return own(ctx, t, func(a *greenroom.Actor) error { return fn(a.Lower()) })
 }
 

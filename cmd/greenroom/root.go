@@ -14,9 +14,8 @@ func newRoot(e *env, started *bool) *cobra.Command {
 
 STORE is the directory of a store, pebble:DIR, or postgres://USER@HOST/DATABASE.
 ACTOR is the name of an actor, or id: and the text of its id. The commands sql,
-import and put create the store that they name, and with their first write the
-actor; host and import-rivetkit create both as they are needed; all others refuse
-what isn't there.`,
+import and put create store and actor with their first write, and say so; host and
+import-rivetkit create both as they are needed; all others refuse what isn't there.`,
 		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,

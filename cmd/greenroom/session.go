@@ -23,6 +23,7 @@ type session struct {
 	conn   *sqlite3.Conn
 	out    *bufio.Writer
 	layout layout
+	looks  bool // it ends before a statement that writes or asks for rows: see looked
 
 	printed int // rows, since it was set to 0
 	cells   []cell
@@ -82,7 +83,12 @@ func (s *session) run(ctx context.Context, p piece) (ran int, err error) {
 			break
 		}
 		ran++
-		err = s.rows(stmt)
+		if s.looks {
+			err = looked(stmt)
+		}
+		if err == nil {
+			err = s.rows(stmt)
+		}
 		if cerr := stmt.Close(); err == nil {
 			err = cerr
 		}

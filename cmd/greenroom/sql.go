@@ -30,6 +30,10 @@ func newSQL(e *env) *cobra.Command {
 On a terminal, without SQL, an interactive shell starts: .help says what it knows
 besides SQL.
 
+A store and an actor that aren't there are made by the first statement that writes,
+which is told on standard error; if there is none, or a query comes before it, that is
+an error. The shell asks before.
+
 Each statement's rows are written as soon as it is done. The first error ends the
 run with status 1 and names the statement and its line; the statements before it
 stay done, except those of a transaction that is still open, which is rolled back.
@@ -72,34 +76,52 @@ func (c *sqlCommand) layout() layout {
 	return l
 }
 
-// open runs fn with the database, which may be written unless --read-only.
-func (c *sqlCommand) open(ctx context.Context, url, actor string, fn func(*sql.DB) error) error {
+// open runs fn with the database, which may be written unless --read-only. agree is that of
+// a target.
+func (c *sqlCommand) open(ctx context.Context, url, actor string, agree func(error) error, fn func(*sql.DB) error) error {
 	if c.readOnly {
 		return viewDatabase(ctx, url, actor, fn)
 	}
-	return ownDatabase(ctx, target{url: url, actor: actor, create: true}, fn)
+	return ownDatabase(ctx, target{url: url, actor: actor, create: true, env: c.env, agree: agree}, fn)
 }
 
 func (c *sqlCommand) run(ctx context.Context, args []string) error {
-	return c.open(ctx, args[0], args[1], func(db *sql.DB) error {
+	in, person := c.input(args)
+	mayMake := func(missing error) (err error) {
+		if person != nil {
+			return agree(ctx, person, missing)
+		}
+		in, err = firstWrite(ctx, in, missing)
+		return err
+	}
+	return c.open(ctx, args[0], args[1], mayMake, func(db *sql.DB) error {
 		out := bufio.NewWriter(c.env.stdout)
 		return withSession(ctx, db, out, func(s *session) error {
 			s.layout = c.layout()
 			sh := &shell{session: s, signals: c.env.signals}
-			if len(args) == 3 {
-				return sh.run(ctx, newReaderSource(strings.NewReader(args[2])))
+			if person != nil {
+				return sh.interact(ctx, person, args[1])
 			}
-			in, out := terminal(c.env.stdin), terminal(c.env.stdout)
-			if in == nil || out == nil {
-				return sh.run(ctx, newReaderSource(c.env.stdin))
-			}
-			src, warning := interactiveInput(in, out, c.env.getenv)
-			if warning != nil {
-				fmt.Fprintf(c.env.stderr, "greenroom: the history is not kept: %s\n", message(warning))
-			}
-			return sh.interact(ctx, src, args[1])
+			return sh.run(ctx, in)
 		})
 	})
+}
+
+// input returns what the call's statements are read from; person is the same if a person
+// types them.
+func (c *sqlCommand) input(args []string) (in lineSource, person *terminalSource) {
+	if len(args) == 3 {
+		return newReaderSource(strings.NewReader(args[2])), nil
+	}
+	stdin, stdout := terminal(c.env.stdin), terminal(c.env.stdout)
+	if stdin == nil || stdout == nil {
+		return newReaderSource(c.env.stdin), nil
+	}
+	person, warning := interactiveInput(stdin, stdout, c.env.getenv)
+	if warning != nil {
+		fmt.Fprintf(c.env.stderr, "greenroom: the history is not kept: %s\n", message(warning))
+	}
+	return person, person
 }
 
 // interact runs a shell for a person.

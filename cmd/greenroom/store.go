@@ -5,6 +5,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/ncruces/go-sqlite3"
 
@@ -50,7 +52,7 @@ func viewIn(ctx context.Context, s *storeurl.Store, t target, fn func(*greenroom
 		return fn(v)
 	})
 	if !found {
-		err = actorError(t.url, t.actor, err)
+		err = actorError(ctx, s, &t, err)
 	}
 	return err
 }
@@ -61,26 +63,82 @@ type target struct {
 	// create makes store and actor where there is none; the actor is recorded
 	// with its first write.
 	create bool
+	env    *env // with create: is told what was made
+	// agree returns nil if what isn't there may be made; without it, it may. missing says
+	// what that is.
+	agree  func(missing error) error
 	limits batch.Limits // zero: the default
 	queue  *greenroom.QueueOptions
 }
 
 // own runs fn with an actor. What was written is on stable storage when own returns nil.
 func own(ctx context.Context, t target, fn func(*greenroom.Actor) error) error {
-	return withStore(ctx, t.url, greenroom.Options{MustExist: !t.create, Limits: t.limits}, func(s *storeurl.Store) error {
-		a, err := s.Actor(ctx, t.actor, &greenroom.ActorOptions{MustExist: !t.create, Queue: t.queue})
-		if err != nil {
-			return actorError(t.url, t.actor, err)
-		}
-		err = fn(a)
-		if a.Err() == nil {
-			// Also after an interrupt: what is committed must not get lost, even
-			// if PRAGMA synchronous didn't ask for it.
-			err = errors.Join(err, a.Sync(context.WithoutCancel(ctx)))
-		}
-		return errors.Join(err, a.Close())
+	opts, found := greenroom.Options{MustExist: true, Limits: t.limits}, false
+	err := withStore(ctx, t.url, opts, func(s *storeurl.Store) error {
+		found = true
+		return t.own(ctx, s, fn)
+	})
+	if found || !t.create || !errors.Is(err, kv.ErrNoStore) {
+		return err
+	}
+	if err := t.mayMake(err); err != nil {
+		return err
+	}
+	t.agree = nil // to the actor too
+	opts.MustExist = false
+	return withStore(ctx, t.url, opts, func(s *storeurl.Store) error {
+		t.made("store", storeurl.Display(t.url))
+		return t.own(ctx, s, fn)
 	})
 }
+
+// own is own in a store that is open.
+func (t *target) own(ctx context.Context, s *storeurl.Store, fn func(*greenroom.Actor) error) error {
+	opts := greenroom.ActorOptions{MustExist: true, Queue: t.queue}
+	a, err := s.Actor(ctx, t.actor, &opts)
+	isNew := t.create && errors.Is(err, actorstore.ErrUnknownActor)
+	if err != nil {
+		err = actorError(ctx, s, t, err)
+	}
+	if isNew {
+		if err = t.mayMake(err); err == nil {
+			opts.MustExist = false
+			a, err = s.Actor(ctx, t.actor, &opts)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	err = fn(a)
+	if a.Err() == nil {
+		// Also after an interrupt: what is committed must not get lost, even
+		// if PRAGMA synchronous didn't ask for it.
+		err = errors.Join(err, a.Sync(context.WithoutCancel(ctx)))
+	}
+	err = errors.Join(err, a.Close())
+	if isNew && s.View(context.WithoutCancel(ctx), t.actor, func(*greenroom.View) error { return nil }) == nil {
+		t.made("actor", t.actor)
+	}
+	return err
+}
+
+// mayMake returns missing, or another error, if what isn't there must not be made.
+func (t *target) mayMake(missing error) error {
+	if t.agree == nil || t.forgotten() {
+		return nil
+	}
+	return t.agree(missing)
+}
+
+// made tells what was made.
+func (t *target) made(what, name string) {
+	if !t.forgotten() {
+		fmt.Fprintf(t.env.stderr, "made the %s %s\n", what, name)
+	}
+}
+
+// forgotten says whether the store is in memory, where nothing is there before.
+func (t *target) forgotten() bool { return strings.HasPrefix(t.url, "mem:") }
 
 // A sqliteConn is what a connection of an actor's database is below database/sql.
 type sqliteConn interface {

@@ -64,7 +64,7 @@ func newPut(e *env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return put(cmd.Context(), args[0], args[1], args[2], value)
+			return put(cmd.Context(), target{url: args[0], actor: args[1], create: true, env: e}, args[2], value)
 		},
 	}
 }
@@ -89,13 +89,13 @@ func (e *env) value(ctx context.Context, args []string) ([]byte, error) {
 	return []byte(value), err
 }
 
-func put(ctx context.Context, url, actor, text string, value []byte) error {
+func put(ctx context.Context, t target, text string, value []byte) error {
 	key, err := parseKey(text)
 	if err != nil {
 		return err
 	}
-	return own(ctx, target{url: url, actor: actor, create: true}, func(a *greenroom.Actor) error {
-		return keyError(actor, text, a.Update(ctx, func(tx *greenroom.Tx) error { return tx.Put(key, value) }))
+	return own(ctx, t, func(a *greenroom.Actor) error {
+		return keyError(t.actor, text, a.Update(ctx, func(tx *greenroom.Tx) error { return tx.Put(key, value) }))
 	})
 }
 
