@@ -137,3 +137,21 @@ func words(line string) []string {
 	}
 	return words
 }
+
+// TestShownKeys: get and rm take what ls shows.
+func TestShownKeys(t *testing.T) {
+	store := filepath.Join(t.TempDir(), "data")
+	for _, key := range []string{"plain", "hex:00ff", "with space", `a"quote`, "user/nested", "hex:75736572"} {
+		must(t, "put", store, "lobby", key, "value of "+key)
+	}
+	for i := 6; i > 0; i-- {
+		shown, _, _ := strings.Cut(must(t, "ls", store, "lobby", "user/"), "\t")
+		if got := must(t, "get", store, "lobby", shown); !strings.HasPrefix(got, "value of ") {
+			t.Errorf("%s: %q", shown, got)
+		}
+		must(t, "rm", store, "lobby", shown)
+		if n := strings.Count(must(t, "ls", store, "lobby"), "\n"); n != i-1 {
+			t.Errorf("%d keys after rm %s", n, shown)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,11 +21,14 @@ import (
 // keyHelp is what the commands on user keys say about KEY.
 const keyHelp = "KEY is text, or hex: and bytes in hexadecimal."
 
+// shownHelp is what those on keys that are there say besides.
+const shownHelp = " A key may also be\nwritten as ls shows it: user/greeting, if there is none of that text."
+
 func newGet(e *env) *cobra.Command {
 	return &cobra.Command{
 		Use:     "get STORE ACTOR KEY",
 		Short:   "Write the value of a user key",
-		Long:    "Write the value of a user key to standard output, as it is.\n\n" + keyHelp,
+		Long:    "Write the value of a user key to standard output, as it is.\n\n" + keyHelp + shownHelp,
 		Example: `  greenroom get data lobby greeting`,
 		Args:    cobra.ExactArgs(3),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -39,7 +43,7 @@ func get(ctx context.Context, e *env, url, actor, text string) error {
 		return err
 	}
 	return view(ctx, url, actor, func(v *greenroom.View) error {
-		value, err := v.Get(key)
+		_, value, err := lookup(key, text, v.Get)
 		if err != nil {
 			return keyError(actor, text, err)
 		}
@@ -112,7 +116,7 @@ func newRemove(*env) *cobra.Command {
 		Short: "Remove user keys",
 		Long: "Remove user keys: all of those named, or none if one of them is not there; those\n" +
 			"that begin with a prefix; or all. Nothing else of the actor is touched.\n\n" +
-			keyHelp + " So is the prefix.",
+			keyHelp + " So is the prefix." + shownHelp,
 		Example: `  greenroom rm data lobby greeting
   greenroom rm data lobby --prefix room:`,
 		Args: cobra.MinimumNArgs(2),
@@ -147,7 +151,8 @@ func (c *removeCommand) run(ctx context.Context, url, actor string, texts []stri
 				return tx.DeleteRange(prefix, prefixEnd(prefix))
 			}
 			for i, key := range keys {
-				if _, err := tx.Get(key); err != nil {
+				var err error
+				if keys[i], _, err = lookup(key, texts[i], tx.Get); err != nil {
 					return keyError(actor, texts[i], err)
 				}
 			}
@@ -168,6 +173,23 @@ func prefixEnd(prefix []byte) []byte {
 	}
 	end[len(end)-1]++
 	return end
+}
+
+// lookup gets the value of key, which is written text. If there is none, text may be how ls
+// shows a key: that is what found is then.
+func lookup(key []byte, text string, get func([]byte) ([]byte, error)) (found, value []byte, err error) {
+	value, err = get(key)
+	shown, ok := strings.CutPrefix(text, "user/")
+	if !ok || !errors.Is(err, actorstore.ErrNotFound) {
+		return key, value, err
+	}
+	if unquoted, uerr := strconv.Unquote(shown); uerr == nil && shown[0] == '"' {
+		shown = unquoted
+	}
+	if value, serr := get([]byte(shown)); serr == nil {
+		return []byte(shown), value, nil
+	}
+	return key, nil, err
 }
 
 // parseKey reads a key as the command line has it.
