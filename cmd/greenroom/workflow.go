@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"iter"
@@ -17,7 +18,7 @@ import (
 
 func newWorkflow(e *env) *cobra.Command {
 	return newGroup("workflow", "Look into the workflows of actors, and control them",
-		newWorkflowList(e), newWorkflowShow(e), newWorkflowSave(e), newWorkflowCancel(), newWorkflowRetry(), newWorkflowReplay())
+		newWorkflowList(e), newWorkflowShow(e), newWorkflowSave(e), newWorkflowCancel(), newWorkflowRetry(), newWorkflowAgain(), newWorkflowReplay())
 }
 
 func newWorkflowList(e *env) *cobra.Command {
@@ -157,13 +158,13 @@ func newWorkflowCancel() *cobra.Command {
 	return &cobra.Command{
 		Use:   "cancel STORE ACTOR",
 		Short: "Cancel a workflow, for ever",
-		Long: `Cancel the workflow of an actor that nobody has open. Nothing can change that again, and
-nothing that the workflow has done is undone. Messages that it has received and not
+		Long: `Cancel the workflow of an actor that isn't open. It can only be started anew, by "greenroom
+workflow again"; nothing that the workflow has done is undone. Messages that it has received and not
 completed are there again for others.`,
 		Example: "  greenroom workflow cancel data order-1",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return control(cmd.Context(), args[0], args[1], func(w *workflow.Workflow) error { return w.Cancel(cmd.Context()) })
+			return control(cmd.Context(), args[0], args[1], func(w *stored) error { return w.Cancel(cmd.Context()) })
 		},
 	}
 }
@@ -178,7 +179,7 @@ not be open; the steps are tried when its program runs the workflow.`,
 		Example: "  greenroom workflow retry data order-1",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return control(cmd.Context(), args[0], args[1], func(w *workflow.Workflow) error {
+			return control(cmd.Context(), args[0], args[1], func(w *stored) error {
 				switch s := w.Snapshot(); {
 				case s.State == workflow.Failed:
 					return w.Recover(cmd.Context())
@@ -201,6 +202,31 @@ func waitsForAttempt(s *workflow.Snapshot) bool {
 	return s.State == workflow.Cancelled // which says so itself
 }
 
+func newWorkflowAgain() *cobra.Command {
+	return &cobra.Command{
+		Use:   "again STORE ACTOR",
+		Short: "Start a workflow that is over anew, with its input",
+		Long: `Start the workflow of an actor anew, with the input that it had: one that has completed, has
+failed, or was cancelled. Its history, output and error are removed, and all steps are done
+again when its program runs the workflow. What the steps have done stays. The actor must
+not be open.`,
+		Example: "  greenroom workflow again data order-1",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return control(cmd.Context(), args[0], args[1], func(w *stored) error {
+				s := w.Snapshot()
+				switch {
+				case s.State != workflow.Completed && s.State != workflow.Failed && s.State != workflow.Cancelled:
+					return workflow.ErrState
+				case s.Input == nil:
+					return say(nil, "the workflow of %s has no input: its program has to start it", args[1])
+				}
+				return w.StartAgain(cmd.Context(), s.Input)
+			})
+		},
+	}
+}
+
 func newWorkflowReplay() *cobra.Command {
 	return &cobra.Command{
 		Use:   "replay STORE ACTOR STEP",
@@ -214,7 +240,7 @@ Effects that steps had stay, and messages that were received are gone.`,
 		Example: "  greenroom workflow replay data order-1 order/charge",
 		Args:    cobra.ExactArgs(3),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			err := control(cmd.Context(), args[0], args[1], func(w *workflow.Workflow) error { return w.ReplayFrom(cmd.Context(), args[2]) })
+			err := control(cmd.Context(), args[0], args[1], func(w *stored) error { return w.ReplayFrom(cmd.Context(), args[2]) })
 			if errors.Is(err, workflow.ErrNoStep) {
 				return say(err, "the workflow of %s has no step %s", args[1], args[2])
 			}
@@ -223,11 +249,25 @@ Effects that steps had stay, and messages that were received are gone.`,
 	}
 }
 
+// A stored workflow is one without its code. Its values stay encoded.
+type stored = workflow.Runner[[]byte, []byte]
+
+// verbatim is the codec of values that are encoded already.
+type verbatim struct{}
+
+func (verbatim) Encode(v any) ([]byte, error) { return bytes.Clone(v.([]byte)), nil }
+
+func (verbatim) Decode(data []byte, v any) error {
+	*v.(*[]byte) = bytes.Clone(data)
+	return nil
+}
+
 // control runs fn with the workflow of an actor, of which there must be one.
-func control(ctx context.Context, url, actor string, fn func(*workflow.Workflow) error) error {
+func control(ctx context.Context, url, actor string, fn func(*stored) error) error {
 	return own(ctx, target{url: url, actor: actor}, func(a *greenroom.Actor) error {
 		// It is not run: its code is elsewhere.
-		w, err := greenroom.OpenWorkflow(ctx, a, func(*workflow.Context, any) (any, error) { return nil, workflow.ErrState }, nil)
+		w, err := greenroom.OpenWorkflow(ctx, a, func(*workflow.Context, []byte) ([]byte, error) { return nil, workflow.ErrState },
+			&greenroom.WorkflowOptions{Codec: verbatim{}})
 		if err != nil {
 			return err
 		}
@@ -235,10 +275,10 @@ func control(ctx context.Context, url, actor string, fn func(*workflow.Workflow)
 		if noWorkflow(s, nil) {
 			return say(nil, "the actor %s has no workflow", actor)
 		}
-		err = fn(w.Workflow)
+		err = fn(w)
 		switch {
 		case errors.Is(err, workflow.ErrCancelled):
-			return say(err, "the workflow of %s is cancelled, which nothing can change", actor)
+			return say(err, "the workflow of %s is cancelled, for ever: only workflow again starts it anew", actor)
 		case errors.Is(err, workflow.ErrState):
 			return say(err, "the workflow of %s is %s, and this can't be done to it", actor, s.State)
 		}
