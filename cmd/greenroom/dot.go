@@ -25,10 +25,13 @@ func dotCommands() []dotCommand {
 		{"help", "", "this list", (*shell).help},
 		{"tables", "", "the names of tables and views", (*shell).tables},
 		{"schema", "[TABLE]", "the SQL that made everything, or one table and what belongs to it", (*shell).schema},
+		{"indexes", "[TABLE]", "the names of indexes, of everything or of one table", (*shell).indexes},
 		{"mode", "MODE", "how rows are written: table, list, csv or json", (*shell).mode},
 		{"headers", "on|off", "whether list and csv begin with the names of the columns", (*shell).headers},
 		{"read", "FILE", "run the SQL in a file", (*shell).read},
-		{"quit", "", "end, as Ctrl-D does", func(*shell, context.Context, string) error { return errQuit }},
+		{"timer", "on|off", "whether each statement is followed by the time that it took", (*shell).time},
+		{"quit", "", "end, as Ctrl-D does", (*shell).quit},
+		{"exit", "", "end, as .quit does", (*shell).quit},
 	}
 }
 
@@ -38,7 +41,7 @@ func (sh *shell) dot(ctx context.Context, line string) error {
 	arg = strings.Trim(strings.TrimSpace(arg), `"'`)
 	var found []dotCommand
 	for _, c := range dotCommands() {
-		if c.name == name || name == "exit" && c.name == "quit" {
+		if c.name == name {
 			found = []dotCommand{c}
 			break
 		}
@@ -84,6 +87,12 @@ func (sh *shell) schema(ctx context.Context, pattern string) error {
 	return err
 }
 
+func (sh *shell) indexes(ctx context.Context, pattern string) error {
+	like := strings.ReplaceAll(cmp.Or(pattern, "%"), "'", "''")
+	_, err := sh.session.lines(ctx, `SELECT name FROM sqlite_schema WHERE type = 'index' AND tbl_name LIKE '`+like+`' ORDER BY name`)
+	return err
+}
+
 func (sh *shell) mode(_ context.Context, name string) error {
 	m := mode(name)
 	if !slices.Contains(modes, m) {
@@ -102,6 +111,16 @@ func (sh *shell) headers(_ context.Context, arg string) error {
 	sh.session.layout.header = arg == "on"
 	return nil
 }
+
+func (sh *shell) time(_ context.Context, arg string) error {
+	if arg != "on" && arg != "off" {
+		return errors.New("the timer is on or off")
+	}
+	sh.timer = arg == "on"
+	return nil
+}
+
+func (*shell) quit(context.Context, string) error { return errQuit }
 
 func (sh *shell) read(ctx context.Context, file string) error {
 	if sh.depth == maxDepth {

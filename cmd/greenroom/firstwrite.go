@@ -23,7 +23,7 @@ var (
 
 // setting matches statements that set something for the statements after them, although they
 // may answer with a row.
-var setting = regexp.MustCompile(`(?is)^(\s|--[^\n]*\n|/\*.*?\*/)*pragma\b`)
+var setting = regexp.MustCompile(beginning + `pragma\b`)
 
 // looked returns an error for a statement that a session without a database doesn't get past.
 func looked(stmt *sqlite3.Stmt) error {

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -23,12 +24,20 @@ type session struct {
 	conn   *sqlite3.Conn
 	out    *bufio.Writer
 	layout layout
-	looks  bool // it ends before a statement that writes or asks for rows: see looked
+	// changed is told how many rows a statement has changed that returns none; nil is not.
+	changed func(rows int64)
+	looks   bool // it ends before a statement that writes or asks for rows: see looked
 
 	printed int // rows, since it was set to 0
 	cells   []cell
 	bytes   []byte // what cells are made of
 }
+
+// changes matches statements that change rows. One that begins with a WITH and has no columns does.
+var changes = regexp.MustCompile(beginning + `(insert|update|delete|replace|with)\b`)
+
+// beginning matches what may stand before the first word of a statement.
+const beginning = `(?is)^(\s|--[^\n]*\n|/\*.*?\*/)*`
 
 // withSession runs fn with a connection of db, on which nothing else runs. What
 // fn leaves uncommitted is rolled back.
@@ -88,6 +97,9 @@ func (s *session) run(ctx context.Context, p piece) (ran int, err error) {
 		}
 		if err == nil {
 			err = s.rows(stmt)
+		}
+		if err == nil && s.changed != nil && stmt.ColumnCount() == 0 && changes.MatchString(stmt.SQL()) {
+			s.changed(s.conn.Changes())
 		}
 		if cerr := stmt.Close(); err == nil {
 			err = cerr

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 )
 
 // Prompts of the interactive shell: for a new statement, and for its next line.
@@ -25,6 +26,7 @@ type shell struct {
 	// it is nil, the first error ends the shell.
 	errs  io.Writer
 	depth int // of .read
+	timer bool
 }
 
 // A statementError is an error with the place of its statement, or of a command
@@ -167,8 +169,13 @@ func (f *feeder) execute(ctx context.Context, p piece) error {
 		defer cancel()
 		defer f.signals.catch(cancel)()
 	}
+	start := time.Now()
 	ran, err := f.session.run(ctx, p)
 	f.count += ran
+	if f.timer && ran > 0 && err == nil {
+		fmt.Fprintf(f.session.out, "time: %v\n", time.Since(start).Round(time.Microsecond))
+		err = f.session.out.Flush()
+	}
 	if at := (*statementError)(nil); errors.As(err, &at) {
 		at.file, at.number = f.file, f.count
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -96,6 +97,9 @@ func TestInteractive(t *testing.T) {
 		{".quit ends", []string{".quit\rselect 1;\r"}, "", nil},
 		{"commands", []string{"create table t(a);\r.tables\r.sch t\r.exit\r"}, "t\nCREATE TABLE t(a);\n", nil},
 		{"a wrong command", []string{".nope\r.mode nope\r"}, "", []string{"error: no command .nope: .help lists them", `error: no mode "nope"`}},
+		{"changes are counted", []string{"create table t(a); insert into t values (1), (2), (3);\r",
+			"/* two */ update t set a = 7 where a > 1;\rdelete from t where a = 7 returning a;\rdelete from t;\rupdate t set a = 1;\r"},
+			"7\n7\n", []string{"3 rows changed", "2 rows changed", "1 row changed", "0 rows changed"}},
 		{"a mode", []string{".mode json\rselect 1 as a;\r"}, "[{\"a\":1}]\n", nil},
 	}
 	for _, test := range tests {
@@ -133,6 +137,13 @@ func TestAgree(t *testing.T) {
 		if src.term.History != h || h.Len() > 0 {
 			t.Errorf("%q: the answer is in the history", keys)
 		}
+	}
+}
+
+func TestTimer(t *testing.T) {
+	out, _, err := interact(t, &history{}, ".timer on\rselect 1;\r.timer off\rselect 2;\r")
+	if !regexp.MustCompile(`^1\ntime: [0-9.]+(µs|ms|s)\n2\n$`).MatchString(out) || err != nil {
+		t.Errorf("%q, %v", out, err)
 	}
 }
 

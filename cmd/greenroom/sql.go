@@ -47,6 +47,9 @@ statement that has columns gives one array with an object per row.`,
   greenroom sql --csv data music "select * from Artist" > artists.csv`,
 		Args: cobra.RangeArgs(2, 3),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(slices.DeleteFunc(slices.Clone(c.modes[:]), func(set bool) bool { return !set })) > 1 {
+				return &usageError{"--table, --csv and --json exclude each other"}
+			}
 			c.setsHead = cmd.Flags().Changed("header")
 			return c.run(cmd.Context(), args)
 		},
@@ -57,7 +60,6 @@ statement that has columns gives one array with an object per row.`,
 	f.BoolVar(&c.modes[2], "json", false, "write each result as an array of objects")
 	f.BoolVar(&c.header, "header", false, "begin with the names of the columns (default for CSV)")
 	f.BoolVar(&c.readOnly, "read-only", false, "look only: create nothing, don't take the actor over")
-	cmd.MarkFlagsMutuallyExclusive("table", "csv", "json")
 	return cmd
 }
 
@@ -127,6 +129,15 @@ func (c *sqlCommand) input(args []string) (in lineSource, person *terminalSource
 // interact runs a shell for a person.
 func (sh *shell) interact(ctx context.Context, src *terminalSource, actor string) error {
 	sh.errs = visibleWriter{src.term}
+	sh.session.changed = func(rows int64) {
+		if sh.depth == 0 {
+			noun := "rows"
+			if rows == 1 {
+				noun = "row"
+			}
+			fmt.Fprintf(sh.errs, "%d %s changed\n", rows, noun)
+		}
+	}
 	fmt.Fprintf(src.term, "The database of %s. End statements with a semicolon; .help lists commands.\n", visible(actor))
 	return errors.Join(sh.run(ctx, src), src.restore())
 }
