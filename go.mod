@@ -17,6 +17,7 @@ require (
 	github.com/petermattis/goid v0.0.0-20260820044319-269ab09b5261 // greenroom: who would wait for itself; Apache-2.0, no requirements
 	github.com/prometheus/client_golang v1.25.0 // metrics/prom: the adapter; Pebble needs it anyway
 	github.com/spf13/cobra v1.10.2 // cmd/greenroom: commands, flags, completion
+	github.com/spf13/pflag v1.0.9 // cmd/greenroom: what is wrong with a flag; cobra needs it anyway
 	github.com/tetratelabs/wazero v1.12.0 // host/wasm: the WebAssembly runtime; Apache-2.0, nothing but golang.org/x/sys
 	github.com/tidwall/btree v1.8.2 // kv, kv/memkv: ordered trees that are copied on write
 	go.opentelemetry.io/otel v1.47.0 // traces/otelsdk, workflow, host: attributes of OpenTelemetry's API, and today's names
@@ -66,7 +67,6 @@ require (
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect
 	github.com/rogpeppe/go-internal v1.14.1 // indirect
-	github.com/spf13/pflag v1.0.9 // indirect
 	github.com/x448/float16 v0.8.4 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/otel/log v1.47.0 // indirect

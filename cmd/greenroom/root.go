@@ -32,13 +32,16 @@ import-rivetkit create both as they are needed; all others refuse what isn't the
 		newConns(e), newState(e), newTraces(e), newItems(itemsCommand{itemsModel.command(e)}), newDocs(docsCommand{docsModel.command(e)}),
 		newWorkflow(e), newHost(e), newEngine(e),
 	)
+	root.SetFlagErrorFunc(flagError)
+	plainArgs(root)
 	noteStart(root, started)
 	return root
 }
 
-// noteStart has the commands below cmd set started when they begin.
+// noteStart makes the commands below cmd set started when they begin.
 func noteStart(cmd *cobra.Command, started *bool) {
 	for _, cmd := range cmd.Commands() {
+		plainArgs(cmd)
 		run := cmd.RunE
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
 			*started = true
