@@ -15,6 +15,7 @@
 //	greenroom put STORE ACTOR KEY [VALUE|-]     store a value under a user key
 //	greenroom rm STORE ACTOR {KEY… | --prefix P | --all}
 //	                                            remove user keys
+//	greenroom drop STORE ACTOR                  remove an actor with all that it has
 //	greenroom queue ls STORE ACTOR [NAME…]      list the messages of an actor's queue
 //	greenroom queue stats STORE ACTOR           count them
 //	greenroom queue peek STORE ACTOR [NAME…]    show the next ones with their bodies
@@ -25,6 +26,7 @@
 //	greenroom workflow show STORE ACTOR         show one, with its history as a tree
 //	greenroom workflow save STORE ACTOR         write its history for tests
 //	greenroom workflow cancel|retry STORE ACTOR end it for ever, or try what failed again
+//	greenroom workflow again STORE ACTOR        start one that is over anew, with its input
 //	greenroom workflow replay STORE ACTOR STEP  have it go on from before a step
 //	greenroom state show STORE ACTOR            show an actor's own record
 //	greenroom conns ls STORE ACTOR              list the connections that an actor has stored
@@ -56,7 +58,7 @@
 //
 // STORE is the directory of a store, or pebble:DIR; postgres://USER@HOST/DATABASE, a
 // store in PostgreSQL; mem: is a store that is gone when the command ends. ACTOR is an actor's name, or id: and the text of its id.
-// KEY is text, or hex: and bytes in hexadecimal. What begins with a dash and is no
+// KEY is text, or hex: and bytes in hexadecimal; get and rm take it as ls shows it, too. What begins with a dash and is no
 // flag comes after "--".
 //
 // sql, import and put create the store and the actor that they name, with the first statement that writes, and say
@@ -110,8 +112,8 @@
 //
 // On a terminal, without SQL, a shell starts: lines are edited, Ctrl-C gives up
 // the statement that is typed or runs, Ctrl-D ends. Commands begin with a dot, and
-// work in a stream too: .help .tables .schema .mode .headers .read .quit. The
-// history is kept in greenroom/history in the folder for the state of programs
+// work in a stream too: .help .tables .schema .indexes .mode .headers .read .timer .quit
+// .exit. The shell says how many rows a statement has changed. The history is kept in greenroom/history in the folder for the state of programs
 // ($XDG_STATE_HOME); lines that begin with a space are left out of it.
 //
 // # Files
@@ -322,7 +324,7 @@ package main
 
 // Files, from the top down:
 //
-//	main.go root.go items.go docs.go docswrite.go docsquery.go docsdump.go itemswrite.go itemslook.go workflowtree.go dot.go
+//	main.go root.go args.go drop.go items.go docs.go docswrite.go docsquery.go docsdump.go itemswrite.go itemslook.go workflowtree.go dot.go
 //	engine.go sql.go firstwrite.go state.go traces.go workflowshow.go
 //	export.go hosttokens.go import.go importrivetkit.go queuedrain.go shell.go statecodec.go
 //	traceswaterfall.go workflow.go check.go conns.go host.go itemscommand.go docscommand.go docsjson.go modelcommand.go
