@@ -64,7 +64,8 @@
 // sql, import and put create the store and the actor that they name, with the first statement that writes, and say
 // so on standard error; host and import-rivetkit create the store. All others, and a query of sql, refuse what isn't
 // there, and say which names are near. Those that only read (ls, get, export, check, and
-// sql with --read-only) write nothing to the store and see one state of it throughout.
+// sql with --read-only) write nothing to the store and see one state of it throughout; they read a store
+// that they may not write to, on a read-only mount for instance.
 //
 // # SQL
 //

@@ -63,6 +63,9 @@ func open(dir string, opts *Options, disk vfs.FS) (_ *DB, err error) {
 		}
 	}
 	lock, err := pebble.LockDirectory(path, disk)
+	if opts.ReadOnly && unwritable(err) {
+		lock, err = pebble.LockDirectory(path, sharedFS{disk})
+	}
 	if err != nil {
 		return nil, lockError(err)
 	}

@@ -53,6 +53,10 @@ type Options struct {
 	MustExist bool
 	// ReadOnly opens an existing store without changing anything in it (but it
 	// takes the store's lock: a store can't be read while it is open elsewhere).
+	// Where the lock can't be written, for the mode of the file or a file system that is
+	// read-only, a lock for reading is taken: several readers can have it, and a writer on
+	// the same machine is ErrStoreInUse. Other machines don't see it: don't read a
+	// directory of a network's that another machine writes to.
 	// What is in the log alone is held in memory then.
 	// It implies MustExist; commits are refused, with an error of the kind greenroom.ErrReadOnly.
 	ReadOnly bool

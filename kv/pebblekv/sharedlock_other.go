@@ -1,0 +1,11 @@
+//go:build !unix
+
+package pebblekv
+
+import (
+	"io"
+	"os"
+)
+
+// shareLock opens the file, which Windows refuses while a writer has it open.
+func shareLock(name string) (io.Closer, error) { return os.Open(name) }
