@@ -57,6 +57,9 @@ func noCommand(cmd *cobra.Command, name string) string {
 	for _, c := range cmd.Commands() {
 		names = append(names, c.Name())
 	}
+	if cmd == cmd.Root() {
+		return fmt.Sprintf("there is no command %q%s", name, didYouMean(name, names))
+	}
 	return fmt.Sprintf("%s has no command %q%s", called(cmd), name, didYouMean(name, names))
 }
 
