@@ -114,7 +114,7 @@
 // On a terminal, without SQL, a shell starts: lines are edited, Ctrl-C gives up
 // the statement that is typed or runs, Ctrl-D ends. Commands begin with a dot, and
 // work in a stream too: .help .tables .schema .indexes .mode .headers .read .timer .quit
-// .exit. The shell says how many rows a statement has changed. The history is kept in greenroom/history in the folder for the state of programs
+// .exit. The shell says how many rows a statement changes. The history is kept in greenroom/history in the folder for the state of programs
 // ($XDG_STATE_HOME); lines that begin with a space are left out of it.
 //
 // # Files
@@ -325,7 +325,7 @@ package main
 
 // Files, from the top down:
 //
-//	main.go root.go args.go drop.go items.go docs.go docswrite.go docsquery.go docsdump.go itemswrite.go itemslook.go workflowtree.go dot.go
+//	main.go root.go args.go items.go docs.go docswrite.go docsquery.go docsdump.go itemswrite.go itemslook.go workflowtree.go dot.go
 //	engine.go sql.go firstwrite.go state.go traces.go workflowshow.go
 //	export.go hosttokens.go import.go importrivetkit.go queuedrain.go shell.go statecodec.go
 //	traceswaterfall.go workflow.go check.go conns.go host.go itemscommand.go docscommand.go docsjson.go modelcommand.go

@@ -109,7 +109,7 @@ type removeCommand struct {
 	all    bool
 }
 
-func newRemove(*env) *cobra.Command {
+func newRemove() *cobra.Command {
 	c := &removeCommand{}
 	cmd := &cobra.Command{
 		Use:   "rm STORE ACTOR {KEY… | --prefix P | --all}",
@@ -175,7 +175,7 @@ func prefixEnd(prefix []byte) []byte {
 	return end
 }
 
-// lookup gets the value of key, which is written text. If there is none, text may be how ls
+// lookup gets the value of key, which is written text. Without one, text may be how ls
 // shows a key: that is what found is then.
 func lookup(key []byte, text string, get func([]byte) ([]byte, error)) (found, value []byte, err error) {
 	value, err = get(key)

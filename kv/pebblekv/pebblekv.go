@@ -14,7 +14,7 @@ package pebblekv
 //
 //	crashdisk.go open.go tx.go commit.go snapshot.go log.go read.go large.go options.go private.go
 //	version.go pebblekv.go checked.go encode.go metrics.go fence.go gate.go recent.go cleared.go
-//	errors.go fault.go format.go life.go patch.go spare.go
+//	errors.go fault.go format.go life.go patch.go sharedlock.go sharedlock_unix.go sharedlock_other.go spare.go
 
 import (
 	"context"
