@@ -258,45 +258,34 @@ func (c *copyLog) Stat(name string) (vfs.FileInfo, error) {
 
 // readLog returns a file system in which what is in the log of a store, but not yet in its tables, is
 // in a log of Pebble's, or nil if there is nothing. A store that is only read can't take it in any
-// other way: Pebble replays its own log into memory. db is its Pebble without that.
-func readLog(db *pebble.DB, dir string, disk vfs.FS) (vfs.FS, error) {
+// other way: Pebble replays its own log into memory. d.db is its Pebble without that. With withoutRest a log that is damaged is
+// read up to there; see logRest.
+func readLog(d *DB, disk vfs.FS, withoutRest bool) (vfs.FS, error) {
+	db, logs := d.db, disk.PathJoin(d.dir, logDir)
 	after, err := flushed(db)
+	if withoutRest && pebble.IsCorruptionError(err) {
+		// What of the log the tables have isn't known, so nothing of it can be put on top of them.
+		d.rest = &logRest{cause: corrupt(err), disk: disk}
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	levels, err := db.SSTables()
+	seqNum, err := nextSeqNum(db)
 	if err != nil {
 		return nil, err
 	}
-	seqNum := uint64(1) << 8 // Pebble has no rows below 10
-	for _, tables := range levels {
-		for i := range tables {
-			seqNum = max(seqNum, uint64(tables[i].LargestSeqNum)+1)
-		}
+	name, err := freeLogName(disk, d.dir, logs)
+	if err != nil {
+		return nil, err
 	}
-	logs := disk.PathJoin(dir, logDir)
-	newest := uint64(0)
-	// Pebble makes an empty log of its own while it is opened, which a crash may leave among ours.
-	for _, in := range []string{dir, logs} {
-		names, err := disk.List(in)
-		if err != nil {
-			return nil, err
-		}
-		for _, name := range names {
-			if digits := strings.FieldsFunc(name, func(r rune) bool { return r < '0' || r > '9' }); len(digits) > 0 {
-				n, _ := strconv.ParseUint(digits[0], 10, 64) // 0 for what is no number of Pebble's
-				newest = max(newest, n)
-			}
-		}
-	}
-	dir = logs
-	c := &copyLog{FS: disk, dir: dir, name: fmt.Sprintf("%06d.log", newest+1), mem: vfs.NewMem()}
+	c := &copyLog{FS: disk, dir: logs, name: name, mem: vfs.NewMem()}
 	f, err := c.mem.Create(c.name, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return nil, err
 	}
 	w := record.NewWriter(f)
-	last, err := wal.Read(disk, dir, after, func(number uint64, batch []byte) error {
+	add := func(number uint64, batch []byte) error {
 		b := db.NewBatch()
 		if err := setRepr(b, number, batch, seqNum); err != nil {
 			return errors.Join(err, b.Close())
@@ -304,9 +293,46 @@ func readLog(db *pebble.DB, dir string, disk vfs.FS) (vfs.FS, error) {
 		seqNum += uint64(b.Count())
 		_, err := w.WriteRecord(b.Repr())
 		return errors.Join(err, b.Close())
-	})
+	}
+	last := after
+	if withoutRest {
+		last, err = readBegin(d, disk, logs, after, add)
+	} else {
+		last, err = wal.Read(disk, logs, after, add)
+	}
 	if err = errors.Join(err, w.Close(), f.Close()); err != nil || last == after {
 		return nil, err
 	}
 	return c, nil
+}
+
+// nextSeqNum returns a sequence number that is larger than all in the tables.
+func nextSeqNum(db *pebble.DB) (uint64, error) {
+	levels, err := db.SSTables()
+	seqNum := uint64(1) << 8 // Pebble has no rows below 10
+	for _, tables := range levels {
+		for i := range tables {
+			seqNum = max(seqNum, uint64(tables[i].LargestSeqNum)+1)
+		}
+	}
+	return seqNum, err
+}
+
+// freeLogName returns the name of a log of Pebble's behind all numbers that it uses. Pebble makes an empty log of its own while it
+// is opened, which a crash may leave among ours.
+func freeLogName(disk vfs.FS, dirs ...string) (string, error) {
+	newest := uint64(0)
+	for _, in := range dirs {
+		names, err := disk.List(in)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // a log may be lost
+			return "", err
+		}
+		for _, name := range names {
+			if digits := strings.FieldsFunc(name, func(r rune) bool { return r < '0' || r > '9' }); len(digits) > 0 {
+				n, _ := strconv.ParseUint(digits[0], 10, 64) // 0 for other names
+				newest = max(newest, n)
+			}
+		}
+	}
+	return fmt.Sprintf("%06d.log", newest+1), nil
 }

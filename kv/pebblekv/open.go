@@ -102,6 +102,9 @@ func start(dir string, opts *Options, disk vfs.FS, lock *pebble.Lock) (*DB, erro
 		return nil, openError(err)
 	}
 	d.fence.armed.Store(true)
+	if d.rest != nil {
+		opts.WithoutLogRest(d.rest.cause)
+	}
 	if d.readOnly {
 		close(d.gate.gone)
 	} else {
@@ -118,6 +121,9 @@ func openStore(d *DB, opts *Options, disk vfs.FS) error {
 		// A log is there before the store is, so that one that is lost is missed.
 		if made {
 			err = findLog(disk, d.dir)
+			if opts.ReadOnly && opts.WithoutLogRest != nil && errors.Is(err, kv.ErrCorrupt) {
+				d.rest, err = &logRest{cause: err}, nil
+			}
 		} else {
 			err = makeLog(d, disk)
 		}
@@ -140,7 +146,7 @@ func openStore(d *DB, opts *Options, disk vfs.FS) error {
 	switch {
 	case d.readOnly && format == ownLog:
 		var with vfs.FS
-		if with, err = readLog(d.db, d.dir, disk); with != nil {
+		if with, err = readLog(d, disk, opts.WithoutLogRest != nil); with != nil {
 			d.fence.FS = with
 			if err = errors.Join(err, leavePebble(d)); err == nil {
 				err = openPebble(d, opts, format)
@@ -150,7 +156,9 @@ func openStore(d *DB, opts *Options, disk vfs.FS) error {
 		err = openLog(d, disk)
 	}
 	if err == nil {
-		err = loadVersion(d)
+		if err = loadVersion(d); d.rest != nil && pebble.IsCorruptionError(err) {
+			err = nil // only writing needs it
+		}
 	}
 	return errors.Join(err, d.fault.get())
 }

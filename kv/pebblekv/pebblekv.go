@@ -12,7 +12,7 @@ package pebblekv
 
 // Files, from the top down:
 //
-//	crashdisk.go open.go tx.go commit.go snapshot.go log.go read.go large.go options.go private.go
+//	crashdisk.go salvage.go open.go tx.go commit.go snapshot.go logrest.go log.go read.go large.go options.go private.go
 //	version.go pebblekv.go checked.go encode.go metrics.go fence.go gate.go recent.go cleared.go
 //	errors.go fault.go format.go life.go patch.go sharedlock.go sharedlock_unix.go sharedlock_other.go spare.go
 
@@ -60,6 +60,10 @@ type Options struct {
 	// What is in the log alone is held in memory then.
 	// It implies MustExist; commits are refused, with an error of the kind greenroom.ErrReadOnly.
 	ReadOnly bool
+	// WithoutLogRest, if it isn't nil, opens a store for reading whose log is damaged or lost, too, with every commit up to the
+	// first one that can't be read: a state that the store had. Before Open returns, it gets the error that Open would return
+	// else, which names the file. It isn't called if the log is whole. Only ReadOnly takes it.
+	WithoutLogRest func(cause error)
 	// Logger receives what Pebble reports: errors at level Error, everything
 	// else at level Debug. Nil means that nothing is logged.
 	Logger *slog.Logger
@@ -103,7 +107,8 @@ type DB struct {
 	// the bytes that it took since the gate's watcher was last poked for that, guarded by commit.
 	log    *wal.Log
 	logged int64
-	number [8]byte // memory for that of a batch; guarded by commit
+	rest   *logRest // what of the log is left out, nil for nothing
+	number [8]byte  // memory for that of a batch; guarded by commit
 	// passage is what reads go by while a large batch is applied; memtable is the size
 	// that large is relative to, in bytes.
 	passage  passage
