@@ -52,7 +52,7 @@ package actorstore
 
 // Files, from the top down:
 //
-//	actorread.go stage.go registry.go own.go nearcache.go prefetch.go checkhosts.go checkheads.go
+//	rowowner.go actorread.go stage.go registry.go own.go nearcache.go prefetch.go checkhosts.go checkheads.go
 //	checkwakes.go check.go checknotes.go notes.go fork.go hosttake.go leaserows.go preload.go
 //	cacheshard.go user.go checkrows.go snapshot.go single.go wake.go commit.go snapshotlazy.go
 //	snapshotundo.go owners.go charge.go list.go hints.go keeper.go lease.go flight.go actor.go

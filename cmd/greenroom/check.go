@@ -81,6 +81,8 @@ type storeCheck struct {
 	json  bool
 	hide  func() // takes the hint from the terminal
 
+	found func(actorstore.Finding) // gets each finding that isn't harmless; may be nil
+
 	named actorstore.ID // whose label that is
 	label string
 
@@ -280,6 +282,9 @@ func (c *storeCheck) find(ctx context.Context, f actorstore.Finding) {
 		fallthrough
 	default:
 		c.summary.Problems++
+		if c.found != nil && !f.Harmless {
+			c.found(f)
+		}
 	}
 	line := findingLine{Where: f.Where, What: f.What, Harmless: f.Harmless, Unfinished: f.Unfinished, Unchecked: f.Unchecked}
 	if !f.Actor.IsZero() {

@@ -54,6 +54,7 @@
 //	greenroom docs import|export STORE …        take and give the keys of Implexus
 //	greenroom docs check STORE                  report what doesn't fit together
 //	greenroom check STORE [ACTOR]               walk everything, report what is wrong
+//	greenroom salvage OLD NEW                   copy what can be read of a damaged store
 //	greenroom host [STORE]                      serve actors over HTTP and WebSockets
 //
 // STORE is the directory of a store, or pebble:DIR; postgres://USER@HOST/DATABASE, a
@@ -325,7 +326,7 @@ package main
 
 // Files, from the top down:
 //
-//	main.go root.go args.go items.go docs.go docswrite.go docsquery.go docsdump.go itemswrite.go itemslook.go workflowtree.go dot.go
+//	main.go root.go args.go salvage.go items.go docs.go docswrite.go docsquery.go docsdump.go itemswrite.go itemslook.go workflowtree.go dot.go
 //	engine.go sql.go firstwrite.go state.go traces.go workflowshow.go
 //	export.go hosttokens.go import.go importrivetkit.go queuedrain.go shell.go statecodec.go
 //	traceswaterfall.go workflow.go check.go conns.go host.go itemscommand.go docscommand.go docsjson.go modelcommand.go

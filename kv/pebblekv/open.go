@@ -123,6 +123,7 @@ func openStore(d *DB, opts *Options, disk vfs.FS) error {
 			err = findLog(disk, d.dir)
 			if opts.ReadOnly && opts.WithoutLogRest != nil && errors.Is(err, kv.ErrCorrupt) {
 				d.rest, err = &logRest{cause: err}, nil
+				d.fence.FS = lostLog{disk, disk.PathJoin(d.dir, logDir)}
 			}
 		} else {
 			err = makeLog(d, disk)

@@ -23,8 +23,8 @@ type Gap struct {
 	Cause error
 }
 
-// maxHalved is how often a gap is halved in search of rows that can be read in it: up to the first damaged block of a table, and behind
-// the last one, all rows are found without that.
+// maxHalved is how often a gap with several damaged blocks is halved in search of rows between them. Before the first one of a table, and
+// behind the last one, all rows are found without that.
 const maxHalved = 9
 
 // A Salvage is a damaged store, opened to copy what can be read of it.
@@ -96,9 +96,9 @@ func (s *salvager) all() error {
 		if err != nil || damage == nil {
 			return err
 		}
-		behind, err := s.behind(next)
+		behind, right, err := s.behind(next)
 		if err == nil {
-			err = s.within(next, behind, damage, maxHalved)
+			err = s.within(next, behind, damage, right, maxHalved)
 		}
 		if err != nil || behind == nil {
 			return err
@@ -134,10 +134,11 @@ func (s *salvager) forward(start, end []byte) (next []byte, damage, err error) {
 	return next, damage, err
 }
 
-// backward returns the first key of [start, end) from which on all rows can be read: start if they all can, end if none can.
-func (s *salvager) backward(start, end []byte) (first []byte, err error) {
+// backward returns the first key of [start, end) from which on all rows can be read: start if they all can, end if none can; and what
+// is damaged before it.
+func (s *salvager) backward(start, end []byte) (first []byte, damage, err error) {
 	first = end
-	damage, err := s.walk(start, end, func(it *pebble.Iterator) (bool, error) {
+	damage, err = s.walk(start, end, func(it *pebble.Iterator) (bool, error) {
 		for ok := it.Last(); ok; ok = it.Prev() {
 			if _, err := it.ValueAndErr(); err != nil {
 				return false, err
@@ -149,7 +150,7 @@ func (s *salvager) backward(start, end []byte) (first []byte, err error) {
 	if damage == nil {
 		first = start
 	}
-	return first, err
+	return first, damage, err
 }
 
 // walk runs fn with an iterator over [start, end). What fn returns is damage, unless its bool says that it isn't about what is stored.
@@ -175,8 +176,8 @@ func (s *salvager) walk(start, end []byte, fn func(*pebble.Iterator) (bool, erro
 }
 
 // behind returns the first key behind from, at which a row can't be read, from which on rows can be read again: those of the table or
-// tables there. It is nil if there are no such rows.
-func (s *salvager) behind(from []byte) ([]byte, error) {
+// tables there; and what is damaged before it. The key is nil if there are no such rows.
+func (s *salvager) behind(from []byte) (first []byte, damage, err error) {
 	i, _ := slices.BinarySearchFunc(s.bounds, from, bytes.Compare)
 	for _, at := range s.bounds[i:] {
 		if bytes.Compare(at, from) <= 0 {
@@ -187,30 +188,30 @@ func (s *salvager) behind(from []byte) ([]byte, error) {
 			return false, nil
 		})
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if damage == nil {
-			first, err := s.backward(from, at)
-			if bytes.Equal(first, from) {
+			first, damage, err = s.backward(from, at)
+			if damage == nil {
 				first = at // or the walk would begin where it has ended
 			}
-			return first, err
+			return first, damage, err
 		}
 	}
-	return nil, nil
+	return nil, nil, nil
 }
 
-// within salvages what is left in [from, to), whose first and last rows can't be read; a nil to is the end of all.
-func (s *salvager) within(from, to []byte, damage error, halves int) error {
+// within salvages what is left in [from, to), whose first and last rows can't be read, with what is damaged there; a nil to is the end of all.
+func (s *salvager) within(from, to []byte, left, right error, halves int) error {
 	mid := middle(from, to)
-	if mid == nil || halves == 0 {
-		return s.lost(Gap{kv.Range{Start: from, End: to}, damage})
+	if mid == nil || halves == 0 || right == nil || left.Error() == right.Error() { // one block, for the most part
+		return s.lost(Gap{kv.Range{Start: from, End: to}, left})
 	}
-	first, err := s.backward(from, mid)
+	first, damage, err := s.backward(from, mid)
+	if err == nil && damage != nil {
+		err = s.within(from, first, left, damage, halves-1)
+	}
 	if err != nil {
-		return err
-	}
-	if err := s.within(from, first, damage, halves-1); err != nil {
 		return err
 	}
 	next, damage, err := s.forward(first, to)
@@ -220,7 +221,7 @@ func (s *salvager) within(from, to []byte, damage error, halves int) error {
 	if err != nil || damage == nil {
 		return err
 	}
-	return s.within(next, to, damage, halves-1)
+	return s.within(next, to, damage, right, halves-1)
 }
 
 // lost takes in a gap.

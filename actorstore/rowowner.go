@@ -1,0 +1,39 @@
+package actorstore
+
+import (
+	"bytes"
+
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/keys"
+)
+
+// RowOwner returns whose row of an engine the key of a row is: one of an actor's key, which it returns too, in memory of its own, or,
+// with a nil key, one about the actor. It returns false for a row of the store itself, and for every other one. A key with bytes
+// behind that of a row counts as that row's.
+func RowOwner(row []byte) (id ID, key []byte, ok bool) {
+	if id, ok = actorOf(row); ok {
+		p := newPrefix(id)
+		key, _, _ = p.parseBase(nil, row) // nil for what is no key
+		return id, key, true
+	}
+	for cut := range 2 { // a bound of a range is a row with a zero behind it
+		row = row[:len(row)-min(cut, len(row))]
+		if id, _, ok = parseHeadKey(row); ok {
+			return id, nil, true
+		}
+		if note, err := keys.Parse[noteRow](row); err == nil {
+			return note.ID, nil, true
+		}
+	}
+	return ID{}, nil, false
+}
+
+// RowsOverlap reports whether rows of an actor, or about it, can lie in a range.
+func RowsOverlap(id ID, r kv.Range) bool {
+	p := newPrefix(id)
+	in := func(start, end []byte) bool {
+		return (r.End == nil || bytes.Compare(start, r.End) < 0) && bytes.Compare(r.Start, end) < 0
+	}
+	start, end := keys.Sub(recordOf{id}).Range()
+	return in(p[:], appendAbove(bytes.Clone(p[:]))) || in(headKey(id), end) || in(start, end) || in(noteRange(id))
+}

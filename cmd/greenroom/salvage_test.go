@@ -1,0 +1,236 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/internal/testkit"
+	"github.com/greenroomdb/greenroom/queue"
+)
+
+// A wreck is a store with actors of three kinds, of which copies are damaged.
+type wreck struct {
+	t      *testing.T
+	dir    string              // the store: as a crash has left it, or closed
+	states map[string][]string // of each actor, as they were acknowledged
+}
+
+// newWreck makes a store.
+func newWreck(t *testing.T, closed bool) *wreck {
+	t.Helper()
+	w := &wreck{t, filepath.Join(t.TempDir(), "data"), map[string][]string{}}
+	from := filepath.Join(t.TempDir(), "data")
+	store, err := greenroom.Open(t.Context(), from, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string]func(tx *greenroom.Tx, n int) error{
+		"keys": func(tx *greenroom.Tx, n int) error {
+			return tx.Put(fmt.Appendf(nil, "k%d", n), []byte(strings.Repeat("v", 3000)))
+		},
+		"queue": func(tx *greenroom.Tx, n int) error {
+			_, err := tx.Enqueue(queue.Send{Name: "m", Body: n})
+			return err
+		},
+		"sql": func(tx *greenroom.Tx, n int) error {
+			_, err := tx.Exec("create table if not exists t(a integer primary key, b)")
+			if err == nil {
+				_, err = tx.Exec("insert into t(b) values (randomblob(2000))")
+			}
+			return err
+		},
+	}
+	actors := map[string]*greenroom.Actor{}
+	for n := range 8 {
+		for kind, do := range kinds {
+			if n%4 == 3 && kind != "keys" {
+				continue // these have fewer
+			}
+			if actors[kind] == nil {
+				if actors[kind], err = store.Actor(t.Context(), kind, nil); err != nil {
+					t.Fatal(err)
+				}
+				w.states[kind] = []string{""}
+			}
+			err := actors[kind].Update(t.Context(), func(tx *greenroom.Tx) error {
+				return errors.Join(do(tx, n), tx.Put([]byte("n"), fmt.Append(nil, n)))
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = store.View(t.Context(), kind, func(v *greenroom.View) error {
+				w.states[kind] = append(w.states[kind], stateOf(t, v))
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if !closed {
+		w.copyTo(from, w.dir)
+	}
+	for _, a := range actors {
+		if err := a.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if closed {
+		w.copyTo(from, w.dir)
+	}
+	return w
+}
+
+// stateOf returns what an actor has, as a text.
+func stateOf(t *testing.T, v *greenroom.View) string {
+	t.Helper()
+	var b strings.Builder
+	for e, err := range v.List(greenroom.ListOptions{}) {
+		if err != nil {
+			return err.Error()
+		}
+		fmt.Fprintf(&b, "%s=%.9s ", e.Key, e.Value)
+	}
+	rows := ""
+	if err := v.QueryRow("select count(*) || sum(length(b)) || hex(b) from t").Scan(&rows); err != nil {
+		rows = "none"
+	}
+	for m, err := range v.Messages(nil) {
+		fmt.Fprintf(&b, "%d %v ", m.ID, err)
+	}
+	return b.String() + rows
+}
+
+func (w *wreck) copyTo(from, to string) {
+	w.t.Helper()
+	if err := errors.Join(os.RemoveAll(to), os.CopyFS(to, os.DirFS(from))); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// files returns the names of the store's files.
+func (w *wreck) files() (names []string) {
+	w.t.Helper()
+	err := fs.WalkDir(os.DirFS(w.dir), ".", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && path != "LOCK" {
+			names = append(names, path)
+		}
+		return err
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return names
+}
+
+// salvage damages a file of a copy of the store, and salvages that: what is called whole is, what isn't is in a state that the actor
+// was in, unless the check says what is wrong with it, and the copy is as it was. It returns what the command has left.
+func (w *wreck) salvage(what, name string, damage func(path string, b []byte) error) result {
+	w.t.Helper()
+	old, to := filepath.Join(w.t.TempDir(), "old"), filepath.Join(w.t.TempDir(), "new")
+	w.copyTo(w.dir, old)
+	path := filepath.Join(old, name)
+	if err := damage(path, read(w.t, path)); err != nil {
+		w.t.Fatal(err)
+	}
+	before := sums(w.t, old+string(filepath.Separator))
+	r := program(w.t.Context(), strings.NewReader(""), "salvage", old, to)
+	if sums(w.t, old+string(filepath.Separator)) != before {
+		w.t.Errorf("%s %s: the old store is changed", what, name)
+	}
+	if r.code > exitFailed || r.stderr != "" {
+		w.t.Errorf("%s %s: %s", what, name, report(r))
+		return r
+	}
+	states := map[string]string{}
+	if r.stderr == "" {
+		store, err := greenroom.Open(w.t.Context(), to, &greenroom.Options{ReadOnly: true})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		for kind := range w.states {
+			err := store.View(w.t.Context(), kind, func(v *greenroom.View) error {
+				states[kind] = stateOf(w.t, v)
+				return nil
+			})
+			if err != nil {
+				states[kind] = ""
+			}
+		}
+		if err := store.Close(); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	for kind, all := range w.states {
+		at := slices.Index(all, states[kind])
+		gaps := strings.Contains(r.stdout, "tables") || strings.Contains(r.stdout, "check")
+		wholly := strings.Contains(r.stdout, "\n"+kind+": whole\n") || strings.HasPrefix(r.stdout, kind+": whole\n")
+		if at < 0 && !gaps || wholly && at != len(all)-1 || r.code == exitOK && !wholly {
+			w.t.Errorf("%s %s: %s is in state %d of %d, %.300s, and the command says %s", what, name, kind, at, len(all), states[kind], report(r))
+		}
+	}
+	return r
+}
+
+// flip changes a byte at a place.
+func flip(at int) func(path string, b []byte) error {
+	return func(path string, b []byte) error {
+		b[at] ^= 1
+		return os.WriteFile(path, b, 0o600)
+	}
+}
+
+// TestSalvageLog damages the log at many places, cuts it off there, and removes it.
+func TestSalvageLog(t *testing.T) {
+	w := newWreck(t, false)
+	name := ""
+	for _, file := range w.files() {
+		if strings.HasSuffix(file, ".wal") && (name == "" || len(strings.Trim(string(read(t, filepath.Join(w.dir, file))), "\x00")) > 1000) {
+			name = file
+		}
+	}
+	used := len(strings.TrimRight(string(read(t, filepath.Join(w.dir, name))), "\x00"))
+	places, lost := testkit.Pick(2, 12, 400), 0
+	for i := range places {
+		at := i * used / places
+		if r := w.salvage(fmt.Sprint("a byte changed at ", at), name, flip(at)); strings.Contains(r.stdout, ": lost: ") {
+			lost++
+		}
+		if i%4 == 1 {
+			w.salvage(fmt.Sprint("cut off at ", at), name, func(path string, _ []byte) error { return os.Truncate(path, int64(at)) })
+		}
+	}
+	if places > 2 && lost < places/2 {
+		t.Errorf("of %d damaged places %d cost an actor something", places, lost)
+	}
+	w.salvage("without", name, func(path string, _ []byte) error { return os.Remove(path) })
+	w.salvage("without the folder of", name, func(path string, _ []byte) error { return os.RemoveAll(filepath.Dir(path)) })
+}
+
+// TestSalvageTables damages the tables of a store that was closed, at many places.
+func TestSalvageTables(t *testing.T) {
+	w := newWreck(t, true)
+	if r := w.salvage("nothing done to", w.files()[0], func(string, []byte) error { return nil }); r.code != exitOK || !strings.HasSuffix(r.stdout, "3 actors whole, 0 not\n") {
+		t.Errorf("of a whole store: %s", report(r))
+	}
+	for _, name := range w.files() {
+		if filepath.Ext(name) != ".sst" {
+			continue
+		}
+		size, places := len(read(t, filepath.Join(w.dir, name))), testkit.Pick(2, 8, 300)
+		for i := range places {
+			at := (2*i + 1) * size / places / 2
+			w.salvage(fmt.Sprint("a byte changed at ", at), name, flip(at))
+		}
+	}
+}
