@@ -13,7 +13,7 @@ import (
 func RowOwner(row []byte) (id ID, key []byte, ok bool) {
 	if id, ok = actorOf(row); ok {
 		p := newPrefix(id)
-		key, _, _ = p.parseBase(nil, row) // nil for what is no key
+		key, _, _ = p.parseBase(nil, row) // nil where it is damaged
 		return id, key, true
 	}
 	for cut := range 2 { // a bound of a range is a row with a zero behind it

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"slices"
@@ -74,7 +75,7 @@ func salvage(ctx context.Context, e *env, old, to string) (whole bool, err error
 	defer func() { err = errors.Join(err, from.Close()) }()
 	out := bufio.NewWriter(e.stdout)
 	defer func() { err = errors.Join(err, out.Flush()) }()
-	s := &salvaging{env: e, from: from, out: out, lost: map[actorstore.ID]string{}, bad: map[actorstore.ID]bool{}}
+	s := &salvaging{progress: e.progress, from: from, out: out, lost: map[actorstore.ID]string{}, bad: map[actorstore.ID]bool{}}
 	err = withEngine(ctx, to, greenroom.Options{}, func(engine kv.Engine) error { return s.copyTo(ctx, engine) })
 	if err == nil {
 		err = s.readLog(ctx)
@@ -83,7 +84,7 @@ func salvage(ctx context.Context, e *env, old, to string) (whole bool, err error
 		return false, err
 	}
 	err = withStore(ctx, to, greenroom.Options{}, func(store *storeurl.Store) (err error) {
-		whole, err = s.judge(ctx, to, store)
+		whole, err = s.judge(ctx, &storeCheck{env: e, url: to, store: store.Lower(), out: out, hide: func() {}}, store)
 		return err
 	})
 	return whole, err
@@ -121,9 +122,9 @@ func refuseUsed(ctx context.Context, url string) error {
 
 // A salvaging is one run of greenroom salvage.
 type salvaging struct {
-	env  *env
-	from *pebblekv.Salvage
-	out  *bufio.Writer // its Flush reports errors
+	progress io.Writer // nil draws nothing
+	from     *pebblekv.Salvage
+	out      *bufio.Writer // its Flush reports errors
 
 	ops          []kv.Op
 	size, copied int // bytes in ops, and those before
@@ -142,7 +143,7 @@ func (s *salvaging) say(format string, args ...any) {
 
 // copyTo copies all rows that can be read.
 func (s *salvaging) copyTo(ctx context.Context, to kv.Engine) error {
-	s.hide = showHint(s.env.progress, "copying …")
+	s.hide = showHint(s.progress, "copying …")
 	defer func() { s.hide() }()
 	in, limits := to.Incarnation(), to.Limits()
 	most := min(salvageBytes, cmp.Or(limits.Bytes, salvageBytes))
@@ -185,7 +186,7 @@ func (s *salvaging) commit(ctx context.Context, to kv.Engine) error {
 	s.copied += s.size
 	s.ops, s.size = s.ops[:0], 0
 	s.hide()
-	s.hide = showHint(s.env.progress, fmt.Sprintf("copied %.1f MB …", float64(s.copied)/1e6))
+	s.hide = showHint(s.progress, fmt.Sprintf("copied %.1f MB …", float64(s.copied)/1e6))
 	return err
 }
 
@@ -246,8 +247,7 @@ func (s *salvaging) readLog(ctx context.Context) error {
 func countCommits(n int) string { return count(n, "commit") }
 
 // judge checks the new store, writes a line about each actor, and returns whether all is whole.
-func (s *salvaging) judge(ctx context.Context, url string, store *storeurl.Store) (whole bool, err error) {
-	c := &storeCheck{env: s.env, url: url, store: store.Lower(), out: s.out, hide: func() {}}
+func (s *salvaging) judge(ctx context.Context, c *storeCheck, store *storeurl.Store) (whole bool, err error) {
 	c.found = func(f actorstore.Finding) { s.bad[f.Actor] = true }
 	err = c.all(ctx, store)
 	if c.hide(); err != nil {

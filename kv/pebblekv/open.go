@@ -137,6 +137,9 @@ func openStore(d *DB, opts *Options, disk vfs.FS) error {
 	}
 	if made && format == ownLog {
 		err = checkManifest(d, opts, disk, format)
+		if opts.ReadOnly && opts.WithoutLogRest != nil && pebble.IsCorruptionError(err) {
+			err = nil // a row of the store's own lies in a damaged table
+		}
 	}
 	if err == nil {
 		err = errors.Join(openPebble(d, opts, format), d.fault.get())

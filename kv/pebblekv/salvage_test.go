@@ -14,7 +14,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 )
 
-// TestWithoutLogRest damages each record of the log in turn: a store that is opened without the log's rest has exactly what was
+// TestWithoutLogRest damages each record of the log in turn: a store that is opened without the log's rest holds exactly what was
 // committed before, says why, and which commits it leaves out. Nothing in the store is changed.
 func TestWithoutLogRest(t *testing.T) {
 	const commits = 8
