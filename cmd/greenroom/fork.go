@@ -72,7 +72,7 @@ func forkError(url, name string, err error) error {
 	return err
 }
 
-func newDrop(e *env) *cobra.Command {
+func newDrop(stdin io.Reader, stdout io.Writer) *cobra.Command {
 	yes := false
 	cmd := &cobra.Command{
 		Use:   "drop STORE ACTOR",
@@ -89,7 +89,7 @@ On a terminal drop asks first; elsewhere it needs --yes.`,
 			if yes {
 				return drop(cmd.Context(), t, func(string) error { return nil })
 			}
-			in, out := terminal(e.stdin), terminal(e.stdout)
+			in, out := terminal(stdin), terminal(stdout)
 			if in == nil || out == nil {
 				return &usageError{"drop asks on a terminal only: without one, say --yes"}
 			}

@@ -22,7 +22,10 @@ import (
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
 )
 
-func newSalvage(e *env) *cobra.Command {
+// A salvager is the command, in its environment.
+type salvager struct{ env *env }
+
+func (s salvager) command() *cobra.Command {
 	return &cobra.Command{
 		Use:   "salvage OLD NEW",
 		Short: "Copy what can be read of a damaged store to a new one",
@@ -41,7 +44,7 @@ The status is 0 if all is whole, and 1 if something is lost, or may be.`,
 		Example: `  greenroom salvage data data.new`,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			whole, err := salvage(cmd.Context(), e, args[0], args[1])
+			whole, err := s.copy(cmd.Context(), args[0], args[1])
 			if err == nil && !whole {
 				return errProblems
 			}
@@ -56,8 +59,8 @@ const (
 	salvageOps   = 10_000
 )
 
-// salvage copies what can be read, and returns whether that is all.
-func salvage(ctx context.Context, e *env, old, to string) (whole bool, err error) {
+// copy copies what can be read, and returns whether that is all.
+func (c salvager) copy(ctx context.Context, old, to string) (whole bool, err error) {
 	kind, dir, err := storeurl.Parse(old)
 	if err != nil {
 		return false, storeError(old, err)
@@ -73,9 +76,9 @@ func salvage(ctx context.Context, e *env, old, to string) (whole bool, err error
 		return false, storeError(old, err)
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
-	out := bufio.NewWriter(e.stdout)
+	out := bufio.NewWriter(c.env.stdout)
 	defer func() { err = errors.Join(err, out.Flush()) }()
-	s := &salvaging{progress: e.progress, from: from, out: out, lost: map[actorstore.ID]string{}, bad: map[actorstore.ID]bool{}}
+	s := &salvaging{progress: c.env.progress, from: from, out: out, lost: map[actorstore.ID]string{}, bad: map[actorstore.ID]bool{}}
 	err = withEngine(ctx, to, greenroom.Options{}, func(engine kv.Engine) error { return s.copyTo(ctx, engine) })
 	if err == nil {
 		err = s.readLog(ctx)
@@ -84,7 +87,7 @@ func salvage(ctx context.Context, e *env, old, to string) (whole bool, err error
 		return false, err
 	}
 	err = withStore(ctx, to, greenroom.Options{}, func(store *storeurl.Store) (err error) {
-		whole, err = s.judge(ctx, &storeCheck{env: e, url: to, store: store.Lower(), out: out, hide: func() {}}, store)
+		whole, err = s.judge(ctx, &storeCheck{env: c.env, url: to, store: store.Lower(), out: out, hide: func() {}}, store)
 		return err
 	})
 	return whole, err

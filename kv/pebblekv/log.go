@@ -69,19 +69,14 @@ func logOptions(d *DB, disk vfs.FS) wal.Options {
 	}
 }
 
-// makeLog makes an empty log in the directory of a store, if there is none.
-func makeLog(d *DB, disk vfs.FS) error {
-	opts := logOptions(d, disk)
-	if err := disk.MkdirAll(opts.Dir, dirMode); err != nil {
+// makeLog makes an empty log, if there is none.
+func makeLog(opts wal.Options) error {
+	if err := opts.FS.MkdirAll(opts.Dir, dirMode); err != nil {
 		return err
 	}
-	there, err := wal.Exists(disk, opts.Dir)
+	there, err := wal.Exists(opts.FS, opts.Dir)
 	if err == nil && !there {
 		err = wal.Create(opts, 0)
-	}
-	if err == nil {
-		d.fence.meter.Count(metricOtherFsyncs, 1)
-		err = syncDir(disk, d.dir)
 	}
 	return err
 }
@@ -296,7 +291,7 @@ func readLog(d *DB, disk vfs.FS, withoutRest bool) (vfs.FS, error) {
 	}
 	last := after
 	if withoutRest {
-		last, err = readBegin(d, disk, logs, after, add)
+		last, err = readBegin(&d.rest, disk, logs, after, add)
 	} else {
 		last, err = wal.Read(disk, logs, after, add)
 	}

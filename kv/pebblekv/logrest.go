@@ -21,11 +21,11 @@ type logRest struct {
 }
 
 // readBegin hands the commits behind number after to add, up to the first one that can't be read, and returns the number of
-// the last one. If the log isn't whole, d.rest says so. Damage of what is in the tables as well costs nothing.
-func readBegin(d *DB, disk vfs.FS, logs string, after uint64, add func(number uint64, batch []byte) error) (last uint64, err error) {
+// the last one. If the log isn't whole, rest says so. Damage of what is in the tables as well costs nothing.
+func readBegin(rest **logRest, disk vfs.FS, logs string, after uint64, add func(number uint64, batch []byte) error) (last uint64, err error) {
 	cause := error(nil)
-	if d.rest != nil {
-		cause = d.rest.cause
+	if *rest != nil {
+		cause = (*rest).cause
 	} else if _, err = wal.Read(disk, logs, after, func(uint64, []byte) error { return nil }); err == nil {
 		return wal.Read(disk, logs, after, add)
 	} else if cause = err; !errors.Is(err, kv.ErrCorrupt) {
@@ -43,7 +43,7 @@ func readBegin(d *DB, disk vfs.FS, logs string, after uint64, add func(number ui
 		last = number
 		return err
 	})
-	d.rest = &logRest{cause: cause, disk: disk, last: last}
+	*rest = &logRest{cause: cause, disk: disk, last: last}
 	return last, err
 }
 

@@ -126,7 +126,10 @@ func openStore(d *DB, opts *Options, disk vfs.FS) error {
 				d.fence.FS = lostLog{disk, disk.PathJoin(d.dir, logDir)}
 			}
 		} else {
-			err = makeLog(d, disk)
+			if err = makeLog(logOptions(d, disk)); err == nil {
+				d.fence.meter.Count(metricOtherFsyncs, 1)
+				err = syncDir(disk, d.dir)
+			}
 		}
 	}
 	if err != nil {
