@@ -48,7 +48,7 @@ func openLog(d *DB, disk vfs.FS) error {
 		return errors.Join(err, b.Close())
 	})
 	if err != nil || d.log.Last() == after {
-		return err
+		return ofLog(err)
 	}
 	// While the store is being opened a failure of the disk is the fault's alone to tell.
 	if err := errors.Join(d.guard(d.db.Flush), d.fault.get()); err != nil {
@@ -294,6 +294,7 @@ func readLog(d *DB, disk vfs.FS, withoutRest bool) (vfs.FS, error) {
 		last, err = readBegin(&d.rest, disk, logs, after, add)
 	} else {
 		last, err = wal.Read(disk, logs, after, add)
+		err = ofLog(err)
 	}
 	if err = errors.Join(err, w.Close(), f.Close()); err != nil || last == after {
 		return nil, err

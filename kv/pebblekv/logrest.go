@@ -28,7 +28,7 @@ func readBegin(rest **logRest, disk vfs.FS, logs string, after uint64, add func(
 		cause = (*rest).cause
 	} else if _, err = wal.Read(disk, logs, after, func(uint64, []byte) error { return nil }); err == nil {
 		return wal.Read(disk, logs, after, add)
-	} else if cause = err; !errors.Is(err, kv.ErrCorrupt) {
+	} else if cause = ofLog(err); !errors.Is(err, kv.ErrCorrupt) {
 		return after, err
 	}
 	last = after

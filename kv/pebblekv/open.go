@@ -36,7 +36,7 @@ const closeTimeout = 10 * time.Second
 //
 // Errors: kv.ErrNoStore, kv.ErrNotAStore when dir is a file or holds files that
 // are no store (nothing in it is touched then), kv.ErrStoreInUse,
-// ErrNewerFormat (as *kv.FormatError), kv.ErrCorrupt, kv.ErrUnsupported for a store of
+// ErrNewerFormat (as *kv.FormatError), kv.ErrCorrupt (ErrLogDamaged, too, if the log is), kv.ErrUnsupported for a store of
 // the first format that isn't opened for reading alone.
 func Open(dir string, opts *Options) (*DB, error) {
 	return open(dir, opts, onDisk)
@@ -120,7 +120,7 @@ func openStore(d *DB, opts *Options, disk vfs.FS) error {
 	if err == nil && format == ownLog {
 		// A log is there before the store is, so that one that is lost is missed.
 		if made {
-			err = findLog(disk, d.dir)
+			err = ofLog(findLog(disk, d.dir))
 			if opts.ReadOnly && opts.WithoutLogRest != nil && errors.Is(err, kv.ErrCorrupt) {
 				d.rest, err = &logRest{cause: err}, nil
 				d.fence.FS = lostLog{disk, disk.PathJoin(d.dir, logDir)}

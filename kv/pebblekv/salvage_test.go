@@ -2,6 +2,7 @@ package pebblekv
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -76,9 +77,19 @@ func testWithoutLogRest(t *testing.T, dir string, n, commits int) {
 	if !slices.Equal(left, want) {
 		t.Errorf("record %d damaged: what is left out is %q, want %q", n, left, want)
 	}
-	// Nothing behind the last record says that it was on stable storage.
-	if n < commits-1 && (cause == nil || !strings.Contains(cause.Error(), "000002.wal")) {
+	if n == commits-1 {
+		return // nothing behind the last record says that it was on stable storage
+	}
+	if !errors.Is(cause, ErrLogDamaged) || !strings.Contains(cause.Error(), "000002.wal") {
 		t.Errorf("record %d damaged: the cause is %v", n, cause)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, readOnly := range []bool{true, false} {
+		if _, err := Open(dir, &Options{ReadOnly: readOnly}); !errors.Is(err, ErrLogDamaged) || !errors.Is(err, kv.ErrCorrupt) {
+			t.Errorf("record %d damaged: Open with ReadOnly %v returns %v", n, readOnly, err)
+		}
 	}
 }
 
