@@ -163,7 +163,7 @@ func openStore(d *DB, opts *Options, disk vfs.FS) error {
 		err = openLog(d, disk)
 	}
 	if err == nil {
-		if err = loadVersion(d); d.rest != nil && pebble.IsCorruptionError(err) {
+		if err = loadVersion(d); opts.ReadOnly && opts.WithoutLogRest != nil && pebble.IsCorruptionError(err) {
 			err = nil // only writing needs it
 		}
 	}
