@@ -24,6 +24,9 @@ type Options struct {
 	// ReadOnly opens a store that is there to look at it, with View and Actors: nothing is
 	// written, and Actor is ErrReadOnly. It implies MustExist.
 	ReadOnly bool
+	// WithoutLogRest, if it isn't nil, opens a store in a directory whose log is damaged, with ReadOnly, and gets the cause; see
+	// pebblekv.Options. New takes what its engine has.
+	WithoutLogRest func(cause error)
 	// Limits bound what an actor stores, and the sizes of keys, values and commits; zero
 	// fields are those of batch.DefaultLimits.
 	Limits batch.Limits
@@ -58,7 +61,9 @@ type Store struct {
 // Errors: ErrNotFound, ErrInUse, ErrNewerFormat, ErrCorrupt, those of the file system.
 func Open(ctx context.Context, dir string, opts *Options) (*Store, error) {
 	o := opts.withDefaults()
-	engine, err := pebblekv.Open(dir, &pebblekv.Options{MustExist: o.MustExist, ReadOnly: o.ReadOnly, Logger: o.Logger, Metrics: o.Metrics})
+	engine, err := pebblekv.Open(dir, &pebblekv.Options{
+		MustExist: o.MustExist, ReadOnly: o.ReadOnly, WithoutLogRest: o.WithoutLogRest, Logger: o.Logger, Metrics: o.Metrics,
+	})
 	if err != nil {
 		return nil, err
 	}

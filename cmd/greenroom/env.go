@@ -17,6 +17,8 @@ type env struct {
 	getenv         func(string) string
 	signals        *signals
 	limits         batch.Limits // of actors that are written to; zero: the default
+	withoutLogRest bool         // a store that is read may have a damaged log
+	leftOut        error        // why the end of its log is left out, nil if it isn't
 }
 
 // terminal returns the file behind a stream that is a terminal, else nil.

@@ -10,6 +10,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/pebblekv"
 )
 
 // errInterrupted: a signal ended what was being done.
@@ -135,6 +136,9 @@ func storeError(url string, err error) error {
 		return say(err, "in the environment, %s", text)
 	case errors.As(err, new(*kv.FormatError)):
 		return formatError(url, err)
+	case errors.Is(err, pebblekv.ErrLogDamaged):
+		return say(err, "store %s: %v: ls, get, export, check and sql --read-only read what was committed before the damage with --without-log-rest, "+
+			"and greenroom salvage copies what can be read to a new store", url, err)
 	}
 	return fmt.Errorf("store %s: %w", url, err)
 }

@@ -133,6 +133,17 @@ func (w *wreck) files() (names []string) {
 	return names
 }
 
+// log returns the name of the file of the log that has the most.
+func (w *wreck) log() (name string) {
+	w.t.Helper()
+	for _, file := range w.files() {
+		if strings.HasSuffix(file, ".wal") && (name == "" || len(strings.Trim(string(read(w.t, filepath.Join(w.dir, file))), "\x00")) > 1000) {
+			name = file
+		}
+	}
+	return name
+}
+
 // salvage damages a file of a copy of the store, and salvages that: what is called whole is, what isn't is in a state that the actor
 // was in, unless the check says what is wrong with it, and the copy is as it was. It returns what the command has left.
 func (w *wreck) salvage(what, name string, damage func(path string, b []byte) error) result {
@@ -193,12 +204,7 @@ func flip(at int) func(path string, b []byte) error {
 // TestSalvageLog damages the log at many places, cuts it off there, and removes it.
 func TestSalvageLog(t *testing.T) {
 	w := newWreck(t, false)
-	name := ""
-	for _, file := range w.files() {
-		if strings.HasSuffix(file, ".wal") && (name == "" || len(strings.Trim(string(read(t, filepath.Join(w.dir, file))), "\x00")) > 1000) {
-			name = file
-		}
-	}
+	name := w.log()
 	used := len(strings.TrimRight(string(read(t, filepath.Join(w.dir, name))), "\x00"))
 	places, lost := testkit.Pick(2, 12, 400), 0
 	for i := range places {

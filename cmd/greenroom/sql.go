@@ -50,6 +50,9 @@ statement that has columns gives one array with an object per row.`,
 			if len(slices.DeleteFunc(slices.Clone(c.modes[:]), func(set bool) bool { return !set })) > 1 {
 				return &usageError{"--table, --csv and --json exclude each other"}
 			}
+			if e.withoutLogRest && !c.readOnly {
+				return &usageError{"--without-log-rest is for reading: add --read-only"}
+			}
 			c.setsHead = cmd.Flags().Changed("header")
 			return c.run(cmd.Context(), args)
 		},
@@ -60,6 +63,7 @@ statement that has columns gives one array with an object per row.`,
 	f.BoolVar(&c.modes[2], "json", false, "write each result as an array of objects")
 	f.BoolVar(&c.header, "header", false, "begin with the names of the columns (default for CSV)")
 	f.BoolVar(&c.readOnly, "read-only", false, "look only: create nothing, don't take the actor over")
+	e.logRestFlag(cmd)
 	return cmd
 }
 
@@ -82,7 +86,7 @@ func (c *sqlCommand) layout() layout {
 // a target.
 func (c *sqlCommand) open(ctx context.Context, url, actor string, agree func(error) error, fn func(*sql.DB) error) error {
 	if c.readOnly {
-		return viewDatabase(ctx, url, actor, fn)
+		return c.env.viewDatabase(ctx, url, actor, fn)
 	}
 	return ownDatabase(ctx, target{url: url, actor: actor, create: true, env: c.env, agree: agree}, fn)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/ncruces/go-sqlite3"
+	"github.com/spf13/cobra"
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
@@ -17,9 +18,22 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 )
 
-// readStore runs fn with the store that url names, which is open for reading.
-func readStore(ctx context.Context, url string, fn func(*storeurl.Store) error) error {
-	return withStore(ctx, url, greenroom.Options{ReadOnly: true}, fn)
+// readStore runs fn with the store that url names, which is open for reading. It says on standard error if commits at the end of
+// the log are left out.
+func (e *env) readStore(ctx context.Context, url string, fn func(*storeurl.Store) error) error {
+	opts := greenroom.Options{ReadOnly: true}
+	if e.withoutLogRest {
+		opts.WithoutLogRest = func(cause error) {
+			e.leftOut = cause
+			fmt.Fprintf(e.stderr, "greenroom: the end of the log of %s is left out: %s\n", storeurl.Display(url), message(cause))
+		}
+	}
+	return withStore(ctx, url, opts, fn)
+}
+
+// logRestFlag adds the flag with which a command reads a store whose log is damaged.
+func (e *env) logRestFlag(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&e.withoutLogRest, "without-log-rest", false, "if the log is damaged, read what was committed before the damage")
 }
 
 func withStore(ctx context.Context, url string, opts greenroom.Options, fn func(*storeurl.Store) error) error {
@@ -40,8 +54,8 @@ func withEngine(ctx context.Context, url string, opts greenroom.Options, fn func
 }
 
 // view runs fn with the state of an actor as it is now.
-func view(ctx context.Context, url, actor string, fn func(*greenroom.View) error) error {
-	return readStore(ctx, url, func(s *storeurl.Store) error { return viewIn(ctx, s, target{url: url, actor: actor}, fn) })
+func (e *env) view(ctx context.Context, url, actor string, fn func(*greenroom.View) error) error {
+	return e.readStore(ctx, url, func(s *storeurl.Store) error { return viewIn(ctx, s, target{url: url, actor: actor}, fn) })
 }
 
 // viewIn is view in a store that is open.
@@ -176,8 +190,8 @@ func ownDatabase(ctx context.Context, t target, fn func(*sql.DB) error) error {
 }
 
 // viewDatabase is view for the actor's SQLite database.
-func viewDatabase(ctx context.Context, url, actor string, fn func(*sql.DB) error) error {
-	return view(ctx, url, actor, func(v *greenroom.View) error {
+func (e *env) viewDatabase(ctx context.Context, url, actor string, fn func(*sql.DB) error) error {
+	return e.view(ctx, url, actor, func(v *greenroom.View) error {
 		if found, err := hasDatabase(ctx, v.Lower()); err != nil || !found {
 			return cmp.Or(err, say(nil, "the actor %s has no database", actor))
 		}

@@ -25,7 +25,7 @@ const keyHelp = "KEY is text, or hex: and bytes in hexadecimal."
 const shownHelp = " A key may also be\nwritten as ls shows it: user/greeting, if there is none of that text."
 
 func newGet(e *env) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:     "get STORE ACTOR KEY",
 		Short:   "Write the value of a user key",
 		Long:    "Write the value of a user key to standard output, as it is.\n\n" + keyHelp + shownHelp,
@@ -35,6 +35,8 @@ func newGet(e *env) *cobra.Command {
 			return get(cmd.Context(), e, args[0], args[1], args[2])
 		},
 	}
+	e.logRestFlag(cmd)
+	return cmd
 }
 
 func get(ctx context.Context, e *env, url, actor, text string) error {
@@ -42,7 +44,7 @@ func get(ctx context.Context, e *env, url, actor, text string) error {
 	if err != nil {
 		return err
 	}
-	return view(ctx, url, actor, func(v *greenroom.View) error {
+	return e.view(ctx, url, actor, func(v *greenroom.View) error {
 		_, value, err := lookup(key, text, v.Get)
 		if err != nil {
 			return keyError(actor, text, err)

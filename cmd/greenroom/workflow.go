@@ -36,7 +36,7 @@ It is a table on a terminal, and elsewhere lines with fields separated by tabs.`
 		Example: "  greenroom workflow ls data\n  greenroom workflow ls data --named order- --json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return readStore(cmd.Context(), args[0], func(s *storeurl.Store) error {
+			return e.readStore(cmd.Context(), args[0], func(s *storeurl.Store) error {
 				return listWorkflows(cmd.Context(), output{e, asJSON, "name id state entries until problem"}, s.Lower(), prefix)
 			})
 		},
@@ -130,7 +130,7 @@ replays histories on new code. Values are in base64, as they are stored.`,
 		Example: "  greenroom workflow save data order-1 > testdata/order-1.json",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return readWorkflow(cmd.Context(), args[0], args[1], func(s *workflow.Snapshot, damages []workflow.Damage) error {
+			return e.readWorkflow(cmd.Context(), args[0], args[1], func(s *workflow.Snapshot, damages []workflow.Damage) error {
 				if p := workflowProblem(&workflow.Snapshot{}, damages); p != "" {
 					return say(actorstore.ErrCorrupt, "the workflow of %s is %s", args[1], p)
 				}
@@ -141,8 +141,8 @@ replays histories on new code. Values are in base64, as they are stored.`,
 }
 
 // readWorkflow runs fn with what is stored of the workflow of an actor.
-func readWorkflow(ctx context.Context, url, actor string, fn func(*workflow.Snapshot, []workflow.Damage) error) error {
-	return view(ctx, url, actor, func(v *greenroom.View) error {
+func (e *env) readWorkflow(ctx context.Context, url, actor string, fn func(*workflow.Snapshot, []workflow.Damage) error) error {
+	return e.view(ctx, url, actor, func(v *greenroom.View) error {
 		s, damages, err := v.Workflow()
 		if err != nil {
 			return err
