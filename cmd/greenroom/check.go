@@ -45,14 +45,14 @@ problems, harmless or not. Nothing is changed.`,
 		},
 	}
 	cmd.Flags().BoolVar(&json, "json", false, "write one object a line")
-	e.logRestFlag(cmd)
+	logRestFlag(cmd, e)
 	return cmd
 }
 
 func check(ctx context.Context, e *env, args []string, json bool) error {
 	out := bufio.NewWriter(e.stdout)
 	c := &storeCheck{env: e, url: args[0], out: out, json: json, hide: func() {}}
-	err := e.readStore(ctx, args[0], func(s *storeurl.Store) error {
+	err := readStore(ctx, target{url: args[0], env: e}, func(s *storeurl.Store) error {
 		c.store = s.Lower()
 		if e.leftOut != nil {
 			c.find(ctx, actorstore.Finding{Where: "the log", What: "its end is left out: " + message(e.leftOut)})

@@ -106,7 +106,7 @@ func discardConn(ctx context.Context, t target, id conn.ID, stray bool) error {
 }
 
 func listConns(ctx context.Context, e *env, url, actor string, asJSON bool) error {
-	return e.view(ctx, url, actor, func(v *greenroom.View) error {
+	return view(ctx, target{url: url, actor: actor, env: e}, func(v *greenroom.View) error {
 		if asJSON {
 			return list(output{e, true, ""}, v.Connections(), func(c conn.Stored) ([]any, error) {
 				return []any{jsonCell(newConnJSON(c))}, nil

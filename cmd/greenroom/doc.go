@@ -66,7 +66,8 @@
 // so on standard error; host and import-rivetkit create the store. All others, and a query of sql, refuse what isn't
 // there, and say which names are near. Those that only read (ls, get, export, check, and
 // sql with --read-only) write nothing to the store and see one state of it throughout; they read a store
-// that they may not write to, on a read-only mount for instance.
+// that they may not write to, on a read-only mount for instance. With --without-log-rest they read a store whose log is
+// damaged, up to the first commit that can't be read, and say on standard error what is left out; check counts it as a problem.
 //
 // # SQL
 //

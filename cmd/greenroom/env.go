@@ -17,7 +17,7 @@ type env struct {
 	getenv         func(string) string
 	signals        *signals
 	limits         batch.Limits // of actors that are written to; zero: the default
-	withoutLogRest bool         // a store that is read may have a damaged log
+	withoutLogRest bool         // a store is read up to the damage of its log
 	leftOut        error        // why the end of its log is left out, nil if it isn't
 }
 

@@ -137,7 +137,7 @@ func storeError(url string, err error) error {
 	case errors.As(err, new(*kv.FormatError)):
 		return formatError(url, err)
 	case errors.Is(err, pebblekv.ErrLogDamaged):
-		return say(err, "store %s: %v: ls, get, export, check and sql --read-only read what was committed before the damage with --without-log-rest, "+
+		return say(err, "store %s: %v; ls, get, export, check and sql --read-only read what was committed before the damage with --without-log-rest, "+
 			"and greenroom salvage copies what can be read to a new store", url, err)
 	}
 	return fmt.Errorf("store %s: %w", url, err)

@@ -29,7 +29,7 @@ replaced with --force only.`,
 		},
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "replace FILE.db")
-	e.logRestFlag(cmd)
+	logRestFlag(cmd, e)
 	return cmd
 }
 
@@ -42,7 +42,7 @@ func exportFile(ctx context.Context, e *env, args exportArgs) error {
 	if err := mayWrite(args.file, args.force); err != nil {
 		return err
 	}
-	return e.viewDatabase(ctx, args.url, args.actor, func(db *sql.DB) error {
+	return viewDatabase(ctx, target{url: args.url, actor: args.actor, env: e}, func(db *sql.DB) error {
 		tmp, err := createBeside(args.file)
 		if err != nil {
 			return err

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestWithoutLogRest reads a store of which a record of the log is damaged with each command that has the flag: it reads one state
-// from before the damage, says once what is left out, and changes nothing. Without the flag the error says how to read it.
+// TestWithoutLogRest reads a store of which a record of the log is damaged with each command that has the flag: the command reads
+// one state from before the damage, says once what is left out, and changes nothing. Without the flag the error says how to read it.
 func TestWithoutLogRest(t *testing.T) {
 	w := newWreck(t, false)
 	commands := [][]string{

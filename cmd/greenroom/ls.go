@@ -46,12 +46,12 @@ It is a table on a terminal, and elsewhere lines with fields separated by tabs.`
 			if keys {
 				return listKeys(cmd.Context(), e, append(args, ""), json)
 			}
-			return e.readStore(cmd.Context(), args[0], func(s *storeurl.Store) error {
+			return readStore(cmd.Context(), target{url: args[0], env: e}, func(s *storeurl.Store) error {
 				return listActors(cmd.Context(), output{e, json, "name id size created owner"}, s, &o)
 			})
 		},
 	}
-	e.logRestFlag(cmd)
+	logRestFlag(cmd, e)
 	cmd.Flags().BoolVar(&json, "json", false, "write an array of objects")
 	cmd.Flags().StringVar(&o.Prefix, "named", "", "list actors whose names begin with `PREFIX`, by name")
 	cmd.Flags().BoolVar(&o.ByName, "by-name", false, "list actors that have a name, by name")
@@ -86,7 +86,7 @@ func hostNames(ctx context.Context, s *storeurl.Store) (map[actorstore.HostID]st
 
 // listKeys lists the keys of the actor args[1] whose words begin with args[2].
 func listKeys(ctx context.Context, e *env, args []string, json bool) error {
-	return e.view(ctx, args[0], args[1], func(v *greenroom.View) error {
+	return view(ctx, target{url: args[0], actor: args[1], env: e}, func(v *greenroom.View) error {
 		keys := v.Lower().List(ctx, actorstore.ListOptions{KeysOnly: true})
 		return list(output{e, json, "key size updated"}, keys, func(k actorstore.Entry) ([]any, error) {
 			words := actorstore.Describe(k.Key)

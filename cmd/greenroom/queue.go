@@ -77,7 +77,7 @@ func (c *queueCommand) command(cmd *cobra.Command, run func(*greenroom.View) err
 			return &usageError{"a negative --limit"}
 		}
 		c.opts.Names = args[2:]
-		return c.env.view(cmd.Context(), args[0], args[1], run)
+		return view(cmd.Context(), target{url: args[0], actor: args[1], env: c.env}, run)
 	}
 	return cmd
 }

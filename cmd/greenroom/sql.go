@@ -63,7 +63,7 @@ statement that has columns gives one array with an object per row.`,
 	f.BoolVar(&c.modes[2], "json", false, "write each result as an array of objects")
 	f.BoolVar(&c.header, "header", false, "begin with the names of the columns (default for CSV)")
 	f.BoolVar(&c.readOnly, "read-only", false, "look only: create nothing, don't take the actor over")
-	e.logRestFlag(cmd)
+	logRestFlag(cmd, e)
 	return cmd
 }
 
@@ -86,7 +86,7 @@ func (c *sqlCommand) layout() layout {
 // a target.
 func (c *sqlCommand) open(ctx context.Context, url, actor string, agree func(error) error, fn func(*sql.DB) error) error {
 	if c.readOnly {
-		return c.env.viewDatabase(ctx, url, actor, fn)
+		return viewDatabase(ctx, target{url: url, actor: actor, env: c.env}, fn)
 	}
 	return ownDatabase(ctx, target{url: url, actor: actor, create: true, env: c.env, agree: agree}, fn)
 }

@@ -46,7 +46,7 @@ They are tables on a terminal, and elsewhere lines with fields separated by tabs
 }
 
 func showState(ctx context.Context, e *env, url, actor string, o stateOutput) error {
-	return e.view(ctx, url, actor, func(v *greenroom.View) error {
+	return view(ctx, target{url: url, actor: actor, env: e}, func(v *greenroom.View) error {
 		c, err := persist.Look(ctx, v.Lower().Snapshot)
 		switch {
 		case errors.Is(err, persist.ErrNoRecord):

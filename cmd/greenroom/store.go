@@ -18,21 +18,21 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 )
 
-// readStore runs fn with the store that url names, which is open for reading. It says on standard error if commits at the end of
+// readStore runs fn with the store of t, which is open for reading, and says on standard error if commits at the end of
 // the log are left out.
-func (e *env) readStore(ctx context.Context, url string, fn func(*storeurl.Store) error) error {
+func readStore(ctx context.Context, t target, fn func(*storeurl.Store) error) error {
 	opts := greenroom.Options{ReadOnly: true}
-	if e.withoutLogRest {
+	if t.env.withoutLogRest {
 		opts.WithoutLogRest = func(cause error) {
-			e.leftOut = cause
-			fmt.Fprintf(e.stderr, "greenroom: the end of the log of %s is left out: %s\n", storeurl.Display(url), message(cause))
+			t.env.leftOut = cause
+			fmt.Fprintf(t.env.stderr, "greenroom: the end of the log of %s is left out: %s\n", storeurl.Display(t.url), message(cause))
 		}
 	}
-	return withStore(ctx, url, opts, fn)
+	return withStore(ctx, t.url, opts, fn)
 }
 
 // logRestFlag adds the flag with which a command reads a store whose log is damaged.
-func (e *env) logRestFlag(cmd *cobra.Command) {
+func logRestFlag(cmd *cobra.Command, e *env) {
 	cmd.Flags().BoolVar(&e.withoutLogRest, "without-log-rest", false, "if the log is damaged, read what was committed before the damage")
 }
 
@@ -54,8 +54,8 @@ func withEngine(ctx context.Context, url string, opts greenroom.Options, fn func
 }
 
 // view runs fn with the state of an actor as it is now.
-func (e *env) view(ctx context.Context, url, actor string, fn func(*greenroom.View) error) error {
-	return e.readStore(ctx, url, func(s *storeurl.Store) error { return viewIn(ctx, s, target{url: url, actor: actor}, fn) })
+func view(ctx context.Context, t target, fn func(*greenroom.View) error) error {
+	return readStore(ctx, t, func(s *storeurl.Store) error { return viewIn(ctx, s, t, fn) })
 }
 
 // viewIn is view in a store that is open.
@@ -71,13 +71,13 @@ func viewIn(ctx context.Context, s *storeurl.Store, t target, fn func(*greenroom
 	return err
 }
 
-// A target is an actor that a command writes to.
+// A target is an actor that a command reads or writes to.
 type target struct {
 	url, actor string
 	// create makes store and actor where there is none; the actor is recorded
 	// with its first write.
 	create bool
-	env    *env // with create: is told what was made
+	env    *env // to read, or with create: is told what was left out or made
 	// agree returns nil if what isn't there may be made; without it, it may. missing says
 	// what that is.
 	agree  func(missing error) error
@@ -190,16 +190,16 @@ func ownDatabase(ctx context.Context, t target, fn func(*sql.DB) error) error {
 }
 
 // viewDatabase is view for the actor's SQLite database.
-func (e *env) viewDatabase(ctx context.Context, url, actor string, fn func(*sql.DB) error) error {
-	return e.view(ctx, url, actor, func(v *greenroom.View) error {
+func viewDatabase(ctx context.Context, t target, fn func(*sql.DB) error) error {
+	return view(ctx, t, func(v *greenroom.View) error {
 		if found, err := hasDatabase(ctx, v.Lower()); err != nil || !found {
-			return cmp.Or(err, say(nil, "the actor %s has no database", actor))
+			return cmp.Or(err, say(nil, "the actor %s has no database", t.actor))
 		}
 		db, err := v.SQL()
 		if err != nil {
 			return err
 		}
-		return cutOff(url, actor, fn(db))
+		return cutOff(t.url, t.actor, fn(db))
 	})
 }
 

@@ -132,7 +132,7 @@ func parseTime(s string, now time.Time) (time.Time, error) {
 
 // read runs fn with the spans that q selects, and says on standard error what is missing.
 func (c *tracesCommand) read(ctx context.Context, args []string, q traces.Query, fn func([]string, []traces.SpanData) error) error {
-	return c.e.view(ctx, args[0], args[1], func(v *greenroom.View) error {
+	return view(ctx, target{url: args[0], actor: args[1], env: c.e}, func(v *greenroom.View) error {
 		res, err := v.Spans(q)
 		if err == nil {
 			err = fn(args, res.Spans)

@@ -246,7 +246,7 @@ func TestTracesLeaveNoMark(t *testing.T) {
 	t.Chdir(t.TempDir())
 	storeSpans(t, []traces.SpanData{{TraceID: traces.TraceID{1}, SpanID: traces.SpanID{2}, Name: "work", Start: time.Unix(1, 0), End: time.Unix(2, 0)}})
 	dump := func() (keys string) {
-		err := (&env{}).readStore(t.Context(), "data", func(s *storeurl.Store) error {
+		err := readStore(t.Context(), target{url: "data", env: &env{}}, func(s *storeurl.Store) error {
 			for e, err := range s.Lower().Check(t.Context()) {
 				return errors.Join(err, fmt.Errorf("%v", e))
 			}

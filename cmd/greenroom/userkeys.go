@@ -35,7 +35,7 @@ func newGet(e *env) *cobra.Command {
 			return get(cmd.Context(), e, args[0], args[1], args[2])
 		},
 	}
-	e.logRestFlag(cmd)
+	logRestFlag(cmd, e)
 	return cmd
 }
 
@@ -44,7 +44,7 @@ func get(ctx context.Context, e *env, url, actor, text string) error {
 	if err != nil {
 		return err
 	}
-	return e.view(ctx, url, actor, func(v *greenroom.View) error {
+	return view(ctx, target{url: url, actor: actor, env: e}, func(v *greenroom.View) error {
 		_, value, err := lookup(key, text, v.Get)
 		if err != nil {
 			return keyError(actor, text, err)

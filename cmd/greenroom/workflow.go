@@ -36,7 +36,7 @@ It is a table on a terminal, and elsewhere lines with fields separated by tabs.`
 		Example: "  greenroom workflow ls data\n  greenroom workflow ls data --named order- --json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return e.readStore(cmd.Context(), args[0], func(s *storeurl.Store) error {
+			return readStore(cmd.Context(), target{url: args[0], env: e}, func(s *storeurl.Store) error {
 				return listWorkflows(cmd.Context(), output{e, asJSON, "name id state entries until problem"}, s.Lower(), prefix)
 			})
 		},
@@ -130,7 +130,7 @@ replays histories on new code. Values are in base64, as they are stored.`,
 		Example: "  greenroom workflow save data order-1 > testdata/order-1.json",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return e.readWorkflow(cmd.Context(), args[0], args[1], func(s *workflow.Snapshot, damages []workflow.Damage) error {
+			return readWorkflow(cmd.Context(), target{url: args[0], actor: args[1], env: e}, func(s *workflow.Snapshot, damages []workflow.Damage) error {
 				if p := workflowProblem(&workflow.Snapshot{}, damages); p != "" {
 					return say(actorstore.ErrCorrupt, "the workflow of %s is %s", args[1], p)
 				}
@@ -141,14 +141,14 @@ replays histories on new code. Values are in base64, as they are stored.`,
 }
 
 // readWorkflow runs fn with what is stored of the workflow of an actor.
-func (e *env) readWorkflow(ctx context.Context, url, actor string, fn func(*workflow.Snapshot, []workflow.Damage) error) error {
-	return e.view(ctx, url, actor, func(v *greenroom.View) error {
+func readWorkflow(ctx context.Context, t target, fn func(*workflow.Snapshot, []workflow.Damage) error) error {
+	return view(ctx, t, func(v *greenroom.View) error {
 		s, damages, err := v.Workflow()
 		if err != nil {
 			return err
 		}
 		if noWorkflow(s, damages) {
-			return say(nil, "the actor %s has no workflow", actor)
+			return say(nil, "the actor %s has no workflow", t.actor)
 		}
 		return fn(s, damages)
 	})

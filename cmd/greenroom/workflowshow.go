@@ -29,7 +29,7 @@ They are tables on a terminal, and elsewhere lines with fields separated by tabs
 		Example: "  greenroom workflow show data order-1\n  greenroom workflow show --json data order-1",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return e.readWorkflow(cmd.Context(), args[0], args[1], func(s *workflow.Snapshot, damages []workflow.Damage) error {
+			return readWorkflow(cmd.Context(), target{url: args[0], actor: args[1], env: e}, func(s *workflow.Snapshot, damages []workflow.Damage) error {
 				rows := workflowRows(s)
 				if asJSON {
 					return e.object(newWorkflowJSON(s, rows, damages), "")
