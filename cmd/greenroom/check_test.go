@@ -344,7 +344,7 @@ func TestCheckRefuses(t *testing.T) {
 		{[]string{p.dir, "nobody"}, exitFailed, "greenroom: there is no actor nobody in " + p.dir + "\n"},
 		{[]string{p.dir, "id:x"}, exitUsage, "greenroom: id:x is not the id of an actor"},
 		{[]string{p.dir + "x"}, exitFailed, "greenroom: there is no store at "},
-		{nil, exitUsage, "greenroom: accepts between 1 and 2 arg(s)"},
+		{nil, exitUsage, "greenroom: STORE is missing\n"},
 	} {
 		r := p.check(test.args...)
 		if r.code != test.code || r.stdout != "" || !strings.HasPrefix(r.stderr, test.want) {

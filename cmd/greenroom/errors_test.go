@@ -85,6 +85,7 @@ func newerRow(key string) func(*testing.T, string) {
 // TestPutLimits: the message is about the user's key, and not as long as that.
 func TestPutLimits(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
+	must(t, "put", dir, "music", "first", "v")
 	long := strings.Repeat("k", 2100)
 	quoted := `key "` + long[:64] + `"… (2100 bytes): `
 	for _, test := range []struct{ key, value, want string }{

@@ -29,11 +29,11 @@ func TestNoPassword(t *testing.T) {
 		{[]string{"import", "postgres//u:secret@h/d", "a", "f.db"}, ""},
 		{[]string{"queue", "ls", "postgres//u:secret@h/d", "a"}, slip},
 		// No store is expected here.
-		{[]string{"postgres://u:secret@h/d"}, `unknown command "postgres://…@h/d"`},
-		{[]string{"postgres:u:secret@h/d"}, `unknown command "postgres:…"`},
-		{[]string{"-postgres://u:secret@h/d"}, "in -postgres://…@h/d"},
-		{[]string{"--x=postgres://u:secret@h/d"}, "unknown flag: --x"},
-		{[]string{"ls", "--json=postgres://u:secret@h/d", "data"}, `invalid argument "postgres://…@h/d"`},
+		{[]string{"postgres://u:secret@h/d"}, `there is no command "postgres://…@h/d"`},
+		{[]string{"postgres:u:secret@h/d"}, `there is no command "postgres:…"`},
+		{[]string{"-postgres://u:secret@h/d"}, "has no flag -postgres://…@h/d"},
+		{[]string{"--x=postgres://u:secret@h/d"}, "has no flag --x"},
+		{[]string{"ls", "--json=postgres://u:secret@h/d", "data"}, `--json takes true or false, not "postgres://…@h/d"`},
 		{[]string{"ls", "data", "id:postgres://u:secret@h/d"}, ""},
 		{[]string{"import", "data", "a", "postgres://u:sec\"ret@h/d"}, ""},
 	} {
