@@ -10,7 +10,7 @@ import (
 // StepTurn is a step of an actor's workflow that is a turn of the actor. All that fn does in it, with SQL, keys, state, timers,
 // messages to this actor and to others, and events to connections, lands in one commit with the result of the step: exactly
 // once. The turn waits for those before it, as the turn of a call does. If fn fails nothing of it lands, and the step is tried
-// again (workflow.StepOptions); fn must not call Turn, which would wait for its own turn for ever.
+// again (workflow.StepOptions); fn must not call Turn: greenroom.ErrNested.
 //
 // The workflow must be that of a Type: in any other, the step fails with ErrNotAwake.
 func StepTurn[T any](c *workflow.Context, name string, fn func(c *Context) (T, error)) (T, error) {

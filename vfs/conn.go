@@ -303,6 +303,9 @@ func execAll(ctx context.Context, raw *sqlite3.Conn, text string) (driver.Result
 func execFrame(ctx context.Context, c *conn, query string) (driver.Result, error) {
 	if query == commitUpdate {
 		c.closeRows(errRowsOver)
+		if err := c.keysKept(); err != nil {
+			return nil, err
+		}
 	}
 	s, err := c.PrepareContext(ctx, query)
 	if err != nil {
@@ -327,6 +330,19 @@ func (c *conn) closeRows(why error) {
 
 // errRowsOver is why rows end that are open when the function of an Update returns.
 var errRowsOver = fmt.Errorf("%w: rows that were open were closed with it", ErrTxOver)
+
+// keysKept returns an error if the function of an Update wanted foreign keys off, which they
+// aren't.
+func (c *conn) keysKept() error {
+	h := c.file
+	if c.lost != nil || h == nil || h.staged == nil || !h.keys.off || h.keys.deferred {
+		return nil
+	}
+	if on, err := c.Raw().Config(sqlite3.DBCONFIG_ENABLE_FKEY); err != nil || !on {
+		return err
+	}
+	return errKeysOn
+}
 
 // BeginTx is driver.ConnBeginTx's.
 func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {

@@ -25,9 +25,7 @@ type driverStmt interface {
 // that were closed, for the next caller that prepares the same text: to compile an INSERT takes
 // longer than to execute it. SQLite itself compiles one anew when the schema has changed.
 //
-// Those that return rows are not kept: the driver asks a statement for its columns before
-// the first step, which is where SQLite looks at the schema. Nor are PRAGMAs, some of which
-// take effect when they are compiled.
+// Those that return rows are not kept: what that would gain was not measured. Nor are PRAGMAs, some of which take effect when they are compiled.
 //
 // https://sqlite.org/c3ref/prepare.html
 type kept []keptStmt // the one that was closed last is the last

@@ -84,17 +84,6 @@ func isOff(value string) bool {
 	return err == nil && n == 0
 }
 
-// refused returns an error if the wish was not fulfilled on c.
-func (k *keysWish) refused(c *sqlite3.Conn) error {
-	if !k.off || k.deferred {
-		return nil
-	}
-	if on, err := c.Config(sqlite3.DBCONFIG_ENABLE_FKEY); err != nil || !on {
-		return err
-	}
-	return errKeysOn
-}
-
 // errKeysOn is why an Update is rolled back that wants foreign keys off.
 var errKeysOn = fmt.Errorf("%w: PRAGMA foreign_keys=OFF within Update, where SQLite takes no notice of it: to have keys checked at the end, use PRAGMA defer_foreign_keys=ON there (ON DELETE still acts); to switch them off, use a connection of your own, outside of Update (sql.DB.Conn)", ErrUnsupported)
 

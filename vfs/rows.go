@@ -146,12 +146,12 @@ func (r *rows) Close() (err error) {
 
 // ColumnTypeDatabaseTypeName is driver.RowsColumnTypeDatabaseTypeName's.
 func (r *rows) ColumnTypeDatabaseTypeName(i int) string {
-	return ask(r.conn, "", func() string { return r.driverRows.ColumnTypeDatabaseTypeName(i) })
+	return askRows(r, "", func() string { return r.driverRows.ColumnTypeDatabaseTypeName(i) })
 }
 
 // ColumnTypeNullable is driver.RowsColumnTypeNullable's.
 func (r *rows) ColumnTypeNullable(i int) (nullable, ok bool) {
-	nullable = ask(r.conn, false, func() bool {
+	nullable = askRows(r, false, func() bool {
 		nullable, ok = r.driverRows.ColumnTypeNullable(i)
 		return nullable
 	})
@@ -161,10 +161,20 @@ func (r *rows) ColumnTypeNullable(i int) (nullable, ok bool) {
 // ColumnTypeScanType is driver.RowsColumnTypeScanType's: before the first row the type that
 // was declared, and then that of the value.
 func (r *rows) ColumnTypeScanType(i int) reflect.Type {
-	if !r.begun {
-		return ask(r.conn, reflect.TypeFor[any](), func() reflect.Type { return r.declared(i).scan() })
+	return askRows(r, reflect.TypeFor[any](), func() reflect.Type {
+		if !r.begun {
+			return r.declared(i).scan()
+		}
+		return r.driverRows.ColumnTypeScanType(i)
+	})
+}
+
+// askRows is ask about rows; those that are closed answer with otherwise.
+func askRows[T any](r *rows, otherwise T, fn func() T) T {
+	if r.driverRows == nil {
+		return otherwise
 	}
-	return ask(r.conn, reflect.TypeFor[any](), func() reflect.Type { return r.driverRows.ColumnTypeScanType(i) })
+	return ask(r.conn, otherwise, fn)
 }
 
 // over closes rows that were left open. They end with why, unless an error has ended them.

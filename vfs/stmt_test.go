@@ -425,3 +425,58 @@ func TestGivenBack(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestKeysOffLeavesNothing: what an Update wanted of foreign keys is forgotten when it is over,
+// and a connection that was lost on the way is no trouble.
+func TestKeysOffLeavesNothing(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	db := r.open(t, &Options{MaxConns: 1})
+	exec(t, db, "CREATE TABLE t(v)")
+	off := func(then string) error {
+		return db.Update(t.Context(), func(tx *Tx) error {
+			exec(t, tx, "PRAGMA foreign_keys=OFF")
+			_, _ = tx.ExecContext(t.Context(), then)
+			return nil
+		})
+	}
+	if err := off("SELECT 1"); !errors.Is(err, ErrUnsupported) {
+		t.Errorf("keys off: %v", err)
+	}
+	c := oneConn(t, db)
+	exec(t, c, "BEGIN IMMEDIATE")
+	exec(t, c, "INSERT INTO t VALUES(1)")
+	exec(t, c, "COMMIT")
+	c.Close()
+	if err := off("SELECT " + strings.Repeat("NOT ", 900) + "1"); !errors.Is(err, ErrTxOver) {
+		t.Errorf("keys off, and the connection lost: %v", err)
+	}
+	if got := one[int](t, db, "SELECT count(*) FROM t"); got != 1 {
+		t.Errorf("%d rows", got)
+	}
+}
+
+// TestRowsAfterTheEnd: rows that were left open answer no more when their Update is over, and
+// do the connection no harm.
+func TestRowsAfterTheEnd(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	db := r.open(t, &Options{MaxConns: 1})
+	var left *rows
+	if err := db.Update(t.Context(), func(tx *Tx) error {
+		open, err := tx.QueryContext(t.Context(), "SELECT 1 AS x UNION SELECT 2")
+		if err != nil {
+			return err
+		}
+		defer open.Close()
+		left = tx.c.open[0].(*rows)
+		left.over(errRowsOver)
+		left.ColumnTypeScanType(0)
+		left.ColumnTypeDatabaseTypeName(0)
+		left.ColumnTypeNullable(0)
+		if err := left.Next(nil); !errors.Is(err, ErrTxOver) {
+			t.Errorf("a row after the end: %v", err)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+}

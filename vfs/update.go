@@ -147,9 +147,6 @@ func (tx *Tx) Commit() (err error) {
 	if tx.over {
 		return errors.Join(ErrTxOver, rollback(tx.ctx, tx.conn, tx.c))
 	}
-	if err := tx.c.file.keys.refused(tx.c.Raw()); err != nil && tx.c.lost == nil {
-		return errors.Join(err, rollback(tx.ctx, tx.conn, tx.c))
-	}
 	tx.called, tx.armed, tx.reading = true, true, false
 	_, err = tx.conn.ExecContext(tx.ctx, commitUpdate)
 	turnedBack := !tx.armed

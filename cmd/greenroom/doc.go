@@ -279,7 +279,7 @@
 // wrong with it. What begins with "harmless" was left by a crash, and is removed by
 // the next owner of the actor: any command that writes to its database. What begins
 // with "note" is a transaction that was cut off, and is rolled back by the next
-// owner; it is no problem. Nor is a table that SQLite can't check here, because it needs a
+// owner; it is not a problem. Nor is a table that SQLite can't check here, because it needs a
 // function, a collation or a module that the actor's own program registers: that is a
 // "note", too. The last line counts.
 //

@@ -25,7 +25,7 @@ import (
 // A salvager is the command, in its environment.
 type salvager struct{ env *env }
 
-func (s salvager) command() *cobra.Command {
+func (c salvager) command() *cobra.Command {
 	return &cobra.Command{
 		Use:   "salvage OLD NEW",
 		Short: "Copy what can be read of a damaged store to a new one",
@@ -44,7 +44,7 @@ The status is 0 if all is whole, and 1 if something is lost, or may be.`,
 		Example: `  greenroom salvage data data.new`,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			whole, err := s.copy(cmd.Context(), args[0], args[1])
+			whole, err := c.copy(cmd.Context(), args[0], args[1])
 			if err == nil && !whole {
 				return errProblems
 			}
@@ -66,7 +66,7 @@ func (c salvager) copy(ctx context.Context, old, to string) (whole bool, err err
 		return false, storeError(old, err)
 	}
 	if kind != "pebble" {
-		return false, &usageError{"salvage is for a store in a directory, and " + storeurl.Display(old) + " is none"}
+		return false, &usageError{"salvage is for a store in a directory, not for " + storeurl.Display(old)}
 	}
 	if err := refuseUsed(ctx, to); err != nil {
 		return false, err

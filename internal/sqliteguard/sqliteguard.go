@@ -13,7 +13,7 @@ import (
 
 // Prepare is c.Prepare for every text. go-sqlite3 looks up in the text where an error is,
 // and panics if the error is in an object of the schema (a view, a trigger, a CHECK), whose
-// text may be longer. Such an error is returned here; its SQL method returns spaces.
+// text may be longer. Such an error is returned here; its SQL method returns "".
 //
 // https://sqlite.org/c3ref/errcode.html
 func Prepare(c *sqlite3.Conn, text string) (s *sqlite3.Stmt, tail string, err error) {

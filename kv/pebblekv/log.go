@@ -69,7 +69,7 @@ func logOptions(d *DB, disk vfs.FS) wal.Options {
 	}
 }
 
-// makeLog makes an empty log, if there is none.
+// makeLog makes an empty log unless one is there.
 func makeLog(opts wal.Options) error {
 	if err := opts.FS.MkdirAll(opts.Dir, dirMode); err != nil {
 		return err
