@@ -43,7 +43,7 @@ var (
 	// pool makes another one. SQLite's code is SQLITE_NOMEM.
 	ErrNoMemory = errkind.New("vfs: the connection has used up its memory, and is closed", errkind.ErrTooLarge)
 	// ErrTooDeep: a statement is nested more deeply than SQLite's stack of 64 KiB allows:
-	// some 500 operators within each other, 300 views or common table expressions that use
+	// some 500 NOTs within each other, or 250 views or common table expressions that use
 	// each other. The connection is closed, its transaction rolled back, and the pool makes
 	// another one. Most such statements get an error of SQLite's, and no more happens.
 	ErrTooDeep = errkind.New("vfs: the statement is nested too deeply for SQLite, and the connection is closed", errkind.ErrTooLarge)

@@ -427,7 +427,7 @@ func TestGivenBack(t *testing.T) {
 }
 
 // TestKeysOffLeavesNothing: what an Update wanted of foreign keys is forgotten when it is over,
-// and a connection that was lost on the way is no trouble.
+// and a connection may be lost on the way.
 func TestKeysOffLeavesNothing(t *testing.T) {
 	r := newRig(t, batch.Limits{})
 	db := r.open(t, &Options{MaxConns: 1})
