@@ -101,7 +101,7 @@ func (tx *Tx) enqueue(s *Send) (ID, error) {
 	}
 	var k *keyed
 	if s.Key != "" {
-		if k, err = tx.key(noteKeyOf(s.Name, s.Key), r.created); err != nil {
+		if k, err = tx.key(noteKeyOf(s.Name, s.Key)); err != nil {
 			return 0, err
 		}
 		if k.id != 0 {

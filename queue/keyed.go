@@ -58,8 +58,8 @@ func (b *busyKey) Unwrap() error { return ErrBusy }
 // new if it isn't.
 //
 // +checklocks:tx.q.mu
-func (tx *Tx) key(n noteKey, now int64) (*keyed, error) {
-	t := &tx.q.keys
+func (tx *Tx) key(n noteKey) (*keyed, error) {
+	t, now := &tx.q.keys, tx.q.millis() // a time from before q.mu was locked would be a clock that was set back
 	t.sooner(tx.q.index.observe(now))
 	k := t.known[n]
 	switch {
