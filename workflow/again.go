@@ -56,24 +56,24 @@ func (r *Runner[In, Out]) StageAgain(b *batch.Batch, in In) error {
 	if err != nil {
 		return controlError(err)
 	}
-	// A run that begins after this, while the commit lands, finds a workflow that is over, and does nothing.
-	b.Late(func(*batch.Batch) error {
+	tx.Stage(b)
+	b.Late(func(b *batch.Batch) error {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		switch {
 		case w.closed:
 			return ErrClosed
-		case w.busy:
+		case w.busy: // one that begins after this, while the commit lands, finds a workflow that is over
 			return fmt.Errorf("%w: it can't be started again until that has ended", ErrRunning)
 		}
+		// Late of tx enlists what changes the memory; only after that may the workflow be told to run.
+		b.OnCommit(func() {
+			w.setRested(Status{})
+			w.arming.Lock()
+			defer w.arming.Unlock()
+			w.due(w.clock.Now())
+		})
 		return nil
 	})
-	b.OnCommit(func() {
-		w.setRested(Status{})
-		w.arming.Lock()
-		defer w.arming.Unlock()
-		w.due(w.clock.Now())
-	})
-	tx.Stage(b)
 	return nil
 }
