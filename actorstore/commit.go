@@ -12,7 +12,8 @@ import (
 // Commit lands b and returns when it, and everything that was applied before it, is
 // on stable storage. An Atomic batch lands whole or not at all; an Ordered one
 // sub-batch after sub-batch, of which the last is waited for. b is settled exactly
-// once: when it is applied, its OnCommit hooks run, else OnAbort. The values in b
+// once: when it is applied, its OnCommit hooks run, else OnAbort; but a commit of a batch that
+// is marked (batch.Batch.Mark) takes it back when it fails, and leaves it open. The values in b
 // must not change until Commit returns. An empty b writes nothing.
 //
 // Refused before anything is written, with a handle that stays healthy: limits of
@@ -47,7 +48,7 @@ func (a *Actor) write(ctx context.Context, b *batch.Batch, d kv.Durability, with
 		return fmt.Errorf("actorstore: commit: %w", batch.ErrSettled)
 	}
 	if err := a.acquire(ctx); err != nil {
-		b.Abort(err)
+		b.Settle(err)
 		return err
 	}
 	f := a.store.flights.take()

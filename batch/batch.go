@@ -22,10 +22,6 @@
 //		return batch.In(b, q, func() *Tx { return &Tx{queue: q, batch: b} })
 //	}
 //
-// Batches that were staged apart may land together (Batch.Join). Then an owner has several
-// participants in one commit, and they must not write one key from the same base: the first
-// one, which Batch.Enlisted returns, writes for all, or they share what they write.
-//
 // # What it is not
 //
 // batch does no I/O and knows no store: it doesn't check quotas, doesn't merge
@@ -51,7 +47,11 @@ type Batch struct {
 	final Group
 
 	parts []part // in the order in which they were enlisted
-	into  *Batch // the open batch that it is joined to, nil for none
+
+	// spare is the batch of Mark, nil for none. It has the writes from before, when
+	// there were so many parts and late participants.
+	spare         *Batch
+	parted, lated int
 
 	// Late of late[:lateRun] has been called. lateErr is what the first failed one
 	// returned: a batch whose staging failed halfway must not be committed later on.
@@ -66,13 +66,7 @@ type Batch struct {
 // WakeBy says that what b writes gives the actor something to do at a time, the zero time for as soon as the
 // batch has landed: the commit has the store wake the actor no later. It does nothing for a batch that writes nothing.
 func (b *Batch) WakeBy(at time.Time) {
-	for ; b.into != nil; b = b.into {
-	}
-	b.wake(max(at.UnixMilli(), 1))
-}
-
-func (b *Batch) wake(ms int64) {
-	if b.wakeBy == 0 || ms < b.wakeBy {
+	if ms := max(at.UnixMilli(), 1); b.wakeBy == 0 || ms < b.wakeBy {
 		b.wakeBy = ms
 	}
 }
@@ -117,5 +111,5 @@ func (b *Batch) Reset() {
 	clear(b.parts)
 	clear(b.late)
 	b.parts, b.late = b.parts[:0], b.late[:0]
-	b.lateRun, b.lateErr, b.settled, b.into, b.wakeBy = 0, nil, false, nil, 0
+	b.lateRun, b.lateErr, b.settled, b.wakeBy = 0, nil, false, 0
 }

@@ -214,91 +214,6 @@ func TestEnlist(t *testing.T) {
 	}
 }
 
-// TestEnlistJoined: the participants of a joined batch are those of the other one for what
-// is staged late, and stay with their own when that is refused.
-func TestEnlistJoined(t *testing.T) {
-	owner := new(int)
-	var r recorder
-	var o batch.Batch
-	p := &member{r: &r, name: "p"}
-	o.Enlist(owner, p)
-	var b batch.Batch
-	for range 2 {
-		b.Reset()
-		b.Join(&o)
-		again := true
-		b.Late(func(b *batch.Batch) error {
-			found := b.Enlisted(owner)
-			if found != batch.Participant(p) {
-				t.Errorf("found %v", found)
-			}
-			if again {
-				b.Enlist(owner, p)
-			}
-			return nil
-		})
-		if err := b.Seal(); err != nil {
-			t.Fatal(err)
-		}
-		if b.Len() != 2 {
-			t.Errorf("%d writes, want that of each call", b.Len())
-		}
-		b.Abort(errBoom)
-	}
-	r.check(t, "late p", "late p", "late p", "late p")
-	r.events = nil
-	b.Reset()
-	b.Join(&o)
-	if err := b.Seal(); err != nil {
-		t.Fatal(err)
-	}
-	b.Settle(nil)
-	r.check(t, "late p", "landed p")
-}
-
-// TestEnlistWhileJoined: what a joined batch has staged while the other one is being sealed is
-// a part of that commit, and of no later one.
-func TestEnlistWhileJoined(t *testing.T) {
-	x, y := new(int), new(int)
-	var r recorder
-	var o, b batch.Batch
-	px, py := &member{r: &r, name: "x"}, &member{r: &r, name: "y"}
-	o.Enlist(x, px)
-	stage := func(*batch.Batch) error {
-		o.Enlist(x, px)
-		if got := batch.In(&o, y, func() *member { return py }); got != py || o.Enlisted(y) != batch.Participant(py) {
-			t.Errorf("In returned %v, Enlisted %v", got, o.Enlisted(y))
-		}
-		o.Late(func(*batch.Batch) error { r.events = append(r.events, "late"); return nil })
-		return nil
-	}
-	b.Join(&o)
-	b.Late(stage)
-	if err := b.Seal(); err != nil {
-		t.Fatal(err)
-	}
-	r.check(t, "late x", "late x", "late y", "late")
-	r.events = nil
-	b.Abort(errBoom)
-	r.check(t, "failed boom false y")
-	if o.Enlisted(y) != nil {
-		t.Error("a participant of the refused commit is still found")
-	}
-	r.events = nil
-	b.Reset()
-	b.Join(&o)
-	if err := b.Seal(); err != nil {
-		t.Fatal(err)
-	}
-	b.Settle(nil)
-	r.check(t, "late x", "landed x")
-	b.Reset()
-	b.Enlist(y, py)
-	if o.Enlisted(y) != nil {
-		t.Error("a landed batch finds what a later use of the other one has")
-	}
-}
-
 // TestEnlistAllocs: a batch that is used again allocates nothing for its participants.
 func TestEnlistAllocs(t *testing.T) {
 	owner := new(int)
@@ -340,60 +255,21 @@ func (p *party) note(what string) error {
 func (p *party) Late(*batch.Batch) error { return p.note("late") }
 func (p *party) Landed()                 { _ = p.note("landed") }
 func (p *party) Failed(error, bool)      { _ = p.note("failed") }
-func (p *party) Refused()                { _ = p.note("refused") }
 
-// TestRefused: participants of a batch that is joined hear of the refusal of the other one,
-// backwards and however deep, and hear the end of their own once.
-func TestRefused(t *testing.T) {
-	var log []string
-	var o, inner batch.Batch
-	o.Enlist(new(int), &party{"a", &log})
-	inner.Enlist(new(int), &party{"b", &log})
-	o.Join(&inner)
-	o.OnAbort(func(error) { t.Error("o is given up") })
-	o.Enlist(new(int), &party{"c", &log})
-	for _, err := range []error{errBoom, nil} {
-		var outer batch.Batch
-		outer.Join(&o)
-		if err := outer.Seal(); err != nil {
-			t.Fatal(err)
-		}
-		outer.Settle(err)
-	}
-	want := []string{"a late", "b late", "c late", "c refused", "b refused", "a refused",
-		"a late", "b late", "c late", "a landed", "b landed", "c landed"}
-	if !slices.Equal(log, want) {
-		t.Errorf("got %q, want %q", log, want)
-	}
-}
-
-// TestIn: an owner has one participant in a batch, joined ones counted, and Late of it is
-// called again if it is asked for when that has been called.
+// TestIn: an owner has one participant in a batch, and Late of it is called again if it is asked
+// for when that has been called.
 func TestIn(t *testing.T) {
 	var log []string
 	owner, made := new(int), 0
 	in := func(b *batch.Batch) *party {
 		return batch.In(b, owner, func() *party { made++; return &party{fmt.Sprint(made), &log} })
 	}
-	var b, o, twice batch.Batch
-	p := in(&o)
-	b.Join(&o)
-	if in(&b) != p || in(&o) != p || made != 1 {
+	var b batch.Batch
+	p := in(&b)
+	if in(&b) != p || made != 1 || b.Enlisted(owner) != batch.Participant(p) {
 		t.Errorf("%d participants", made)
 	}
 	b.Late(func(b *batch.Batch) error { in(b); return nil })
-	in(&twice)
-	b.Join(&twice)
-	var names []string
-	for p := range b.Participants(owner) {
-		names = append(names, p.(*party).name)
-	}
-	for range b.Participants(owner) {
-		break
-	}
-	if !slices.Equal(names, []string{"1", "2"}) || b.Enlisted(owner) != batch.Participant(p) {
-		t.Errorf("participants %q", names)
-	}
 	if err := b.Seal(); err != nil {
 		t.Fatal(err)
 	}
@@ -401,7 +277,7 @@ func TestIn(t *testing.T) {
 	if in(&b) != p || in(new(batch.Batch)) == p {
 		t.Error("a batch that is settled forgets its participants, or a new one has them")
 	}
-	if want := []string{"1 late", "2 late", "1 late", "1 landed", "2 landed"}; !slices.Equal(log, want) {
+	if want := []string{"1 late", "1 late", "1 landed"}; !slices.Equal(log, want) {
 		t.Errorf("got %q, want %q", log, want)
 	}
 	b.Reset()

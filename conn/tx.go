@@ -25,7 +25,7 @@ type Tx struct {
 	drafts []*draft // in the order of the first change
 
 	// What follows belongs to the commit that is under way, and is guarded by the Set's lock.
-	in      *batch.Batch // what is committed: b, or a batch that b is joined to; nil for nothing
+	entry   batch.Entry
 	changes []*change
 	torn    batch.Captured[ID]
 }
@@ -47,8 +47,7 @@ type subscription struct {
 	on    bool
 }
 
-// A change is what a commit makes of one connection, by the drafts of all batches that land
-// with it. It exists while the commit is under way.
+// A change is what a commit makes of one connection. It exists while the commit is under way.
 type change struct {
 	c              *Conn
 	rec            Record // as it will be
@@ -235,29 +234,26 @@ func (t *Tx) begin() error {
 }
 
 // Late writes the records. It runs under the actor's commit lock, so that each is the
-// connection's newest, whatever was staged before. If several batches with changes of the
-// Set are joined, one of their participants has the changes of all.
+// connection's newest, whatever was staged before.
 func (p *participant) Late(b *batch.Batch) error {
 	t := (*Tx)(p)
 	s := t.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	other, _ := b.Enlisted(s).(*participant)
-	first := (*Tx)(other)
-	if first.in == nil {
-		switch err := s.check(); {
-		case s.gate.Closed() && len(t.drafts) == 0:
-			return nil
-		case err != nil:
+	switch first, open := t.entry.Enter(b, &s.gate); {
+	case !open && len(t.drafts) == 0:
+		return nil
+	case !open:
+		return ErrClosed
+	case first:
+		if err := s.actor.Err(); err != nil {
 			return err
-		case !s.gate.Enter():
-			return ErrClosed
 		}
-		first.in, first.changes = b, make([]*change, 0, len(t.drafts))
-		first.mend()
+		t.changes = make([]*change, 0, len(t.drafts))
+		t.mend()
 	}
 	for _, d := range t.drafts {
-		if err := first.stage(d); err != nil {
+		if err := t.stage(d); err != nil {
 			return err
 		}
 	}
@@ -272,10 +268,10 @@ func (t *Tx) mend() {
 	t.torn = t.s.torn.Capture()
 	for _, id := range t.torn.Keys() {
 		if c := t.s.conns[id]; c != nil {
-			t.in.PutPrior(key(id), c.rec.Append(make([]byte, 0, c.rec.Size())), batch.PriorUnknown)
+			t.b.PutPrior(key(id), c.rec.Append(make([]byte, 0, c.rec.Size())), batch.PriorUnknown)
 			c.prior = batch.PriorUnknown
 		} else {
-			t.in.Delete(key(id))
+			t.b.Delete(key(id))
 		}
 	}
 }
@@ -313,9 +309,9 @@ func (t *Tx) stage(d *draft) error {
 		if err := c.fits(&ch.rec); err != nil {
 			return err
 		}
-		t.in.PutPrior(key(c.rec.ID), ch.rec.Append(make([]byte, 0, ch.rec.Size())), c.prior)
+		t.b.PutPrior(key(c.rec.ID), ch.rec.Append(make([]byte, 0, ch.rec.Size())), c.prior)
 	case !ch.created:
-		t.in.DeletePrior(key(c.rec.ID), c.prior)
+		t.b.DeletePrior(key(c.rec.ID), c.prior)
 	}
 	return nil
 }
@@ -334,24 +330,6 @@ func (p *participant) Landed() {
 	for _, ch := range p.changes {
 		s.install(ch)
 	}
-	(*Tx)(p).over()
-}
-
-// over follows a commit, whatever became of it: a Set that is being closed waits for it.
-//
-// +checklocks:t.s.mu
-func (t *Tx) over() {
-	if t.in != nil {
-		t.in, t.changes, t.torn = nil, nil, batch.Captured[ID]{}
-		t.s.gate.Leave()
-	}
-}
-
-// Refused forgets a commit.
-func (p *participant) Refused() {
-	p.s.mu.Lock()
-	defer p.s.mu.Unlock()
-	(*Tx)(p).over()
 }
 
 // install makes a change in memory, once it has landed. The lists of subscribers change by
@@ -405,5 +383,4 @@ func (p *participant) Failed(_ error, partly bool) {
 			p.s.torn.Mark(ch.c.rec.ID)
 		}
 	}
-	(*Tx)(p).over()
 }

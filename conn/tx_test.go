@@ -88,27 +88,23 @@ func TestStaged(t *testing.T) {
 	r.healthy()
 }
 
-// Batches that were staged apart, and land together, lose nothing of each other.
-func TestJoined(t *testing.T) {
+// A batch that is refused may be committed again, and loses nothing of what has landed meanwhile.
+func TestRefused(t *testing.T) {
 	r := open(t, Options{})
 	c := r.create(1)
-	var a, b batch.Batch
-	must(t, r.set.In(&a).SetState(c, []byte{1}))
-	must(t, r.set.In(&b).Subscribe(c, "tick"))
+	var b, other, spare batch.Batch
+	must(t, r.set.In(&b).SetState(c, []byte{1}))
 	made, err := r.set.In(&b).Create(info(2))
 	must(t, err)
 	f := r.refuse()
-	var outer batch.Batch
-	outer.Join(&a)
-	outer.Join(&b)
-	if err := r.actor.Commit(ctx, &outer); !errors.Is(err, batch.ErrTooLarge) || made.Gone() {
+	b.Mark(&spare)
+	if err := r.actor.Commit(ctx, &b); !errors.Is(err, batch.ErrTooLarge) || made.Gone() {
 		t.Errorf("refused: %v, gone %v", err, made.Gone())
 	}
 	f.Remove()
-	var second batch.Batch
-	second.Join(&a)
-	second.Join(&b)
-	must(t, r.actor.Commit(ctx, &second))
+	must(t, r.set.In(&other).Subscribe(c, "tick"))
+	must(t, r.actor.Commit(ctx, &other))
+	must(t, r.actor.Commit(ctx, &b))
 	if len(c.Subscriptions()) != 1 || c.State()[0] != 1 || len(r.set.Conns()) != 2 {
 		t.Errorf("%+v, %d connections", c.Record(), len(r.set.Conns()))
 	}

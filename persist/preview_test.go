@@ -100,8 +100,8 @@ func TestPreviewFails(t *testing.T) {
 	wantErr(t, err, ErrClosed)
 }
 
-// TestPreviewComesTrue: after any changes, staged in one batch or in several that are
-// joined, and whatever an action ends meanwhile, the record becomes what was seen.
+// TestPreviewComesTrue: after any changes that a batch stages, and whatever another one or an
+// action ends meanwhile, the record becomes what was seen.
 func TestPreviewComesTrue(t *testing.T) {
 	for seed := range 100 {
 		synctest.Test(t, func(t *testing.T) {
@@ -121,9 +121,6 @@ func TestPreviewComesTrue(t *testing.T) {
 						must(t, counter{r}.mutate(ctx, add(100)))
 						must(t, r.Schedule().Retry(ctx, "2"))
 					}
-				}
-				if rnd.IntN(2) == 0 {
-					batches[0].Join(&batches[1])
 				}
 				in := r.In(&batches[0])
 				change(t, rnd, in, f)

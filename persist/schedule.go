@@ -292,10 +292,10 @@ func (t *Tx) noNote(id string) error { return t.stageNote(id, nil) }
 
 // +checklocks:t.r.mu
 func (t *Tx) stageNote(id string, value []byte) error {
-	if t.in == nil { // a preview
+	if t.preview {
 		return nil
 	}
-	return t.r.actor.StageNote(t.in, noteKey(id), value)
+	return t.r.actor.StageNote(t.b, noteKey(id), value)
 }
 
 // shut leaves to the clock when the actor must be awake again.

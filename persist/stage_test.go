@@ -57,35 +57,30 @@ func TestStage(t *testing.T) {
 	})
 }
 
-// TestJoinedTwice: of batches that were staged apart, and land together, each sees what
-// the one before it does.
-func TestJoinedTwice(t *testing.T) {
+// TestRefused: a batch that is refused may be committed again, on what has landed meanwhile.
+func TestRefused(t *testing.T) {
 	w := newWorld(t)
 	r := w.open(nil)
-	var outer, a, b batch.Batch
-	must(t, mutate(r.In(&a), add(1)))
+	var before, between, b, spare batch.Batch
 	for _, id := range []string{"gone", "moved", "kept"} {
-		_, err := r.In(&a).Add(Job{ID: id, Action: "a", At: time.UnixMilli(1)})
+		_, err := r.In(&before).Add(Job{ID: id, Action: "a", At: time.UnixMilli(1)})
 		must(t, err)
 	}
+	must(t, w.actor.Commit(ctx, &before))
 	must(t, mutate(r.In(&b), add(10)))
 	must(t, r.In(&b).Cancel("gone"))
 	for _, id := range []string{"late", "moved"} {
 		_, err := r.In(&b).Add(Job{ID: id, Action: "a", At: time.UnixMilli(2)})
 		must(t, err)
 	}
-	outer.Join(&a)
-	outer.Join(&b)
-	if r.In(&outer) != r.In(&a) {
-		t.Error("a joined batch has a Tx of its own")
-	}
+	b.Mark(&spare)
 	w.refuse(1)
-	wantErr(t, w.actor.Commit(ctx, &outer), batch.ErrTooLarge)
-	var second batch.Batch
-	second.Join(&a)
-	second.Join(&b)
-	must(t, w.actor.Commit(ctx, &second))
-	if got(t, r) != 10 || w.countIn() != 10 || len(w.stored().Events) != 3 || !slices.Equal(list(t, r.Schedule()), []string{"kept", "late", "moved"}) {
+	wantErr(t, w.actor.Commit(ctx, &b), batch.ErrTooLarge)
+	_, err := r.In(&between).Add(Job{ID: "between", Action: "a", At: time.UnixMilli(1)})
+	must(t, err)
+	must(t, w.actor.Commit(ctx, &between))
+	must(t, w.actor.Commit(ctx, &b))
+	if got(t, r) != 10 || w.countIn() != 10 || len(w.stored().Events) != 4 || !slices.Equal(list(t, r.Schedule()), []string{"kept", "between", "late", "moved"}) {
 		t.Errorf("count %d, stored %d, events %v", got(t, r), w.countIn(), w.stored().Events)
 	}
 	w.healthy()
@@ -125,17 +120,6 @@ func TestStageFails(t *testing.T) {
 		if got(t, r) != 3 || w.countIn() != 3 {
 			t.Errorf("%s: count %d, stored %d", name, got(t, r), w.countIn())
 		}
-	}
-	// A batch that failed may be joined to another one.
-	var inner, outer, second batch.Batch
-	must(t, mutate(r.In(&inner), add(1)))
-	outer.Join(&inner)
-	w.refuse(1)
-	wantErr(t, w.actor.Commit(ctx, &outer), batch.ErrTooLarge)
-	second.Join(&inner)
-	must(t, w.actor.Commit(ctx, &second))
-	if got(t, r) != 4 || w.countIn() != 4 {
-		t.Errorf("count %d, stored %d", got(t, r), w.countIn())
 	}
 	must(t, r.Close(ctx))
 	var late batch.Batch

@@ -27,10 +27,10 @@ type Tx struct {
 	r    *Record
 	b    *batch.Batch
 	ops  []func(t *Tx) error // in order; the argument is where their changes go
-	done int                 // how many of them have run for in
+	done int                 // how many of them have run
 
 	// What follows belongs to the commit that is under way, and so to the actor's commit lock.
-	in         *batch.Batch // what is committed: b, or a batch that b is joined to; nil for nothing
+	entry      batch.Entry
 	init       bool
 	state      []byte
 	newState   bool
@@ -42,8 +42,9 @@ type Tx struct {
 
 	// shown is the record as RawState or List showed it last, with the first shown.done of
 	// ops applied; nil if the next call has to begin anew.
-	shown *Tx
-	base  uint64 // of a Tx that is shown: Record.landings when it began
+	shown   *Tx
+	preview bool   // it is one that is shown, and belongs to no commit
+	base    uint64 // of one that is shown: Record.landings when it began
 }
 
 // participant is a Tx as its batch sees it.
@@ -100,7 +101,7 @@ func (t *Tx) setEvents(events []*event) {
 //
 // +checklocks:t.r.mu
 func (t *Tx) leave(e *event) {
-	if t.in == nil { // a preview
+	if t.preview {
 		return
 	}
 	e.leaving = true
@@ -119,38 +120,33 @@ func (t *Tx) stay() bool {
 	return some
 }
 
-// begin prepares t for the commit of b, unless it is prepared already.
-func (t *Tx) begin(b *batch.Batch) error {
+// begin prepares t for a commit, unless it is prepared already.
+func (t *Tx) begin() error {
 	r := t.r
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if t.in != nil {
-		return nil
+	switch first, open := t.entry.Enter(t.b, &r.gate); {
+	case !open:
+		return ErrClosed // a Record that was opened since doesn't know what is staged here
+	case first:
+		if err := r.usable(); err != nil {
+			return err
+		}
+		t.stay() // what an earlier commit was to remove
+		t.done, t.changed, t.newState, t.size = 0, false, false, 0
+		t.copyRecord()
 	}
-	if err := r.usable(); err != nil {
-		return err // a Record that was opened since doesn't know what is staged here
-	}
-	if !r.gate.Enter() {
-		return ErrClosed
-	}
-	t.in, t.done, t.changed, t.newState, t.size = b, 0, false, false, 0
-	t.copyRecord()
 	return nil
 }
 
-// over follows a commit, whatever became of it: events that were to leave, and are there
+// over follows the batch, whatever became of it: events that were to leave, and are there
 // still, may run.
 func (t *Tx) over(changed bool) {
 	t.r.mu.Lock()
 	changed = t.stay() || changed
-	under := t.in != nil
-	t.in = nil
 	t.r.mu.Unlock()
 	if changed {
 		t.r.sched.arm()
-	}
-	if under {
-		t.r.gate.Leave()
 	}
 }
 
@@ -163,10 +159,10 @@ func (t *Tx) copyRecord() {
 }
 
 // RawState returns the state, in CBOR, as it will be when the batch lands: by what the
-// batch and those joined to it have asked for so far, on the record as it is now. The slice
+// batch has asked for so far, on the record as it is now. The slice
 // must not be changed. An error may be one that the commit will fail with.
 func (t *Tx) RawState() ([]byte, error) {
-	p, err := t.preview()
+	p, err := t.show()
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +172,7 @@ func (t *Tx) RawState() ([]byte, error) {
 // List returns the events as they will be when the batch lands, the next first; see
 // RawState. An event that the batch adds has its id already, and can be cancelled.
 func (t *Tx) List() ([]Event, error) {
-	p, err := t.preview()
+	p, err := t.show()
 	if err != nil {
 		return nil, err
 	}
@@ -185,9 +181,9 @@ func (t *Tx) List() ([]Event, error) {
 	return export(p.events), nil
 }
 
-// preview returns a Tx that has the record as it will be, and belongs to no commit: the one
+// show returns a Tx that has the record as it will be, and belongs to no commit: the one
 // of the call before with what was asked for since, unless another batch has landed.
-func (t *Tx) preview() (*Tx, error) {
+func (t *Tx) show() (*Tx, error) {
 	if t.b.Settled() {
 		return nil, batch.ErrSettled
 	}
@@ -195,7 +191,7 @@ func (t *Tx) preview() (*Tx, error) {
 	t.shown = nil // also if an op fails midway
 	t.r.mu.Lock()
 	if p == nil || p.base != t.r.landings {
-		p = &Tx{r: t.r, b: t.b, base: t.r.landings}
+		p = &Tx{r: t.r, b: t.b, preview: true, base: t.r.landings}
 		p.copyRecord()
 	}
 	err := t.r.usable()
@@ -203,43 +199,30 @@ func (t *Tx) preview() (*Tx, error) {
 	if err != nil {
 		return nil, err
 	}
-	n, parts := 0, 0
-	for one := range t.b.Participants(t.r) {
-		parts++
-		for _, op := range (*Tx)(one.(*participant)).ops {
-			if n++; n <= p.done {
-				continue
-			}
-			if err := op(p); err != nil {
-				return nil, err
-			}
-			p.done = n
+	for p.done < len(t.ops) {
+		if err := t.ops[p.done](p); err != nil {
+			return nil, err
 		}
+		p.done++
 	}
-	if parts == 1 { // what the first of several asks for next comes before what the others have
-		t.shown = p
-	}
+	t.shown = p
 	return p, nil
 }
 
-// Late runs what was asked for since the last call. If several batches with changes of the
-// record are joined, one of their participants has all of them, and writes the record.
-func (p *participant) Late(b *batch.Batch) error {
+// Late runs what was asked for since the last call, and writes the record.
+func (p *participant) Late(*batch.Batch) error {
 	t := (*Tx)(p)
-	first, _ := b.Enlisted(t.r).(*participant)
-	for _, o := range []*Tx{(*Tx)(first), t} {
-		if err := o.begin(b); err != nil {
-			return err
-		}
+	if err := t.begin(); err != nil {
+		return err
 	}
 	for t.done < len(t.ops) {
 		op := t.ops[t.done]
 		t.done++
-		if err := op((*Tx)(first)); err != nil {
+		if err := op(t); err != nil {
 			return err
 		}
 	}
-	return (*Tx)(first).write()
+	return t.write()
 }
 
 // write stages the record, if it has changed.
@@ -267,7 +250,7 @@ func (t *Tx) write() error {
 	t.size = len(value)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	t.in.Final().PutPrior(recordKey(), value, r.prior)
+	t.b.Final().PutPrior(recordKey(), value, r.prior)
 	for _, e := range t.events {
 		t.wakeBy(e)
 	}
@@ -278,8 +261,8 @@ func (t *Tx) write() error {
 //
 // +checklocks:t.r.mu
 func (t *Tx) wakeBy(e *event) {
-	if t.in != nil && e.waiting() {
-		t.in.WakeBy(time.UnixMilli(e.due()))
+	if !t.preview && e.waiting() {
+		t.b.WakeBy(time.UnixMilli(e.due()))
 	}
 }
 
@@ -300,9 +283,6 @@ func (p *participant) Landed() {
 
 // Failed changes nothing: a part of a batch that has landed doesn't have the record.
 func (p *participant) Failed(error, bool) { (*Tx)(p).over(false) }
-
-// Refused is Failed for one commit.
-func (p *participant) Refused() { (*Tx)(p).over(false) }
 
 // warnAt is the part of the limit from which on the log says that it is near.
 const warnAt = 0.75

@@ -212,8 +212,8 @@ func TestCloseWaits(t *testing.T) {
 	})
 }
 
-// TestCloseDoesNotWait for a batch that nobody commits: one that is open, or that was
-// refused with another one that it is joined to.
+// TestCloseDoesNotWait for a batch that is not being committed: one that is open, or that was
+// refused.
 func TestCloseDoesNotWait(t *testing.T) {
 	r := newRig(t, Options{})
 	var open, refused batch.Batch
@@ -221,10 +221,10 @@ func TestCloseDoesNotWait(t *testing.T) {
 	r.stageEnqueue(&refused, Send{})
 	no := errors.New("no")
 	for range 2 {
-		var whole batch.Batch
-		whole.Join(&refused)
-		whole.Late(func(*batch.Batch) error { return no }) // its writes are staged by then
-		wantErr(t, "commit", r.actor.Commit(ctx, &whole), no)
+		var spare batch.Batch
+		refused.Mark(&spare)
+		refused.Late(func(*batch.Batch) error { return no }) // its writes are staged by then
+		wantErr(t, "commit", r.actor.Commit(ctx, &refused), no)
 	}
 	c := r.counted(func() { must(t, r.q.Close()) })
 	if c.Commits+c.Gets+c.Scans > 0 {

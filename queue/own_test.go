@@ -170,18 +170,16 @@ func TestOwnAnswer(t *testing.T) {
 }
 
 // TestOwnLate settles by a late participant what is in the batch already: a message that
-// is completed then leaves nothing behind, also in a batch that is joined and refused once.
+// is completed then leaves nothing behind, also in a batch that is refused once.
 func TestOwnLate(t *testing.T) {
-	for _, joined := range []bool{false, true} {
+	for _, refused := range []bool{false, true} {
 		r := newRig(t, Options{})
-		var o, outer batch.Batch
+		b, spare := new(batch.Batch), new(batch.Batch)
 		for range 3 {
-			r.stageEnqueue(&o, Send{Name: "a"})
+			r.stageEnqueue(b, Send{Name: "a"})
 		}
-		b := &o
-		if joined {
-			b = &outer
-			b.Join(&o)
+		if refused {
+			b.Mark(spare)
 		}
 		b.Late(func(b *batch.Batch) error {
 			in := r.q.In(b)
@@ -189,15 +187,13 @@ func TestOwnLate(t *testing.T) {
 			wantIDs(t, "late", ids(msgs), 1, 2)
 			return errors.Join(err, in.Complete(msgs[0].Receipt(), nil))
 		})
-		if joined {
+		if refused {
 			r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Err: kv.ErrTooLarge})
 			wantErr(t, "the first", r.actor.Commit(ctx, b), batch.ErrTooLarge)
 			r.engine.Heal()
-			b = new(batch.Batch)
-			b.Join(&o)
 		}
 		must(t, r.actor.Commit(ctx, b))
-		if n := b.Len(); joined && n != 3 {
+		if n := b.Len(); refused && n != 3 {
 			t.Errorf("%d writes, want the metadata, and the messages 2 and 3", n)
 		}
 		r.verify("landed")

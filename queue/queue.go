@@ -118,7 +118,8 @@ type Queue struct {
 	source   *alarm.Source
 	ctx      context.Context // of what the alarm does
 	cancel   context.CancelFunc
-	works    sync.WaitGroup // of commits under way, and what the queue does by itself; added to under mu, unless closed
+	commits  batch.Gate     // of commits under way
+	works    sync.WaitGroup // of what the queue does by itself; added to under mu, unless closed
 	closing  chan struct{}  // closed by Close
 	durable  atomic.Uint64  // the newest commit that is known to be on stable storage
 
@@ -136,7 +137,6 @@ type Queue struct {
 	meta     metadata               // as stored: ids below next are taken  +checklocks:mu
 	rebuilt  bool                   // what is stored of them is missing or wrong  +checklocks:mu
 	landing  metadata               // as the commit that is under way leaves them  +checklocks:mu
-	sealed   int                    // how many Txs are in that commit  +checklocks:mu
 	prior    batch.Prior            // of the metadata's value  +checklocks:mu
 	next     ID                     // the next id to reserve  +checklocks:mu
 	shown    ID                     // above all that others were told of  +checklocks:mu
@@ -259,6 +259,7 @@ func (q *Queue) Close() error {
 	q.mu.Unlock()
 	q.cancel()
 	q.works.Wait()
+	_ = q.commits.Close(context.Background()) // which doesn't give up
 	q.arm()
 	q.source.Close()
 	if q.ownClock {

@@ -372,24 +372,21 @@ func TestLateStaging(t *testing.T) {
 }
 
 // TestLateStagingAgain stages from a Late function behind what was staged before, whose
-// writes are in the batch already: also in what the batch is joined to, by either name.
+// writes are in the batch already.
 func TestLateStagingAgain(t *testing.T) {
-	for _, how := range []string{"alone", "joined", "joined, by its own name", "kept"} {
+	for _, how := range []string{"by the batch", "kept"} {
 		r := newRig(t, Options{})
 		r.enqueue("a", nil)
 		r.enqueue("a", nil)
-		var o, outer batch.Batch
+		var o batch.Batch
 		tx := r.q.In(&o)
 		m := r.stageReceive(&o, ReceiveOptions{})[0]
 		r.stageEnqueue(&o, Send{Name: "b", Key: "k"})
 		b := &o
 		late := func(b *batch.Batch) error {
 			in := tx
-			switch how {
-			case "alone", "joined":
+			if how == "by the batch" {
 				in = r.q.In(b)
-			case "joined, by its own name":
-				in = r.q.In(&o)
 			}
 			if in != tx {
 				t.Errorf("%s: another Tx", how)
@@ -398,10 +395,6 @@ func TestLateStagingAgain(t *testing.T) {
 			wantIDs(t, how, ids(msgs), 2)
 			_, more := in.Enqueue(Send{Name: "b", Key: "l"})
 			return errors.Join(err, more, in.Complete(m.Receipt(), nil))
-		}
-		if how == "joined" || how == "joined, by its own name" {
-			b = &outer
-			b.Join(&o)
 		}
 		b.Late(late)
 		must(t, r.actor.Commit(ctx, b))
@@ -436,54 +429,43 @@ func TestTxOver(t *testing.T) {
 	r.verify("in the end")
 }
 
-// TestJoined stages in a batch that is joined to another, refused, and joined again.
-func TestJoined(t *testing.T) {
+// TestRefused stages in a batch that is refused, and committed again.
+func TestRefused(t *testing.T) {
 	r := newRig(t, Options{})
 	r.enqueue("a", nil)
 	var o batch.Batch
 	msgs := r.stageReceive(&o, ReceiveOptions{})
 	must(t, r.q.In(&o).Complete(msgs[0].Receipt(), nil))
 	r.stageEnqueue(&o, Send{Name: "b", Key: "k"})
-	var first, second batch.Batch
-	first.Join(&o)
+	var spare batch.Batch
+	o.Mark(&spare)
 	r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Err: kv.ErrTooLarge})
-	wantErr(t, "the first", r.actor.Commit(ctx, &first), batch.ErrTooLarge)
+	wantErr(t, "the first", r.actor.Commit(ctx, &o), batch.ErrTooLarge)
 	r.enqueue("c", nil) // the metadata change meanwhile
-	second.Join(&o)
-	must(t, r.actor.Commit(ctx, &second))
+	must(t, r.actor.Commit(ctx, &o))
 	r.verify("in the end")
 	wantIDs(t, "left", ids(r.try(ReceiveOptions{Count: 9})), 2, 3)
 }
 
-// TestJoinedTogether: batches that were staged apart and land together leave the metadata as
-// all of them make it, also if one stages more behind the others, and after a refusal.
-func TestJoinedTogether(t *testing.T) {
+// TestRefusedLate: what is staged when the batch is sealed lands once, also after a refusal in which
+// another message has come.
+func TestRefusedLate(t *testing.T) {
 	r := newRig(t, Options{})
 	r.enqueue("a", nil)
-	var a, b batch.Batch
-	must(t, r.q.In(&a).Complete(r.stageReceive(&a, ReceiveOptions{})[0].Receipt(), nil))
-	r.stageEnqueue(&a, Send{Name: "a"})
-	r.stageEnqueue(&b, Send{Name: "b"})
-	r.stageEnqueue(&a, Send{Name: "a"})
-	for _, refused := range []bool{true, false} {
-		var outer batch.Batch
-		r.stageEnqueue(&outer, Send{Name: "c"})
-		outer.Join(&a)
-		outer.Join(&b)
-		outer.Late(func(*batch.Batch) error {
-			_, err := r.q.In(&a).Enqueue(Send{Name: "late"})
-			return err
-		})
-		if !refused {
-			must(t, r.actor.Commit(ctx, &outer))
-			break
-		}
-		r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Err: kv.ErrTooLarge})
-		wantErr(t, "the first", r.actor.Commit(ctx, &outer), batch.ErrTooLarge)
-		r.enqueue("between", nil)
-	}
+	var b, spare batch.Batch
+	must(t, r.q.In(&b).Complete(r.stageReceive(&b, ReceiveOptions{})[0].Receipt(), nil))
+	r.stageEnqueue(&b, Send{Name: "a"})
+	b.Mark(&spare)
+	b.Late(func(*batch.Batch) error {
+		_, err := r.q.In(&b).Enqueue(Send{Name: "late"})
+		return err
+	})
+	r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Err: kv.ErrTooLarge})
+	wantErr(t, "the first", r.actor.Commit(ctx, &b), batch.ErrTooLarge)
+	r.enqueue("between", nil)
+	must(t, r.actor.Commit(ctx, &b))
 	r.verify("landed")
-	if n := r.q.Len(); n != 7 {
+	if n := r.q.Len(); n != 3 {
 		t.Errorf("%d messages", n)
 	}
 	next := r.enqueue("a", nil)

@@ -29,7 +29,7 @@ type Tx struct {
 	// batch is a single delete.
 	begun   bool // something was to be staged; tx is q.open[place]
 	place   int
-	sealed  *batch.Batch // what is being committed: the batch, or one that it is joined to; nil for nothing
+	entry   batch.Entry // while a commit is under way
 	adds    additions
 	free    int // adds that don't count against the limit: dead letters
 	changes []*change
@@ -119,8 +119,7 @@ type change struct {
 }
 
 // In returns what b does to the queue, which lands with everything else in b, or not at
-// all. There is one Tx for each batch: In returns the same one every time, and for a batch
-// that b is joined to as well.
+// all. There is one Tx for each batch: In returns the same one every time.
 func (q *Queue) In(b *batch.Batch) *Tx {
 	return (*Tx)(batch.In(b, q, func() *participant { return &participant{q: q, batch: b} }))
 }
@@ -264,8 +263,7 @@ type write struct {
 	prior batch.Prior
 }
 
-// Late stages the writes: all of them again, if it is called again. The metadata are made of
-// what all batches do to the queue that land together.
+// Late stages the writes: all of them again, if it is called again.
 func (p *participant) Late(b *batch.Batch) error {
 	tx := (*Tx)(p)
 	q := tx.q
@@ -343,40 +341,20 @@ func wakeBy(b *batch.Batch, l *lease) {
 	}
 }
 
-// seal has Close wait for the commit of b.
+// seal has Close wait for the commit of b, and begins anew what is written if that is another
+// commit than the last one.
 //
 // +checklocks:tx.q.mu
 func (tx *Tx) seal(b *batch.Batch) {
-	if tx.sealed == b {
+	if first, _ := tx.entry.Enter(b, &tx.q.commits); !first { // the gate is open: see Late
 		return
 	}
-	if tx.q.sealed == 0 {
-		tx.q.landing = tx.q.meta
-	}
-	tx.q.sealed++
-	tx.q.works.Add(1)
-	tx.sealed, tx.grown = b, 0
+	tx.q.landing, tx.grown = tx.q.meta, 0
 	for _, c := range tx.changes {
 		c.put = false
 	}
 	for i := range tx.adds {
 		tx.adds[i].put = false
-	}
-}
-
-// Refused has Close wait no longer: tx may be tried again, with another batch.
-func (p *participant) Refused() {
-	p.q.mu.Lock()
-	defer p.q.mu.Unlock()
-	(*Tx)(p).unseal()
-}
-
-// +checklocks:tx.q.mu
-func (tx *Tx) unseal() {
-	if tx.sealed != nil {
-		tx.sealed = nil
-		tx.q.sealed--
-		tx.q.works.Done()
 	}
 }
 
@@ -507,7 +485,6 @@ func (tx *Tx) end() {
 	q.open = q.open[:last]
 	tx.begun = false
 	q.reserved -= len(tx.adds) - tx.free
-	tx.unseal()
 	if tx.settled != nil {
 		close(tx.settled)
 	}

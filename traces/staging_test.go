@@ -40,8 +40,8 @@ func TestStage(t *testing.T) {
 	})
 }
 
-// TestStageJoined: the batch may be joined to another one, which may be refused first.
-func TestStageJoined(t *testing.T) {
+// TestStageRefused: the batch may be refused first.
+func TestStageRefused(t *testing.T) {
 	r := newRig(t, quiet())
 	failed := errors.New("no")
 	for i := range 5 {
@@ -49,17 +49,14 @@ func TestStageJoined(t *testing.T) {
 		var part batch.Batch
 		must(t, r.In(&part).Flush(ctx))
 		if i%2 == 1 {
-			var refused batch.Batch
-			refused.Join(&part)
-			refused.Late(func(*batch.Batch) error { return failed })
-			wantErr(t, "commit", r.actor.Commit(ctx, &refused), failed)
+			var spare batch.Batch
+			part.Mark(&spare)
+			part.Late(func(*batch.Batch) error { return failed })
+			wantErr(t, "commit", r.actor.Commit(ctx, &part), failed)
 		}
-		var inner, outer batch.Batch
-		inner.Join(&part)
-		outer.Join(&inner)
-		must(t, r.actor.Commit(ctx, &outer))
+		must(t, r.actor.Commit(ctx, &part))
 	}
-	r.verify("joined")
+	r.verify("landed")
 	r.Begin("s", nil).End()
 	r.flush()
 	r.verify("and one beside them")
@@ -164,20 +161,14 @@ func TestStageOutlivesClose(t *testing.T) {
 	r.verify("after")
 }
 
-// TestStageLate stages in a batch that is being sealed, behind what was staged before: also
-// in what the batch is joined to.
+// TestStageLate stages in a batch that is being sealed, behind what was staged before.
 func TestStageLate(t *testing.T) {
-	for _, how := range []string{"alone", "joined", "kept"} {
+	for _, how := range []string{"by the batch", "kept"} {
 		r := newRig(t, quiet())
 		r.Begin("one", nil).End()
-		var o, outer batch.Batch
-		tx := r.In(&o)
+		b := new(batch.Batch)
+		tx := r.In(b)
 		must(t, tx.Flush(ctx))
-		b := &o
-		if how == "joined" {
-			b = &outer
-			b.Join(&o)
-		}
 		b.Late(func(b *batch.Batch) error {
 			r.Begin("two", nil).End()
 			in := tx
@@ -221,7 +212,7 @@ func TestTxOver(t *testing.T) {
 }
 
 // TestCloseDoesNotWait for a batch that is not being committed: one that is open, or that was
-// refused with another one that it is joined to.
+// refused.
 func TestCloseDoesNotWait(t *testing.T) {
 	r := newRig(t, quiet())
 	r.Begin("zero", nil).End()
@@ -233,10 +224,10 @@ func TestCloseDoesNotWait(t *testing.T) {
 	}
 	no := errors.New("no")
 	for range 2 {
-		var whole batch.Batch
-		whole.Join(&refused)
-		whole.Late(func(*batch.Batch) error { return no }) // the notes are staged by then
-		wantErr(t, "commit", r.actor.Commit(ctx, &whole), no)
+		var spare batch.Batch
+		refused.Mark(&spare)
+		refused.Late(func(*batch.Batch) error { return no }) // the notes are staged by then
+		wantErr(t, "commit", r.actor.Commit(ctx, &refused), no)
 	}
 	r.engine.Reset()
 	wantErr(t, "close", r.Traces.Close(ctx), ErrBusy)

@@ -44,6 +44,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/metrics"
 	"github.com/greenroomdb/greenroom/part"
 )
@@ -159,7 +160,7 @@ type Traces struct {
 	wake   chan struct{} // holds a token when the writer has something to look at
 	done   chan struct{} // closed when the writer has ended
 
-	commits sync.WaitGroup // that are under way; added to under mu, unless closed
+	commits batch.Gate // of commits that are under way; closed with the traces
 
 	// betweenLooks, unless it is nil, is called by reads when they have looked at what is not
 	// written yet, and not at what is. Tests set it.
@@ -341,7 +342,7 @@ func (t *Traces) Close(ctx context.Context) error {
 	<-t.done
 	// Whoever opens the traces next looks for the places that are taken, and must find those
 	// of batches on their way into the engine. No other batch gets there any more.
-	t.commits.Wait()
+	_ = t.commits.Close(context.WithoutCancel(ctx)) // which doesn't give up
 	t.mu.Lock()
 	t.giveUp(ErrClosed)
 	t.unlock()

@@ -19,11 +19,10 @@ type Tx struct {
 	stale   [][]byte        // keys of notes that it removes; see removeNotes
 	before  int64
 
-	// What is being committed: the batch, or one that it is joined to; nil for nothing. Then
-	// the first put chunks are in it, and the others are the index as it leaves it: what has
-	// changed, and how many notes there are more. Batches are committed one after the other,
-	// under the actor's commit lock.
-	sealed  *batch.Batch          // +checklocks:t.mu
+	// While a commit is under way the first put chunks are in the batch, and the others are
+	// the index as it leaves it: what has changed, and how many notes there are more. Batches
+	// are committed one after the other, under the actor's commit lock.
+	entry   batch.Entry
 	put     int                   // +checklocks:t.mu
 	buckets map[int64]bucketNotes // +checklocks:t.mu
 	more    int                   // +checklocks:t.mu
@@ -40,8 +39,7 @@ type stagedChunk struct {
 type participant Tx
 
 // In returns what b does to the traces, which lands with everything else in b, or not at
-// all. There is one Tx for each batch: In returns the same one every time, and for a batch
-// that b is joined to as well.
+// all. There is one Tx for each batch: In returns the same one every time.
 func (t *Traces) In(b *batch.Batch) *Tx {
 	return (*Tx)(batch.In(b, t, func() *participant { return &participant{t: t, batch: b} }))
 }
@@ -128,7 +126,9 @@ func (p *participant) Late(b *batch.Batch) error {
 	if t.closed {
 		return ErrClosed // Traces opened since may have the places of its chunks
 	}
-	tx.seal(b)
+	if first, _ := tx.entry.Enter(b, &t.commits); first {
+		tx.put = 0
+	}
 	for _, c := range tx.chunks[tx.put:] {
 		b.PutPrior(appendChunkKey(t.actor.Layout(), nil, c.key()), c.value, c.prior)
 	}
@@ -145,32 +145,6 @@ func (p *participant) Late(b *batch.Batch) error {
 	return errors.Join(tx.empty(b), tx.forget(b))
 }
 
-// seal has Close wait for the commit of b.
-//
-// +checklocks:tx.t.mu
-func (tx *Tx) seal(b *batch.Batch) {
-	if tx.sealed == b {
-		return
-	}
-	tx.t.commits.Add(1)
-	tx.sealed, tx.put = b, 0
-}
-
-// Refused has Close wait no longer: tx may be tried again, with another batch.
-func (p *participant) Refused() {
-	p.t.mu.Lock()
-	defer p.t.unlock()
-	(*Tx)(p).unseal()
-}
-
-// +checklocks:tx.t.mu
-func (tx *Tx) unseal() {
-	if tx.sealed != nil {
-		tx.sealed = nil
-		tx.t.commits.Done()
-	}
-}
-
 // Landed takes over what the batch has changed.
 func (p *participant) Landed() {
 	tx := (*Tx)(p)
@@ -185,7 +159,6 @@ func (p *participant) Landed() {
 	for _, c := range tx.chunks {
 		t.landed(c.pending)
 	}
-	tx.unseal()
 }
 
 // Failed gives back what was claimed. Chunks that are there, if the batch landed in part,
@@ -201,5 +174,4 @@ func (p *participant) Failed(error, bool) {
 			t.kick()
 		}
 	}
-	tx.unseal()
 }

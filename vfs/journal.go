@@ -8,8 +8,6 @@ import (
 
 	"github.com/ncruces/go-sqlite3"
 	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
-
-	"github.com/greenroomdb/greenroom/batch"
 )
 
 // The journal is the rollback journal of a database, tag 1. Its writes stay in
@@ -135,7 +133,7 @@ func (db *database) endJournal(ctx context.Context, remove bool) error {
 	j := &db.journal
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	b := db.fresh(batch.Atomic)
+	b := db.carrier()
 	if remove {
 		j.file.stageDelete(&b.Group)
 	} else {

@@ -8,10 +8,13 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 )
 
-// commit lands b, together with what is staged for the transaction, and waits until
-// it is on stable storage if the writer's synchronous asks for that.
+// commit lands b, which is a carrier, and waits until it is on stable storage if the
+// writer's synchronous asks for that.
 func (db *database) commit(ctx context.Context, b *batch.Batch) error {
-	s, h := db.join(b), db.owner.Load()
+	s, h := db.landing(), db.owner.Load()
+	if s != nil && s.batch != b {
+		s = nil
+	}
 	err := db.write(ctx, b, h == nil || awaited(h), s)
 	if err == nil && h != nil {
 		h.ended = true
@@ -42,13 +45,14 @@ func (db *database) apply(ctx context.Context, b *batch.Batch, parts bool) error
 	return err
 }
 
-// write lands b, which s has joined if that is not nil. An error after which the actor can't
+// write lands b, which is what is staged in s if that is not nil. An error after which the actor can't
 // go on fails the database for good: what landed is unknown. A refusal (too large, a full
 // quota, a full disk, a read that failed) doesn't; of an ordered batch a part may have
 // landed before it. A panic behind the landing fails the database too. But one of what is staged, a hook or a
 // Late function, doesn't keep memory from following the store: it goes on in Update.
 func (db *database) write(ctx context.Context, b *batch.Batch, durable bool, s *staged) (err error) {
 	if err := db.beforeCommit(ctx); err != nil {
+		b.Rewind(err)
 		return err
 	}
 	began, seq := db.meter.start(), db.actor.Seq()
@@ -191,9 +195,24 @@ func (db *database) fresh(mode batch.Mode) *batch.Batch {
 	return &db.batch
 }
 
-// staging returns a batch with what is new in f, of its chunks those below number to.
+// carrier returns the batch of the commit that ends the writer's transaction: the one that has
+// what is staged for that, marked, so that the commit may be tried in another form; the
+// database's own if nothing is.
+func (db *database) carrier() *batch.Batch {
+	switch s := db.landing(); {
+	case s == nil || s.batch.Settled():
+	case s.reading:
+		s.armed = false // SQLite has turned back
+	default:
+		s.batch.Mark(&db.batch)
+		return s.batch
+	}
+	return db.fresh(batch.Atomic)
+}
+
+// staging returns a carrier with what is new in f, of its chunks those below number to.
 func (db *database) staging(f *chunked, to int64) *batch.Batch {
-	b := db.fresh(batch.Atomic)
+	b := db.carrier()
 	f.stage(b, 0, to)
 	f.stageSize(b.Final())
 	return b
@@ -237,7 +256,10 @@ func (db *database) commitInParts(ctx context.Context) error {
 	if f.size <= f.stored || f.dirty.len() == 0 {
 		return batch.ErrTooLarge
 	}
-	if err := db.fits(db.staging(f, split)); err != nil {
+	b := db.staging(f, split)
+	err := db.fits(b)
+	b.Rewind(err)
+	if err != nil {
 		return err
 	}
 	if err := db.beginChange(ctx, false); err != nil {
@@ -253,23 +275,8 @@ func (db *database) commitInParts(ctx context.Context) error {
 	return nil
 }
 
-// join adds what is staged for the writer's transaction to the commit that ends it, and
-// returns it, nil if there is nothing.
-func (db *database) join(b *batch.Batch) *staged {
-	switch s := db.landing(); {
-	case s == nil || s.batch.Settled():
-	case s.reading:
-		s.armed = false // SQLite has turned back
-	default:
-		b.Join(s.batch)
-		return s
-	}
-	return nil
-}
-
 // fits returns an error that wraps batch.ErrTooLarge if b can't land atomically.
 func (db *database) fits(b *batch.Batch) (err error) {
-	db.join(b)
 	limits := db.actor.Limits()
 	if db.subs, err = b.Split(limits, db.subs[:0]); err != nil {
 		return err

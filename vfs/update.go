@@ -34,7 +34,7 @@ func (tx *Tx) within(ctx context.Context) context.Context {
 
 // Batch returns what lands with the SQL. Nothing staged may touch the keys of the
 // database itself. Its participants are called inside the commit and must not use the
-// database; Late may be called twice (see batch.Batch.Join).
+// database; Late may be called twice (see batch.Batch.Mark).
 func (tx *Tx) Batch() *batch.Batch { return tx.batch }
 
 // Discard has the connection closed when the transaction is over, whatever becomes of

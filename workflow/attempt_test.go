@@ -382,21 +382,20 @@ func TestStepTriedAgain(t *testing.T) {
 		w := begin(r, func(c *Context, _ int) (int, error) {
 			return StepWithin(c, "s", func(ctx context.Context, land func(*batch.Batch, int) error) error {
 				r.do("s")
-				var own, first, second batch.Batch
+				var own, spare batch.Batch
 				own.Put([]byte("\x04k"), []byte("done"))
 				if err := land(&own, 7); err != nil {
 					return err
 				}
-				first.Join(&own)
-				if err := first.Seal(); err != nil {
+				own.Mark(&spare)
+				if err := own.Seal(); err != nil {
 					return err
 				}
-				first.Abort(nil)
+				own.Rewind(nil)
 				close(refused)
 				<-again
-				second.Join(&own)
-				second.OnCommit(func() { later(time.Second) }) // the history hears of it later
-				return r.actor.Commit(context.WithoutCancel(ctx), &second)
+				own.OnCommit(func() { later(time.Second) }) // the history hears of it later
+				return r.actor.Commit(context.WithoutCancel(ctx), &own)
 			})
 		}, 0)
 		done := make(chan error, 1)

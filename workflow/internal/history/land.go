@@ -7,9 +7,8 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 )
 
-// A flight is a Tx in the batch that is committed. That is another one than the one in
-// which the Tx is staged if that one was joined to it, and then the Tx isn't told that the
-// commit was refused. A batch has one flight for each History.
+// A flight is a Tx in the commit that is under way, of which a batch may see several until one
+// isn't refused. A batch has one flight for each History.
 type flight Tx
 
 var _ batch.Participant = (*flight)(nil)

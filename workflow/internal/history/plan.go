@@ -44,7 +44,7 @@ func (*staged) Landed() {}
 // Failed does nothing: see flight.
 func (*staged) Failed(error, bool) {}
 
-// Late stages everything. The batch may call it again, if it is joined to another one.
+// Late stages everything. The batch calls it again when it is sealed again after a refusal.
 func (s *staged) Late(b *batch.Batch) error {
 	tx := (*Tx)(s)
 	h := tx.h

@@ -208,23 +208,21 @@ func TestAbort(t *testing.T) {
 	wantErr(t, "defer", tx.Defer(), errInvalid)
 }
 
-// A transaction lands with what else is in a batch, also in one that is joined to another
-// after it was refused.
+// A transaction lands with what else is in a batch, also in one that was refused before.
 func TestStage(t *testing.T) {
 	r := newRig(t, Options{}, batch.Limits{})
 	tx := r.h.Begin()
 	r.step(tx, "1", "a")
-	var inner, first, second batch.Batch
-	tx.Stage(&inner)
-	first.Join(&inner)
-	must(t, first.Seal())
-	first.Abort(nil)
+	var b, spare batch.Batch
+	tx.Stage(&b)
+	b.Mark(&spare)
+	must(t, b.Seal())
+	b.Rewind(nil)
 	r.wantPaths("refused")
 	must(t, r.h.Reload(ctx)) // which waits for what is being committed
 	r.commit(func(tx *Tx) { r.step(tx, "0", "between") })
-	second.Put([]byte{4, 'k'}, []byte("v"))
-	second.Join(&inner)
-	must(t, r.actor.Commit(ctx, &second))
+	b.Put([]byte{4, 'k'}, []byte("v"))
+	must(t, r.actor.Commit(ctx, &b))
 	r.wantPaths("landed", "a", "between")
 	r.verify("landed")
 
