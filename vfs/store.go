@@ -195,9 +195,9 @@ func (db *database) fresh(mode batch.Mode) *batch.Batch {
 	return &db.batch
 }
 
-// carrier returns the batch of the commit that ends the writer's transaction: the one that has
-// what is staged for that, marked, so that the commit may be tried in another form; the
-// database's own if nothing is.
+// carrier returns the batch of the commit that ends the writer's transaction: the one in which
+// code has staged what lands with it, marked, so that another form of the commit may be tried; or the
+// database's own.
 func (db *database) carrier() *batch.Batch {
 	switch s := db.landing(); {
 	case s == nil || s.batch.Settled():
