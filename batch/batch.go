@@ -5,7 +5,7 @@
 // It exists so that every writer of an actor (SQLite pages, a queue, workflow
 // history, connections, state) obeys the same limits, splits in the same way and
 // changes its memory only after its writes are in the store. A writer stages into
-// a [Batch]; whoever commits it seals, splits, writes and settles it:
+// a [Batch]; the code that commits it seals, splits, writes and settles it:
 //
 //	err := b.Seal()                        // values that depend on what else lands
 //	subs, err := b.Split(limits, subs[:0]) // nothing is written if this fails

@@ -67,7 +67,7 @@ func (d *Dirty[K]) Capture() Captured[K] {
 	return c
 }
 
-// Clear makes clean what c holds and has not been marked since it was captured.
+// Clear makes clean what c holds and was not marked again after it was captured.
 // Clearing the same Captured twice is harmless.
 func (d *Dirty[K]) Clear(c Captured[K]) {
 	d.mu.Lock()

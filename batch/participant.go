@@ -20,7 +20,7 @@ type Participant interface {
 	//
 	// Late may stage more and enlist others, whose Late is called after it. It is called
 	// again when its participant is enlisted again, and when the batch is sealed again
-	// after a Rewind, which has taken back what it staged and enlisted. So a participant that
+	// after a Rewind, which takes back what it staged and enlisted. So a participant that
 	// keeps something for one commit enlists what gives it up: see Entry. An error makes the
 	// commit fail before anything is written.
 	Late(b *Batch) error
@@ -29,7 +29,7 @@ type Participant interface {
 	// participants were enlisted. The writes may not be on stable storage yet.
 	Landed()
 
-	// Failed is called when the batch has not been applied, or was given up. If only a
+	// Failed is called when the batch was not applied, or was given up. If only a
 	// part of it has landed, partly is true, and reason is, or wraps, an *OrderedError.
 	// Participants are called in the reverse of the order in which they were enlisted, so
 	// that each finds what it built on as it left it.
@@ -43,7 +43,7 @@ type part struct {
 }
 
 // Enlist has p take part in the commit of b. owner is a pointer, to whatever p takes part
-// for; Enlisted finds p by it. Enlisting p again has its Late called once more, if that
+// for; Enlisted finds p by it. By a second Enlist of p its Late is called once more, if that
 // was called already. Enlist panics if b was settled, since p would hear of nothing.
 func (b *Batch) Enlist(owner any, p Participant) {
 	b.mustBeOpen()
@@ -55,7 +55,7 @@ func (b *Batch) Enlist(owner any, p Participant) {
 	}
 }
 
-// Enlisted returns owner's participant in b, nil if owner has none. A settled batch keeps its
+// Enlisted returns owner's participant in b, nil without one. A settled batch keeps its
 // participants until it is Reset, so a participant that Enlisted doesn't return belongs to an
 // earlier use of the batch.
 func (b *Batch) Enlisted(owner any) Participant {
@@ -85,20 +85,20 @@ func In[P Participant](b *Batch, owner any, begin func() P) P {
 	return p
 }
 
-// OnCommit has fn called as the Landed of a participant without an owner. It panics if b
+// OnCommit makes fn the Landed of a participant without an owner. It panics if b
 // was settled, as OnAbort and Late do.
 func (b *Batch) OnCommit(fn func()) {
 	b.mustBeOpen()
 	b.parts = append(b.parts, part{nil, onLanded(fn)})
 }
 
-// OnAbort has fn called as the Failed of a participant.
+// OnAbort makes fn the Failed of a participant.
 func (b *Batch) OnAbort(fn func(reason error)) {
 	b.mustBeOpen()
 	b.parts = append(b.parts, part{nil, onFailed(fn)})
 }
 
-// Late has fn called, with b, as the Late of a participant: perhaps several times. What fn stages
+// Late makes fn the Late of a participant, called with b: perhaps several times. What fn stages
 // by In in a part of the actor that b has changed before stays there between these calls.
 func (b *Batch) Late(fn func(*Batch) error) {
 	b.mustBeOpen()
@@ -153,7 +153,7 @@ func (b *Batch) Seal() error {
 //
 // The store calls Settle(nil) when the batch is applied, before it waits for stable
 // storage. A sync that fails after that poisons the store: what participants were told
-// stands, and whoever opens the store next finds out what is there.
+// stands, and the next opening of the store finds out what is there.
 //
 // With an error a batch that is marked isn't settled, but taken back to its mark: see Mark.
 func (b *Batch) Settle(err error) {

@@ -19,7 +19,7 @@
 //
 // Two batches may change one connection at the same time. Neither is refused: the one that
 // lands later replaces what it has set itself, and leaves the rest as the other one made
-// it. A batch that changes a connection that has gone meanwhile is refused as a whole.
+// it. A batch that changes a connection that went meanwhile is refused as a whole.
 //
 // # What it is not
 //

@@ -407,7 +407,7 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// Once the actor has failed nothing more is claimed; opening it again rebuilds what is
+// After the actor's failure nothing more is claimed; opening it again rebuilds what is
 // stored.
 func TestPoisoned(t *testing.T) {
 	r := open(t, Options{})

@@ -78,7 +78,7 @@ func exists(c *Conn) error {
 }
 
 // fits returns a *SizeError if rec, which c is to become, has no room under one key. It is
-// asked when a change is staged, so that the caller who makes it is told, and again in the
+// asked when a change is staged, so that the caller is told, and again in the
 // commit, when the changes of other batches are known.
 func (c *Conn) fits(rec *Record) error {
 	if n := rec.Size(); n > c.set.limit && !c.ephemeral {

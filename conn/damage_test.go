@@ -73,7 +73,7 @@ var damages = []struct {
 	}},
 }
 
-// Damage below a record, of the rows that hold it, keeps nobody else from being there, and
+// Damage below a record, of the rows that hold it, doesn't keep other connections from being there, and
 // isn't made worse. Discard removes what is left, and the quota is exact again.
 func TestDamagedRows(t *testing.T) {
 	for _, d := range damages {
@@ -215,7 +215,7 @@ func TestDamageEverywhere(t *testing.T) {
 	r.healthy()
 }
 
-// Rows that the quota has never counted are cleared all the same, and free nothing.
+// Rows that the quota doesn't count are cleared all the same, and free nothing.
 func TestDiscardUncounted(t *testing.T) {
 	r := open(t, Options{})
 	c := r.create(0)

@@ -155,7 +155,7 @@ func ExampleSet_In() {
 	// <nil> true
 }
 
-// What is stored can be looked at without disturbing who owns the actor.
+// What is stored can be looked at without disturbing the actor's owner.
 func ExampleList() {
 	ctx := context.Background()
 	store, actor := open(ctx)

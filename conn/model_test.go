@@ -112,7 +112,7 @@ func (m *model) compare(where string, got, want map[ID]Record) {
 	}
 }
 
-// pick returns a random connection, nil if there is none.
+// pick returns a random connection, nil without any.
 func (m *model) pick() *Conn {
 	all := m.set.Conns()
 	if len(all) == 0 {

@@ -118,7 +118,7 @@ func (r *Record) Validate() error {
 }
 
 // ParseRecord decodes what Append wrote, of version 3 too. It keeps nothing of b. Whether
-// Parameters and State are CBOR is for who reads them.
+// Parameters and State are CBOR is for their readers to find out.
 //
 // Errors: actorstore.ErrNewerFormat for a later version, actorstore.ErrCorrupt for anything else.
 func ParseRecord(b []byte) (*Record, error) {

@@ -23,7 +23,7 @@ type Stored struct {
 	// Damaged: not only what the value means is lost, but the rows that hold it are
 	// damaged. Size and Updated can't be told then.
 	Damaged bool
-	// Stray: there are rows here that belong to no key, and so there is no ID either.
+	// Stray: there are rows here that belong to no key, and so the ID is missing too.
 	Stray bool
 }
 
@@ -165,9 +165,9 @@ func (s *Set) Quarantined() []Quarantined {
 }
 
 // Discard deletes a quarantined record, durably, with all rows under its key: nothing can
-// be made of it any more. If there is none of that id, the error is ErrUnknown.
+// be made of it any more. Without a record of that id the error is ErrUnknown.
 //
-// If rows are damaged or lost nobody knows how much the quota has counted for them. When
+// If rows are damaged or lost the store can't tell how much the quota counts for them. When
 // the actor has no other damage, it is what its keys don't account for, and the quota is
 // exact afterwards; to know it all its rows are read. Else it is the least that it can be.
 func (s *Set) Discard(ctx context.Context, id ID) error {

@@ -13,7 +13,7 @@ import (
 // DiscardStray removes the rows among the connections that belong to no key, durably, and
 // so everything that Quarantined lists as Stray, with what damage is left of records that
 // were deleted. Each run of such rows goes with a commit of its own, which writes the records
-// around it anew, since only a range reaches them. The quota has never counted them. Without
+// around it anew, since only a range reaches them. The quota doesn't count them. Without
 // any nothing is written.
 //
 // Behind a record whose own rows are damaged there may be more: it must be discarded first.
@@ -43,7 +43,7 @@ func (s *Set) DiscardStray(ctx context.Context) error {
 	return nil
 }
 
-// stageStray has b clear the first run of stray rows, and says whether there was one. It
+// stageStray makes b clear the first run of stray rows, and says whether there was one. It
 // runs under the actor's commit lock, so the records around the run are what they were.
 func (s *Set) stageStray(ctx context.Context, b *batch.Batch) (found bool, err error) {
 	snap, err := s.actor.Snapshot(ctx)
@@ -58,7 +58,7 @@ func (s *Set) stageStray(ctx context.Context, b *batch.Batch) (found bool, err e
 		switch {
 		case at.Stray: // st is sound: else the run would not have been seen
 			around = append(around, key(st.ID))
-			end = append(key(st.ID), 0) // a row that is no more than its key's beginning stands at it
+			end = append(key(st.ID), 0) // a row with nothing but its key's beginning stands at it
 			return false
 		case st.Stray, st.Damaged && s.unknown(st.ID):
 			at = st
@@ -77,7 +77,7 @@ func (s *Set) stageStray(ctx context.Context, b *batch.Batch) (found bool, err e
 	return true, stageClear(ctx, b, snap, start, end, around)
 }
 
-// unknown says whether nobody knows of a record of that id: there is no connection, none
+// unknown says whether no record of that id is known: no connection, none
 // whose record couldn't be read.
 func (s *Set) unknown(id ID) bool {
 	s.mu.Lock()

@@ -67,8 +67,8 @@ func (r *room) wrapsTwo(id ID) {
 	r.write(kv.Set(append(bytes.Clone(row[:n]), 0, 1), nil))
 }
 
-// TestDiscardStray removes rows from everywhere among the connections, also when there is
-// none.
+// TestDiscardStray removes rows from everywhere among the connections, also where nothing
+// stands.
 func TestDiscardStray(t *testing.T) {
 	r := open(t, Options{})
 	for n := range 5 {

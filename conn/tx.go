@@ -218,7 +218,7 @@ func (d *draft) apply(rec Record) Record {
 	return rec
 }
 
-// begin says why nothing can be changed, and has Late called if it was called already.
+// begin says why nothing can be changed, and enlists the Tx again, so that Late is called once more if it was called already.
 //
 // +checklocks:t.s.mu
 func (t *Tx) begin() error {

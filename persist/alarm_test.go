@@ -16,7 +16,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
-// A host is who wakes actors: it knows what their clocks have told it.
+// A host wakes actors: it knows what their clocks have told it.
 type host struct {
 	mu    sync.Mutex
 	start time.Time
@@ -91,7 +91,7 @@ func TestAlarmOutlives(t *testing.T) {
 }
 
 // TestAlarmWhileRunning: an event counts until its end is stored, whatever else is
-// scheduled meanwhile: if the process ends before that, somebody must wake the actor.
+// scheduled meanwhile: if the process ends before that, the host must wake the actor.
 func TestAlarmWhileRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, h := newWorld(t), newHost()

@@ -94,7 +94,7 @@ func stretch(t time.Time) (began, ended time.Time) {
 	return began, ended
 }
 
-// next returns the first time after t, in UTC, and false if there is none.
+// next returns the first time after t, in UTC, and false if t is behind the last one.
 func (c *timetable) next(t time.Time) (time.Time, bool) {
 	if c.every > 0 {
 		return t.Add(c.every).UTC().Truncate(time.Second), true

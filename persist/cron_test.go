@@ -84,7 +84,7 @@ func TestCronClocks(t *testing.T) {
 	}
 }
 
-// TestCronRefuses looks at what is no rule.
+// TestCronRefuses looks at texts that are not rules.
 func TestCronRefuses(t *testing.T) {
 	for _, r := range []rule{
 		{"", ""}, {"* * * *", ""}, {"61 * * * *", ""}, {"a b c d e", ""}, {"@nonsense", ""},
@@ -98,7 +98,7 @@ func TestCronRefuses(t *testing.T) {
 	}
 }
 
-// FuzzCron has any expression be followed: each time is later than the one before, and
+// FuzzCron follows any expression: each time is later than the one before, and
 // shown by clocks as the rule has it unless the clock was set just then.
 func FuzzCron(f *testing.F) {
 	f.Add("30 2 * * *", "America/New_York", int64(1710000000))

@@ -143,7 +143,7 @@ func TestClockBackMeanwhile(t *testing.T) {
 }
 
 // TestDamagedNote: an event about which something can't be read is parked, reported, and
-// in nobody's way.
+// not in the way of others.
 func TestDamagedNote(t *testing.T) {
 	for name, value := range map[string][]byte{
 		"no note":         {1, 0, 7},
@@ -205,7 +205,7 @@ func TestCronParkedAnew(t *testing.T) {
 	})
 }
 
-// TestForeignEvents: what other programs have stored need not be sorted, nor have ids of
+// TestForeignEvents: what other programs store need not be sorted, nor have ids of
 // its own; and an event that they removed is gone, whatever is noted about it.
 func TestForeignEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

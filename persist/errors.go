@@ -24,7 +24,7 @@ var (
 	// ErrJob: what was to be scheduled makes no sense: no action, a text that isn't
 	// UTF-8, a bad cron expression, an unknown time zone, a time out of range.
 	ErrJob = errors.New("persist: bad job")
-	// ErrNoEvent: there is no event of that id.
+	// ErrNoEvent: no event has that id.
 	ErrNoEvent = errkind.New("persist: no such event", errkind.ErrNotFound)
 )
 

@@ -20,13 +20,13 @@ import (
 
 // A Job is something to be scheduled.
 type Job struct {
-	// ID identifies the event; "" makes a random one. An event that has it is replaced,
+	// ID identifies the event; "" makes a random one. An event of that id is replaced,
 	// but for a Cron that is there already with the same Action, Args and Zone: that
 	// stays as it is. So a job with an ID can be scheduled anew at every start.
 	ID string
 	// Action is the name of the action to call.
 	Action string
-	// Args are its arguments: what package internal/cbor can encode. nil is none.
+	// Args are its arguments: what package internal/cbor can encode. nil means without arguments.
 	Args []any
 	// At is when: an event runs at this time or after it, to the millisecond. One that
 	// has passed runs at once.
@@ -178,7 +178,7 @@ func (e *event) same(o *event) bool {
 		bytes.Equal(e.args, o.args) && (e.args == nil) == (o.args == nil)
 }
 
-// moved returns the next coming of a cron event after now, nil if there is none.
+// moved returns the next coming of a cron event after now, nil behind the last one.
 func (e *event) moved(now time.Time) *event {
 	// A clock that was set back must not bring what has come already.
 	from := time.UnixMilli(max(e.at, now.UnixMilli()))

@@ -106,7 +106,7 @@ func (r *Record) drop() {
 	}
 }
 
-// open opens the record in a process of its own, creating it if there is none.
+// open opens the record in a process of its own, creating it where it is missing.
 func (w *world) open(opts *Options) *Record {
 	w.t.Helper()
 	r, err := w.tryOpen(opts)
@@ -220,7 +220,7 @@ func (w *world) countIn() int {
 	return v.Count
 }
 
-// refuse has commits refused by an engine that stays healthy.
+// refuse makes the engine refuse commits and stay healthy.
 func (w *world) refuse(times int) *faultkv.Fault {
 	return w.eng.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Times: times, Err: kv.ErrTooLarge})
 }

@@ -81,8 +81,8 @@ func TestCreateLate(t *testing.T) {
 	}
 }
 
-// TestCreateLateFails: after a commit that failed, or a crash, there is no record, and
-// the next commit makes it.
+// TestCreateLateFails: after a commit that failed, or a crash, the record is missing,
+// and the next commit makes it.
 func TestCreateLateFails(t *testing.T) {
 	for name, fail := range map[string]func(w *world, r *Record, b *batch.Batch){
 		"given up": func(w *world, r *Record, b *batch.Batch) { b.Abort(nil) },

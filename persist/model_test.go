@@ -226,7 +226,7 @@ func (m *model) crash() {
 		m.t.Fatalf("count %d after a crash, %d was acknowledged, %d the newest", n, m.acked, m.memory)
 	}
 	m.memory = n
-	if machine { // else nobody has waited for what is read
+	if machine { // else no call waited for what is read
 		m.acked = n
 	}
 }

@@ -60,7 +60,7 @@ type Options struct {
 	// Input. After a commit that failed, or a crash before it, the actor has no record.
 	// With Create it has no effect.
 	CreateLate bool
-	// Input is what the actor is created with, one value in CBOR; empty is none. Open keeps a
+	// Input is what the actor is created with, one value in CBOR; empty means without input. Open keeps a
 	// copy. An input that isn't such a value is an error, one that is too large a *SizeError;
 	// no record is made then.
 	Input []byte
@@ -102,7 +102,7 @@ func (opts *Options) orDefault() Options {
 // refuses everything (actorstore.ErrFenced, ErrPoisoned) so does the Record, reads too:
 // what is in memory may then be more, or less, than what is stored. Open the actor again.
 // Reads are of memory, and don't find out whether another host has taken the actor over:
-// whoever has to know that asks actorstore.Actor.Owned after a read.
+// code that must know asks actorstore.Actor.Owned after a read.
 type Record struct {
 	actor *actorstore.Actor
 	opts  Options

@@ -27,7 +27,7 @@ func seen(t *testing.T, tx *Tx) (ids []string) {
 	return ids
 }
 
-// TestPreview: a Tx shows what it has asked for, and nobody else sees it.
+// TestPreview: a Tx shows what it has asked for, and no other Tx sees it.
 func TestPreview(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

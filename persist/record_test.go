@@ -177,7 +177,7 @@ func TestRecordTruncated(t *testing.T) {
 	}
 }
 
-// FuzzRecord has what is read written as it was, but for the version.
+// FuzzRecord: what is read is written as it was, but for the version.
 func FuzzRecord(f *testing.F) {
 	for _, v := range vectors(f) {
 		f.Add(unhex(f, v.Hex))
@@ -252,7 +252,7 @@ func TestNoteFits(t *testing.T) {
 	}
 }
 
-// FuzzNote has what is read written as it was.
+// FuzzNote: what is read is written as it was.
 func FuzzNote(f *testing.F) {
 	for _, v := range noteVectors {
 		f.Add(unhex(f, v.hex))

@@ -13,8 +13,8 @@ import (
 	"github.com/greenroomdb/greenroom/internal/cbor"
 )
 
-// An Action is what an event calls. It has succeeded when it returns nil; an error, and
-// a panic, have it called again later. Its context ends when the Record is closed.
+// An Action is what an event calls. It has succeeded when it returns nil; after an error,
+// or a panic, it is called again later. Its context ends when the Record is closed.
 type Action func(ctx context.Context, f *Firing) error
 
 // A Firing is one call of an action. It is the action's own until that returns, and not

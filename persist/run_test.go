@@ -17,7 +17,7 @@ import (
 )
 
 // TestFailing: an event whose action fails is tried again, later and later, keeps its
-// count over restarts, and keeps nobody waiting.
+// count over restarts, and doesn't keep others waiting.
 func TestFailing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, d := newWorld(t), newDiary()
@@ -70,7 +70,7 @@ func TestFailing(t *testing.T) {
 	})
 }
 
-// TestParked: an event that has failed often enough isn't tried any more, until it is
+// TestParked: an event that failed often enough isn't tried any more, until it is
 // asked for.
 func TestParked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 // same time in the order in which they were scheduled. An event runs until its action
 // has succeeded, at least once: it is removed, or moved to its next time, by a commit
 // after that, with what the action has staged. One that fails is tried again later and
-// keeps nobody waiting.
+// doesn't keep others waiting.
 type Schedule struct {
 	r     *Record
 	clock *alarm.Clock
@@ -83,7 +83,7 @@ func (s *Schedule) Cancel(ctx context.Context, id string) (found bool, err error
 }
 
 // Retry makes an event that waits for its next attempt, or is parked, due at once, with
-// no attempts counted. ErrNoEvent says that there is none of that id.
+// no attempts counted. ErrNoEvent says that no event has that id.
 func (s *Schedule) Retry(ctx context.Context, id string) error {
 	var b batch.Batch
 	if err := s.r.In(&b).change(func(t *Tx) error { return t.retry(id) }); err != nil {
@@ -142,7 +142,7 @@ func (t *Tx) Cancel(id string) error {
 }
 
 // Done ends the event for which f is called: what the batch does is then done exactly once.
-// When it has landed the action isn't called for this event any more, whatever it returns.
+// Once it has landed, the action isn't called for this event any more, whatever it returns.
 func (t *Tx) Done(f *Firing) error { return t.end(f.e) }
 
 // end has the batch end this coming of an event: remove it, or move it to its next time.

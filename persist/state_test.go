@@ -74,7 +74,7 @@ func TestStateRefuses(t *testing.T) {
 	}
 }
 
-// TestSameState: a change that changes nothing is none.
+// TestSameState: a change that changes nothing isn't written.
 func TestSameState(t *testing.T) {
 	w := newWorld(t)
 	s := counter{w.open(nil)}

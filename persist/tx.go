@@ -56,7 +56,7 @@ func (r *Record) In(b *batch.Batch) *Tx {
 	return (*Tx)(batch.In(b, r, func() *participant { return &participant{r: r, b: b} }))
 }
 
-// do has the batch run op while it is committed.
+// do makes op a part of the commit of the batch.
 func (t *Tx) do(op func(t *Tx) error) error {
 	p := (*participant)(t)
 	if t.b.Settled() || t.b.Enlisted(t.r) != batch.Participant(p) {
@@ -75,7 +75,7 @@ func (t *Tx) do(op func(t *Tx) error) error {
 // the record doesn't have the mark that the actor is initialised.
 //
 // A state that is computed from the one before, as by greenroom.Mutate, also replaces what
-// another batch has landed meanwhile: callers who do so have to take turns.
+// another batch has landed meanwhile: such callers have to take turns.
 func (t *Tx) SetRawState(value []byte) error {
 	if len(value) == 0 {
 		value = undefined
