@@ -203,12 +203,76 @@ func without[K comparable](lists map[K][]*Conn, k K, c *Conn) {
 	}
 }
 
+// unusedID returns an id under which nothing is stored.
+//
+// +checklocks:s.mu
+func (s *Set) unusedID() ID {
+	for {
+		id := newID()
+		_, there := s.findQuarantinedLocked(id)
+		if s.conns[id] == nil && !there {
+			return id
+		}
+	}
+}
+
+// free returns ErrExists if a connection that is to be made would be the second one that a
+// gateway knows under its ids.
+//
+// +checklocks:s.mu
+func (s *Set) free(c *Conn) error {
+	if other := s.requests[c.request()]; len(other) > 0 && !c.ephemeral {
+		return exists(other[0])
+	}
+	return nil
+}
+
+// install makes a change in memory, once it has landed. The lists of subscribers change by
+// what is new and what is gone, so that the others keep their order.
+//
+// +checklocks:s.mu
+func (s *Set) install(ch *change) {
+	c := ch.c
+	if !ch.created {
+		for _, event := range c.rec.Subscriptions {
+			if !slices.Contains(ch.rec.Subscriptions, event) {
+				without(s.events, event, c)
+			}
+		}
+		for _, event := range ch.rec.Subscriptions {
+			if !slices.Contains(c.rec.Subscriptions, event) {
+				s.events[event] = append(s.events[event], c)
+			}
+		}
+	}
+	// The rest never changes, and is read without the lock.
+	c.rec.State, c.rec.Subscriptions = ch.rec.State, ch.rec.Subscriptions
+	if ch.created {
+		s.enter(c)
+		s.meter.Count(metricCreated, 1)
+	}
+	switch {
+	case ch.leave:
+		c.prior = batch.Absent
+		s.leave(c)
+	case !c.ephemeral:
+		c.prior = batch.Stored(ch.rec.Size())
+		s.meter.Count(metricSaved, 1)
+	}
+}
+
 // check says why nothing may be changed any more.
 func (s *Set) check() error {
 	if s.gate.Closed() {
 		return ErrClosed
 	}
 	return s.actor.Err()
+}
+
+// In returns what b does to the connections: the same Tx each time. What is staged
+// while b is being sealed lands too.
+func (s *Set) In(b *batch.Batch) *Tx {
+	return (*Tx)(batch.In(b, s, func() *participant { return &participant{s: s, b: b} }))
 }
 
 // Get returns the connection with that id.

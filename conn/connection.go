@@ -49,30 +49,6 @@ func orUndefined(value []byte) []byte {
 	return slices.Clone(value)
 }
 
-// unusedID returns an id under which nothing is stored.
-//
-// +checklocks:s.mu
-func (s *Set) unusedID() ID {
-	for {
-		id := newID()
-		_, there := s.findQuarantinedLocked(id)
-		if s.conns[id] == nil && !there {
-			return id
-		}
-	}
-}
-
-// free returns ErrExists if a connection that is to be made would be the second one that a
-// gateway knows under its ids.
-//
-// +checklocks:s.mu
-func (s *Set) free(c *Conn) error {
-	if other := s.requests[c.request()]; len(other) > 0 && !c.ephemeral {
-		return exists(other[0])
-	}
-	return nil
-}
-
 func exists(c *Conn) error {
 	return fmt.Errorf("%w: %s has gateway %s, request %s", ErrExists, c.rec.ID, c.rec.Gateway, c.rec.Request)
 }

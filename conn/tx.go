@@ -54,12 +54,6 @@ type change struct {
 	created, leave bool
 }
 
-// In returns what b does to the connections: the same Tx each time. What is staged
-// while b is being sealed lands too.
-func (s *Set) In(b *batch.Batch) *Tx {
-	return (*Tx)(batch.In(b, s, func() *participant { return &participant{s: s, b: b} }))
-}
-
 // Create makes a connection with a new id. It is found by the Set when the batch has landed,
 // and is gone if the batch fails. Info's slices are not retained.
 //
@@ -329,40 +323,6 @@ func (p *participant) Landed() {
 	}
 	for _, ch := range p.changes {
 		s.install(ch)
-	}
-}
-
-// install makes a change in memory, once it has landed. The lists of subscribers change by
-// what is new and what is gone, so that the others keep their order.
-//
-// +checklocks:s.mu
-func (s *Set) install(ch *change) {
-	c := ch.c
-	if !ch.created {
-		for _, event := range c.rec.Subscriptions {
-			if !slices.Contains(ch.rec.Subscriptions, event) {
-				without(s.events, event, c)
-			}
-		}
-		for _, event := range ch.rec.Subscriptions {
-			if !slices.Contains(c.rec.Subscriptions, event) {
-				s.events[event] = append(s.events[event], c)
-			}
-		}
-	}
-	// The rest never changes, and is read without the lock.
-	c.rec.State, c.rec.Subscriptions = ch.rec.State, ch.rec.Subscriptions
-	if ch.created {
-		s.enter(c)
-		s.meter.Count(metricCreated, 1)
-	}
-	switch {
-	case ch.leave:
-		c.prior = batch.Absent
-		s.leave(c)
-	case !c.ephemeral:
-		c.prior = batch.Stored(ch.rec.Size())
-		s.meter.Count(metricSaved, 1)
 	}
 }
 
