@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/drain"
 )
 
 // keysOf seals b and returns the keys of its writes in order.
@@ -147,7 +148,7 @@ func TestMarkAllocates(t *testing.T) {
 
 // An entrant is a participant that keeps its place in a gate while a commit is under way.
 type entrant struct {
-	gate   *batch.Gate
+	gate   *drain.Gate
 	entry  batch.Entry
 	firsts []bool
 }
@@ -165,7 +166,7 @@ func (e *entrant) Failed(error, bool) {}
 // TestEntry: a participant is inside from Late until its commit is over, and enters again for the next one.
 func TestEntry(t *testing.T) {
 	var b, spare batch.Batch
-	e := &entrant{gate: new(batch.Gate)}
+	e := &entrant{gate: new(drain.Gate)}
 	done, cancel := context.WithCancel(t.Context())
 	cancel()
 	b.Enlist(e, e)

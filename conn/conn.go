@@ -40,6 +40,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/greenroomdb/greenroom/internal/drain"
+
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/metrics"
@@ -93,7 +95,7 @@ type Set struct {
 	quarantined []Quarantined       // +checklocks:mu
 
 	// gate has those commits inside that change a connection, and calls of Discard.
-	gate batch.Gate
+	gate drain.Gate
 	// torn are the connections whose records may not be as memory has them, because only a
 	// part of an Ordered batch has landed.
 	torn batch.Dirty[ID]

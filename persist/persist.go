@@ -43,6 +43,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/greenroomdb/greenroom/internal/drain"
+
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/cbor"
@@ -114,7 +116,7 @@ type Record struct {
 
 	sched    Schedule
 	ownClock bool
-	gate     batch.Gate // of commits
+	gate     drain.Gate // of commits
 	end      sync.Once
 
 	// mu is held for memory alone: never while the engine is asked, nor during a commit,

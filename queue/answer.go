@@ -107,16 +107,17 @@ func tell(all []told, err error) {
 func (q *Queue) tellLater(all []told) {
 	switch {
 	case len(all) == 0:
-	case q.closed:
+	case !q.works.Enter():
 		tell(all, ErrClosed)
 	default:
-		q.works.Go(func() {
+		go func() {
+			defer q.works.Leave()
 			err := q.actor.Sync(q.ctx)
 			if q.ctx.Err() != nil {
 				err = ErrClosed
 			}
 			tell(all, err)
-		})
+		}()
 	}
 }
 

@@ -56,6 +56,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/greenroomdb/greenroom/internal/drain"
+
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/alarm"
 	"github.com/greenroomdb/greenroom/batch"
@@ -118,10 +120,9 @@ type Queue struct {
 	source   *alarm.Source
 	ctx      context.Context // of what the alarm does
 	cancel   context.CancelFunc
-	commits  batch.Gate     // of commits under way
-	works    sync.WaitGroup // of what the queue does by itself; added to under mu, unless closed
-	closing  chan struct{}  // closed by Close
-	durable  atomic.Uint64  // the newest commit that is known to be on stable storage
+	works    drain.Gate    // of commits under way, and what the queue does by itself; closed is set before it is
+	closing  chan struct{} // closed by Close
+	durable  atomic.Uint64 // the newest commit that is known to be on stable storage
 
 	batches sync.Pool // of *work
 
@@ -258,8 +259,7 @@ func (q *Queue) Close() error {
 	close(q.closing)
 	q.mu.Unlock()
 	q.cancel()
-	q.works.Wait()
-	_ = q.commits.Close(context.Background()) // which doesn't give up
+	_ = q.works.Close(context.Background()) // which doesn't give up
 	q.arm()
 	q.source.Close()
 	if q.ownClock {

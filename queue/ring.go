@@ -31,15 +31,14 @@ func (q *Queue) ring() {
 	q.armed = ringing{} // it has rung
 	q.arming.Unlock()
 	q.mu.Lock()
-	if q.usable() != nil {
+	if q.usable() != nil || !q.works.Enter() {
 		q.mu.Unlock()
 		q.arm()
 		return
 	}
-	q.works.Add(1)
 	q.due()
 	q.mu.Unlock()
-	defer q.works.Done()
+	defer q.works.Leave()
 	q.buryAll()
 	q.arm()
 }

@@ -346,7 +346,7 @@ func wakeBy(b *batch.Batch, l *lease) {
 //
 // +checklocks:tx.q.mu
 func (tx *Tx) seal(b *batch.Batch) {
-	if first, _ := tx.entry.Enter(b, &tx.q.commits); !first { // the gate is open: see Late
+	if first, _ := tx.entry.Enter(b, &tx.q.works); !first { // the gate is open: see Late
 		return
 	}
 	tx.q.landing, tx.grown = tx.q.meta, 0

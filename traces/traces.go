@@ -43,8 +43,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/greenroomdb/greenroom/internal/drain"
+
 	"github.com/greenroomdb/greenroom/actorstore"
-	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/metrics"
 	"github.com/greenroomdb/greenroom/part"
 )
@@ -160,7 +161,7 @@ type Traces struct {
 	wake   chan struct{} // holds a token when the writer has something to look at
 	done   chan struct{} // closed when the writer has ended
 
-	commits batch.Gate // of commits that are under way; closed with the traces
+	commits drain.Gate // of commits that are under way; closed with the traces
 
 	// betweenLooks, unless it is nil, is called by reads when they have looked at what is not
 	// written yet, and not at what is. Tests set it.

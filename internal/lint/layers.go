@@ -24,6 +24,7 @@ var layers = []layer{
 	{0, []string{"tuple"}, "FoundationDB's ordered tuple encoding, and `Subspace`. Standard library only"},
 	{0, []string{"batch"}, "limits, the splitter, ordered writes and who takes part in their commit, rollback-safe dirty flags. Standard library only"},
 	{0, []string{"internal/bare"}, "the BARE codec and its versioned envelope. Standard library only"},
+	{0, []string{"internal/drain"}, "lets a Close wait for what is under way. Standard library only"},
 	{0, []string{"internal/errkind"}, "the kinds of errors that a caller branches on. Standard library only"},
 	{0, []string{"metrics"}, "how packages say how often something happens and how long it takes. Standard library only"},
 	{0, []string{"internal/testkit"}, "what the tests of all packages share: the form of a suite, patience, a folder. Standard library only"},

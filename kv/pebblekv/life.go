@@ -1,8 +1,10 @@
 package pebblekv
 
 import (
+	"context"
 	"sync/atomic"
 
+	"github.com/greenroomdb/greenroom/internal/drain"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -14,62 +16,40 @@ import (
 // caller of Close may be the one that holds them), but the store is only torn
 // down when the last of them is gone.
 type life struct {
-	// calls counts running calls, plus lifeClosed once no more may start.
-	calls atomic.Int64
-	// idle is sent to when the last call of a closed store ends.
-	idle chan struct{}
+	calls drain.Gate
 	// pins counts open scans and snapshots, and one for the store itself.
 	pins atomic.Int64
 	// closing is closed when Close begins.
 	closing chan struct{}
 }
 
-// lifeClosed is larger than any number of running calls.
-const lifeClosed = 1 << 40
-
 func newLife() *life {
-	l := &life{idle: make(chan struct{}, 1), closing: make(chan struct{})}
+	l := &life{closing: make(chan struct{})}
 	l.pins.Store(1)
 	return l
 }
 
 // enter begins a call; leave must follow when it returned nil.
 func (l *life) enter() error {
-	if l.calls.Add(1) > lifeClosed {
-		l.leave()
+	if !l.calls.Enter() {
 		return kv.ErrClosed
 	}
 	return nil
 }
 
-func (l *life) leave() {
-	if l.calls.Add(-1) == lifeClosed {
-		select {
-		case l.idle <- struct{}{}:
-		default:
-		}
-	}
-}
+func (l *life) leave() { l.calls.Leave() }
 
 // closed reports whether Close has begun.
-func (l *life) closed() bool { return l.calls.Load() >= lifeClosed }
+func (l *life) closed() bool { return l.calls.Closed() }
 
 // close lets no call start any more and waits for those that run. It reports
 // false when the store is closed already.
 func (l *life) close() bool {
-	for {
-		n := l.calls.Load()
-		if n >= lifeClosed {
-			return false
-		}
-		if l.calls.CompareAndSwap(n, n+lifeClosed) {
-			break
-		}
+	if !l.calls.Shut() {
+		return false
 	}
 	close(l.closing)
-	for l.calls.Load() != lifeClosed {
-		<-l.idle
-	}
+	_ = l.calls.Close(context.Background()) // which doesn't give up
 	return true
 }
 

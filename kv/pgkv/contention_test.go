@@ -205,7 +205,7 @@ func TestPools(t *testing.T) {
 				}
 			}})
 			_, gerr := s.Get(ctx, []byte("n"), nil)
-			if err := errors.Join(err, gerr, drain(s, kv.Range{}), drain(db, kv.Range{Limit: 10}), s.Close()); err != nil {
+			if err := errors.Join(err, gerr, exhaust(s, kv.Range{}), exhaust(db, kv.Range{Limit: 10}), s.Close()); err != nil {
 				t.Error(err)
 			}
 		})

@@ -217,7 +217,7 @@ func TestSnapshotLost(t *testing.T) {
 		if _, err := s.Get(ctx, []byte("a"), nil); !errors.Is(err, errSnapshotLost) {
 			t.Errorf("Get: got %v, want %v", err, errSnapshotLost)
 		}
-		if err := drain(s, kv.Range{}); !errors.Is(err, errSnapshotLost) {
+		if err := exhaust(s, kv.Range{}); !errors.Is(err, errSnapshotLost) {
 			t.Errorf("Scan: got %v, want %v", err, errSnapshotLost)
 		}
 	}

@@ -141,9 +141,9 @@ func TestRoundTrips(t *testing.T) {
 			return db.Commit(ctx, &kv.Commit{Ops: ops, Durability: kv.Applied})
 		}},
 		{"Get", 1, func() error { _, err := db.Get(ctx, []byte("head"), nil); return err }},
-		{"a scan of 100 rows", 1, func() error { return drain(db, kv.Range{Start: []byte("key"), Limit: 100}) }},
-		{"a scan of a window of pages", 1, func() error { return drain(db, kv.Range{Start: []byte("many"), End: []byte("many000512")}) }},
-		{"a scan of more than a page", 4, func() error { return drain(db, kv.Range{}) }}, // a page, a snapshot, a page, its end
+		{"a scan of 100 rows", 1, func() error { return exhaust(db, kv.Range{Start: []byte("key"), Limit: 100}) }},
+		{"a scan of a window of pages", 1, func() error { return exhaust(db, kv.Range{Start: []byte("many"), End: []byte("many000512")}) }},
+		{"a scan of more than a page", 4, func() error { return exhaust(db, kv.Range{}) }}, // a page, a snapshot, a page, its end
 		{"200 ranges", 1, func() error {
 			var rs []kv.Range
 			for i := range 200 {
@@ -176,7 +176,7 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
-func drain(r kv.Reader, rng kv.Range) error {
+func exhaust(r kv.Reader, rng kv.Range) error {
 	for _, err := range r.Scan(ctx, rng) {
 		if err != nil {
 			return err

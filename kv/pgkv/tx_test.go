@@ -192,7 +192,7 @@ func TestDeclaredWrites(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := drain(reader, kv.Range{Start: []byte(c.read[0]), End: []byte(c.read[1])}); err != nil {
+		if err := exhaust(reader, kv.Range{Start: []byte(c.read[0]), End: []byte(c.read[1])}); err != nil {
 			t.Fatal(err)
 		}
 		if err := txs[1].Update(ctx, func(tx *txn.Tx) error { return tx.AddWriteConflictKey([]byte("b")) }); err != nil {

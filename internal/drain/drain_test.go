@@ -1,4 +1,4 @@
-package batch_test
+package drain_test
 
 import (
 	"context"
@@ -6,14 +6,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/drain"
 )
 
 // TestGate: Close waits for all that is inside and lets nothing in meanwhile; one that
 // gives up opens the gate again, unless it is closed by then.
 func TestGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var g batch.Gate
+		var g drain.Gate
 		for range 2 {
 			if !g.Enter() || g.Closed() {
 				t.Fatal("the zero Gate is closed")
