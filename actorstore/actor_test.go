@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
@@ -37,7 +38,7 @@ func TestActorValues(t *testing.T) {
 				t.Errorf("with %d bytes: %d used, want %d", n, a.Used(), want)
 			}
 			// What an earlier, longer value had is gone.
-			if got, want := physicalRows(t, eng), rowsOf(int64(n))+1; got != want {
+			if got, want := physicalRows(t, eng), layout.RowsOf(int64(n))+1; got != want {
 				t.Errorf("%d bytes lie in %d rows, want %d", n, got, want)
 			}
 		}
@@ -51,9 +52,9 @@ func TestActorValues(t *testing.T) {
 // physicalRows counts the rows of testID's keys.
 func physicalRows(t testing.TB, eng kv.Reader) int {
 	t.Helper()
-	p := newPrefix(testID)
+	p := layout.NewPrefix(layout.ID(testID))
 	n := 0
-	for _, err := range eng.Scan(ctx, kv.Range{Start: p[:], End: appendAbove(slices.Clone(p[:]))}) {
+	for _, err := range eng.Scan(ctx, kv.Range{Start: p[:], End: layout.AppendAbove(slices.Clone(p[:]))}) {
 		must(t, err)
 		n++
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
@@ -174,8 +175,8 @@ func TestCacheHit(t *testing.T) {
 	a := openActor(t, s)
 	writePages(t, a, 3)
 	must(t, a.Put(ctx, user("empty"), nil))
-	must(t, a.Put(ctx, user("large"), make([]byte, rowSize+1)))
-	must(t, a.Put(ctx, user("row"), make([]byte, rowSize)))
+	must(t, a.Put(ctx, user("large"), make([]byte, layout.RowSize+1)))
+	must(t, a.Put(ctx, user("row"), make([]byte, layout.RowSize)))
 	must(t, a.Delete(ctx, chunk(1)))
 	reads(eng)
 	for _, tt := range []struct {
@@ -187,8 +188,8 @@ func TestCacheHit(t *testing.T) {
 		{chunk(1), -1, -1, 0, 0},
 		{chunk(7), -1, -1, 2, 0}, // Page can't tell it from an empty value
 		{user("empty"), -1, 0, 0, 0},
-		{user("row"), rowSize, rowSize, 0, 0},
-		{user("large"), rowSize, rowSize + 1, 2, 1}, // larger values aren't kept
+		{user("row"), layout.RowSize, layout.RowSize, 0, 0},
+		{user("large"), layout.RowSize, layout.RowSize + 1, 2, 1}, // larger values aren't kept
 		{user("missing"), -1, -1, 2, 0},
 	} {
 		for _, want := range []int64{tt.reads, tt.rereads} {

@@ -72,7 +72,7 @@ func (s *Store) Check(ctx context.Context) iter.Seq2[Finding, error] {
 // which nothing is stored is ErrUnknownActor.
 //
 // Of the rows of a key none may be missing or too many; they must hold what
-// envelope.go says. Each key must be of a form that Describe knows, and keep the
+// internal/layout says. Each key must be of a form that Describe knows, and keep the
 // limits of this Store. The head must count what the keys use. It is compared only
 // if the rows of all keys are sound: else what they use can't be told. It alone
 // tells that the last row of a value is missing.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -50,7 +51,7 @@ func plant(t testing.TB, eng kv.Engine) *Store {
 		a, err := s.Actor(ctx, testActors[name], opts)
 		must(t, err)
 		if name <= "C" {
-			for _, n := range []int{0, 1, rowSize, rowSize + 1, 3*rowSize - 1} {
+			for _, n := range []int{0, 1, layout.RowSize, layout.RowSize + 1, 3*layout.RowSize - 1} {
 				must(t, a.User().Put(ctx, fmt.Appendf(nil, "%05d", n), bytes.Repeat([]byte{1}, n)))
 			}
 			must(t, a.Put(ctx, LayoutGreenroom.AppendQueueMessage(nil, 7), []byte("message")))
@@ -66,12 +67,12 @@ func plant(t testing.TB, eng kv.Engine) *Store {
 // Parts of rows that the table below plants.
 
 func row(name string, key []byte, tail ...byte) []byte {
-	p := newPrefix(testActors[name])
-	return append(p.appendBase(nil, key), tail...)
+	p := layout.NewPrefix(layout.ID(testActors[name]))
+	return append(p.AppendBase(nil, key), tail...)
 }
 
-func data(name, key string, i int) []byte { return appendData(row(name, user(key)), i) }
-func meta(name, key string) []byte        { return appendMetadata(row(name, user(key))) }
+func data(name, key string, i int) []byte { return layout.AppendData(row(name, user(key)), i) }
+func meta(name, key string) []byte        { return layout.AppendMetadata(row(name, user(key))) }
 func headOf(name string) []byte           { return headKey(testActors[name]) }
 func nameOf(name string) []byte           { return headNameKey(testActors[name]) }
 func leads(name string) []byte {
@@ -80,20 +81,20 @@ func leads(name string) []byte {
 
 func counts(used int64) []byte { return (&head{Epoch: 1, Seq: 1, Used: used}).append(nil) }
 
-var sound = appendMetadataValue(nil, metadataVersion, 1)
+var sound = layout.AppendMetadataValue(nil, layout.MetadataVersion, 1)
 
 // usedByA is what A and B use.
-const usedByA = 5*(6+2) + 0 + 1 + rowSize + rowSize + 1 + 3*rowSize - 1 + 9 + 2 + 7
+const usedByA = 5*(6+2) + 0 + 1 + layout.RowSize + layout.RowSize + 1 + 3*layout.RowSize - 1 + 9 + 2 + 7
 
 func TestCheck(t *testing.T) {
-	long, big := strings.Repeat("k", 2046), bytes.Repeat([]byte{1}, rowSize)
+	long, big := strings.Repeat("k", 2046), bytes.Repeat([]byte{1}, layout.RowSize)
 	var large []kv.Op
 	for i := range 14 {
 		large = append(large, kv.Set(data("C", "k", i), big))
 	}
 	large = append(large, kv.Set(meta("C", "k"), sound), kv.Set(headOf("C"), counts(4+140_000)))
 	a := testActors["A"]
-	prefixOfA := newPrefix(a)
+	prefixOfA := layout.NewPrefix(layout.ID(a))
 	for _, c := range []struct {
 		name string
 		ops  []kv.Op
@@ -113,7 +114,7 @@ func TestCheck(t *testing.T) {
 			[]string{fmt.Sprintf("actor A: head: it counts %d bytes used, the keys use %d", usedByA, usedByA+1)}},
 		{"DATA row far behind", []kv.Op{kv.Set(data("A", "10000", 70_000), []byte("x"))},
 			[]string{"actor A: user/10000: DATA row 1 is missing, row 70000 is there"}},
-		{"index of a DATA row too high", []kv.Op{kv.Set(data("A", "10000", maxRows), []byte("x"))},
+		{"index of a DATA row too high", []kv.Op{kv.Set(data("A", "10000", 1<<32), []byte("x"))},
 			[]string{"actor A: user/10000: row 1504190100000000 is neither DATA nor METADATA: DATA row 4294967296 with 0 bytes behind"}},
 		{"DATA row of no bytes", []kv.Op{kv.Set(data("A", "10000", 1), nil)},
 			[]string{"actor A: user/10000: DATA row 1 has 0 bytes"}},
@@ -145,12 +146,12 @@ func TestCheck(t *testing.T) {
 		{"row of nobody at the end", []kv.Op{kv.Set(append(bytes.Clone(prefixOfA[:5]), 0xff), nil)},
 			[]string{"row 1415031548ff: its key belongs to no actor"}},
 
-		{"unknown namespace", []kv.Op{kv.Set(appendMetadata(row("C", []byte{10, 1})), sound), kv.Set(headOf("C"), counts(4))},
+		{"unknown namespace", []kv.Op{kv.Set(layout.AppendMetadata(row("C", []byte{10, 1})), sound), kv.Set(headOf("C"), counts(4))},
 			[]string{"actor C: unknown/0a01: no namespace has a key of this form"}},
-		{"unknown form", []kv.Op{kv.Set(appendMetadata(row("C", []byte{NamespaceQueue, 1})), sound), kv.Set(headOf("C"), counts(4))},
+		{"unknown form", []kv.Op{kv.Set(layout.AppendMetadata(row("C", []byte{NamespaceQueue, 1})), sound), kv.Set(headOf("C"), counts(4))},
 			[]string{"actor C: unknown/0501: no namespace has a key of this form"}},
-		{"older form", []kv.Op{kv.Set(appendMetadata(row("C", []byte("\x09\x00main.db"))), sound), kv.Set(headOf("C"), counts(11))}, nil},
-		{"empty key", []kv.Op{kv.Set(appendMetadata(row("C", nil)), sound), kv.Set(headOf("C"), counts(2))},
+		{"older form", []kv.Op{kv.Set(layout.AppendMetadata(row("C", []byte("\x09\x00main.db"))), sound), kv.Set(headOf("C"), counts(11))}, nil},
+		{"empty key", []kv.Op{kv.Set(layout.AppendMetadata(row("C", nil)), sound), kv.Set(headOf("C"), counts(2))},
 			[]string{"actor C: unknown/: no namespace has a key of this form"}},
 		{"key too long", []kv.Op{kv.Set(meta("C", long), sound), kv.Set(headOf("C"), counts(2049))},
 			[]string{"actor C: user/" + long + ": the key has 2049 bytes, limit 2048"}},
@@ -275,10 +276,10 @@ func TestCheckActorOfDamagedName(t *testing.T) {
 func TestCheckFlood(t *testing.T) {
 	eng := memkv.New()
 	s := plant(t, eng)
-	p := newPrefix(testActors["A"])
+	p := layout.NewPrefix(layout.ID(testActors["A"]))
 	var ops []kv.Op
 	for i := range 1000 {
-		ops = append(ops, kv.Set(appendData(row("B", user("x")), 2*i), nil), // one key
+		ops = append(ops, kv.Set(layout.AppendData(row("B", user("x")), 2*i), nil), // one key
 			kv.Set(fmt.Appendf(bytes.Clone(p[:5]), "\xff%d", i), nil),
 			kv.Set(fmt.Appendf(bytes.Clone(p[:]), "\xff%d", i), nil))
 	}

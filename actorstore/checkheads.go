@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/keys"
 	"github.com/greenroomdb/greenroom/tuple"
@@ -42,7 +43,7 @@ func (t *trace) part(part int64) *[]byte {
 // all walks the store. The heads and the rows of actors are both in the order of the
 // ids, so they are read side by side.
 func (c *checker) all() error {
-	root := tuple.AppendUint(tuple.AppendUint(tuple.AppendUint(nil, subspaceRoot), subspaceModule), subspaceKV)
+	root := layout.AppendRoot(nil)
 	if err := c.rows.open(c.ctx, c.src, prefixRange(root)); err != nil {
 		return err
 	}
@@ -71,7 +72,7 @@ func (c *checker) rest(at *trace) error {
 // one walks one actor.
 func (c *checker) one(id ID) error {
 	c.single, c.format = true, true
-	p := newPrefix(id)
+	p := layout.NewPrefix(layout.ID(id))
 	if err := c.rows.open(c.ctx, c.src, prefixRange(p[:])); err != nil {
 		return err
 	}
@@ -179,7 +180,7 @@ func (c *checker) actor(at *trace) error {
 	if at.head == nil && at.name == nil && at.own == nil && at.hint == nil && at.laid == nil && at.wake == nil && !c.single {
 		return nil // before the first
 	}
-	p := newPrefix(at.id)
+	p := layout.NewPrefix(layout.ID(at.id))
 	if err := c.headless(p[:]); err != nil {
 		return err
 	}
@@ -249,18 +250,18 @@ func (c *checker) headless(bound []byte) error {
 		if err := c.formatted(); err != nil {
 			return err
 		}
-		id, ok := actorOf(c.rows.head.Key)
+		id, ok := layout.ActorOf(c.rows.head.Key)
 		if !ok {
 			if err := c.nobody(bound); err != nil {
 				return err
 			}
 			continue
 		}
-		p := newPrefix(id)
+		p := layout.NewPrefix(id)
 		c.layout = LayoutGreenroom
-		t, err := c.walkRows(id, &p)
+		t, err := c.walkRows(ID(id), &p)
 		if err == nil {
-			err = c.head(&trace{id: id}, t)
+			err = c.head(&trace{id: ID(id)}, t)
 		}
 		if err != nil {
 			return err
@@ -273,7 +274,7 @@ func (c *checker) headless(bound []byte) error {
 func (c *checker) nobody(bound []byte) error {
 	first, n := bytes.Clone(c.rows.head.Key), 0
 	for c.rows.more && (bound == nil || bytes.Compare(c.rows.head.Key, bound) < 0) {
-		if _, ok := actorOf(c.rows.head.Key); ok {
+		if _, ok := layout.ActorOf(c.rows.head.Key); ok {
 			break
 		}
 		n++
@@ -283,25 +284,6 @@ func (c *checker) nobody(bound []byte) error {
 	}
 	return c.find(ID{}, rowWords(first), "its key belongs to no actor%s", andMore(n-1))
 }
-
-// actorOf returns whose row a physical key is.
-func actorOf(key []byte) (ID, bool) {
-	if len(key) < prefixSize {
-		return ID{}, false
-	}
-	el, _, err := tuple.Next(key[prefixSize-idElement:])
-	user, ok := el.(tuple.User)
-	if err != nil || !ok {
-		return ID{}, false
-	}
-	uuid, label, ok := user.ID()
-	id := ID{uuid, label}
-	p := newPrefix(id)
-	return id, ok && bytes.HasPrefix(key, p[:])
-}
-
-// idElement is the length of an encoded id, the end of a prefix.
-const idElement = 20
 
 // head checks an actor's head against what its rows add up to.
 func (c *checker) head(at *trace, t tally) error {

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 )
@@ -14,7 +15,7 @@ import (
 // A surveyor groups the rows of an actor, given in ascending order, by their key.
 // Unlike a lister it goes on after damage. Its memory is that of two keys.
 type surveyor struct {
-	prefix *prefix
+	prefix *layout.Prefix
 	// emit is called with each key when all its rows were there, and with each run
 	// of rows that belong to no key. What it is given is valid until it returns.
 	emit func(*surveyed) error
@@ -28,10 +29,10 @@ type surveyor struct {
 // A surveyed is what a surveyor has found of one key, or of rows without one.
 type surveyed struct {
 	key   []byte
-	stray bool   // rows that belong to no key: key is the first one's, physical
-	rows  int    // how many rows there are
-	fault string // the first thing that is wrong with them, "" when nothing is
-	shape shape  // of the rows before the fault
+	stray bool         // rows that belong to no key: key is the first one's, physical
+	rows  int          // how many rows there are
+	fault string       // the first thing that is wrong with them, "" when nothing is
+	shape layout.Shape // of the rows before the fault
 }
 
 // row takes the next row.
@@ -40,7 +41,7 @@ func (s *surveyor) row(e kv.Entry) error {
 		s.add(e)
 		return nil
 	}
-	key, n, err := s.prefix.parseBase(s.spare[:0], e.Key)
+	key, n, err := s.prefix.ParseBase(s.spare[:0], e.Key)
 	if err != nil && s.begun && s.cur.stray {
 		s.cur.rows++
 		return nil
@@ -66,13 +67,13 @@ func (s *surveyor) add(e kv.Entry) {
 	if s.cur.fault != "" {
 		return // what follows from it is not worth telling
 	}
-	c, err := parseColumn(e.Key[len(s.base):])
+	c, err := layout.ParseColumn(e.Key[len(s.base):])
 	if err != nil {
 		s.cur.fault = fmt.Sprintf("row %x is neither DATA nor METADATA: %v", e.Key[len(s.base):], err)
 		return
 	}
-	switch err = s.cur.shape.add(c, e.Value); {
-	case err != nil && c.metadata:
+	switch err = s.cur.shape.Add(c, e.Value); {
+	case err != nil && c.Metadata:
 		s.cur.fault = "METADATA: " + err.Error()
 	case err != nil:
 		s.cur.fault = err.Error()
@@ -86,7 +87,7 @@ func (s *surveyor) finish() error {
 	}
 	s.begun = false
 	if !s.cur.stray && s.cur.fault == "" {
-		if err := s.cur.shape.end(); err != nil {
+		if err := s.cur.shape.End(); err != nil {
 			s.cur.fault = err.Error()
 		}
 	}
@@ -95,8 +96,8 @@ func (s *surveyor) finish() error {
 
 // ID returns whose state it is.
 func (s *Snapshot) ID() ID {
-	id, _ := actorOf(s.space.prefix[:]) // made of an id
-	return id
+	id, _ := layout.ActorOf(s.space.prefix[:]) // made of an id
+	return ID(id)
 }
 
 // Survey yields the keys in [start, end), nil meaning no bound, in ascending order,
@@ -129,7 +130,7 @@ func (s *Snapshot) survey(ctx context.Context, r kv.Range, yield func(Entry, err
 		if k.fault != "" {
 			err = corrupt(k.key, "%s", k.fault)
 		} else {
-			e.Size, e.Updated = k.shape.size, time.UnixMilli(k.shape.updated)
+			e.Size, e.Updated = k.shape.Size, time.UnixMilli(k.shape.Updated)
 		}
 		if !yield(e, err) {
 			return errStopped
@@ -173,7 +174,7 @@ func (s *stream) advance() (err error) {
 // walkRows checks the rows of one actor, which the stream has come to, and goes
 // behind them. It returns what the keys use, and how many findings there were with
 // which that can't be told.
-func (c *checker) walkRows(id ID, p *prefix) (t tally, err error) {
+func (c *checker) walkRows(id ID, p *layout.Prefix) (t tally, err error) {
 	rows := surveyor{prefix: p, emit: func(k *surveyed) error { return c.key(id, k, &t) }}
 	for c.rows.more && bytes.HasPrefix(c.rows.head.Key, p[:]) {
 		if err := rows.row(c.rows.head); err != nil {
@@ -210,7 +211,7 @@ func (c *checker) key(id ID, k *surveyed, t *tally) error {
 			return err
 		}
 	}
-	t.used += cost(k.key, int64(k.shape.size))
+	t.used += cost(k.key, int64(k.shape.Size))
 	if !known {
 		if err := c.find(id, where, "no namespace has a key of this form"); err != nil {
 			return err
@@ -222,7 +223,7 @@ func (c *checker) key(id ID, k *surveyed, t *tally) error {
 			return err
 		}
 	}
-	if n := k.shape.size; k.fault == "" && n > l.ValueSize {
+	if n := k.shape.Size; k.fault == "" && n > l.ValueSize {
 		return c.find(id, where, "the value has %d bytes, limit %d", n, l.ValueSize)
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 	"github.com/greenroomdb/greenroom/tuple"
@@ -109,7 +110,7 @@ func TestCheckStops(t *testing.T) {
 func TestSurvey(t *testing.T) {
 	eng := memkv.New()
 	s := plant(t, eng)
-	p := newPrefix(testActors["A"])
+	p := layout.NewPrefix(layout.ID(testActors["A"]))
 	must(t, eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{
 		kv.Clear(meta("A", "00001")), kv.Clear(data("A", "29999", 1)), kv.Set(append(bytes.Clone(p[:]), 5, 1, 4, '0'), nil),
 	}}))
@@ -153,9 +154,9 @@ func TestSurvey(t *testing.T) {
 // FuzzCheck plants a row: in the subspace of actor A, of all actors, or among the
 // store's own.
 func FuzzCheck(f *testing.F) {
-	key := func(tail ...byte) []byte { return row("A", user("29999"), tail...)[prefixSize:] }
-	f.Add(byte(0), appendData(key(), 1), []byte("x"))
-	f.Add(byte(0), appendMetadata(key()), []byte{200, 1})
+	key := func(tail ...byte) []byte { return row("A", user("29999"), tail...)[len(layout.Prefix{}):] }
+	f.Add(byte(0), layout.AppendData(key(), 1), []byte("x"))
+	f.Add(byte(0), layout.AppendMetadata(key()), []byte{200, 1})
 	f.Add(byte(0), []byte{5, 1, 4, 0, 0xff, 0, 1, 0}, []byte{})
 	f.Add(byte(0), []byte{5, 5, 5, 0}, []byte{})
 	f.Add(byte(1), []byte{0x40, 1, 0}, []byte{})
@@ -164,7 +165,7 @@ func FuzzCheck(f *testing.F) {
 	f.Fuzz(func(t *testing.T, where byte, suffix, value []byte) {
 		eng := memkv.New()
 		s := plant(t, eng)
-		p := newPrefix(testActors["A"])
+		p := layout.NewPrefix(layout.ID(testActors["A"]))
 		at := [][]byte{p[:], p[:5], tuple.AppendUint(tuple.AppendString(nil, rowsName), rowsVersion)}[where%3]
 		must(t, eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set(append(at, suffix...), value)}}))
 		got := findings(t, s.Check(ctx))

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 )
@@ -151,7 +152,7 @@ func (f *flight) prepare(ctx context.Context) (err error) {
 	if err := f.charge(); err != nil {
 		return err
 	}
-	f.meta = appendMetadataValue(f.meta[:0], metadataVersion, f.a.store.millis())
+	f.meta = layout.AppendMetadataValue(f.meta[:0], layout.MetadataVersion, f.a.store.millis())
 	return f.fits()
 }
 

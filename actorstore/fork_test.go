@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
@@ -31,7 +32,7 @@ func fill(t testing.TB, a *Actor, n int) map[string]string {
 	put([]byte{NamespaceInspector}, "token", false)
 	put(user(""), "", true)
 	for i := range n {
-		value := bytes.Repeat([]byte{byte(i)}, i*7919%(2*rowSize))
+		value := bytes.Repeat([]byte{byte(i)}, i*7919%(2*layout.RowSize))
 		put(user(fmt.Sprint("key ", i)), string(value), true)
 	}
 	put(LayoutGreenroom.AppendQueueMessage(nil, 1), "message", true)

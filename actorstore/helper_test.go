@@ -131,8 +131,3 @@ func unhex(t testing.TB, s string) []byte {
 	must(t, err)
 	return b
 }
-
-// A hexBytes is {"$hex": "…"} in a vector.
-type hexBytes struct {
-	Hex string `json:"$hex"`
-}

@@ -70,7 +70,7 @@
 //	("greenroom", 1, 5, ms, id)        v1: the index of those times: the time i64 ms, name
 //	                                   string, layout u8, host data[16] that had the actor open when it
 //	                                   was written, or zeros, and list<u64> as above
-//	(0, 3, 72, id, (key,), …)          the rows of an actor's keys: envelope.go
+//	(0, 3, 72, id, (key,), …)          the rows of an actor's keys: internal/layout
 //
 //	v1 is a u16le version, 1, and BARE. An id is the tuple element 40 01 uuid label.
 //	The rows of a store are typed keys: registrykeys.go.

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
@@ -33,7 +34,7 @@ func TestLengths(t *testing.T) {
 		k := fmt.Sprint(rng.IntN(3 * maxLengths))
 		key := user(k)
 		var b batch.Batch
-		size := int64(rng.IntN(2 * rowSize))
+		size := int64(rng.IntN(2 * layout.RowSize))
 		prior := batch.Absent
 		if was, there := sizes[k]; there {
 			prior = batch.Stored(int(was))

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -64,11 +65,11 @@ func successor(prefix []byte) []byte {
 // bounds returns the range of the rows of all keys in [start, end); a nil end means
 // no bound.
 func (s *space) bounds(start, end []byte) kv.Range {
-	r := kv.Range{Start: s.prefix.appendBound(nil, start)}
+	r := kv.Range{Start: s.prefix.AppendBound(nil, start)}
 	if end == nil {
-		r.End = s.prefix.appendEnd(nil)
+		r.End = s.prefix.AppendEnd(nil)
 	} else {
-		r.End = s.prefix.appendBound(nil, end)
+		r.End = s.prefix.AppendBound(nil, end)
 	}
 	return r
 }
@@ -87,7 +88,7 @@ type lister struct {
 	// The key whose rows are being read; begun until it has been yielded.
 	base, key []byte
 	begun     bool
-	shape     shape
+	shape     layout.Shape
 	value     []byte
 	// Descending, rows come last one first: pieces holds them as they come, and
 	// last is the size of the first of them.
@@ -125,7 +126,7 @@ func (l *lister) row(e kv.Entry) error {
 			return err
 		}
 	}
-	c, err := parseColumn(e.Key[len(l.base):])
+	c, err := layout.ParseColumn(e.Key[len(l.base):])
 	switch {
 	case err != nil:
 	case !l.begun:
@@ -148,22 +149,22 @@ func (l *lister) begin(physical []byte) error {
 			return err
 		}
 	}
-	key, n, err := l.space.prefix.parseBase(l.key[:0], physical)
+	key, n, err := l.space.prefix.ParseBase(l.key[:0], physical)
 	if err != nil {
 		return fmt.Errorf("actorstore: list: %w", err)
 	}
 	l.key, l.base = key, append(l.base[:0], physical[:n]...)
-	l.begun, l.shape, l.next, l.last = true, shape{}, -1, 0
+	l.begun, l.shape, l.next, l.last = true, layout.Shape{}, -1, 0
 	l.value, l.pieces = l.value[:0], l.pieces[:0]
 	return nil
 }
 
 // add takes the next row in ascending order. METADATA is the last of its key.
-func (l *lister) add(c column, value []byte) error {
-	if err := l.shape.add(c, value); err != nil {
+func (l *lister) add(c layout.Column, value []byte) error {
+	if err := l.shape.Add(c, value); err != nil {
 		return err
 	}
-	if c.metadata {
+	if c.Metadata {
 		l.emit()
 	} else if !l.opts.KeysOnly {
 		l.value = append(l.value, value...)
@@ -173,29 +174,29 @@ func (l *lister) add(c column, value []byte) error {
 
 // addReverse takes the next row in descending order. DATA row 0 is the last of its
 // key; an empty value has none, and ends where the next key begins.
-func (l *lister) addReverse(c column, value []byte) error {
+func (l *lister) addReverse(c layout.Column, value []byte) error {
 	switch {
-	case !l.shape.metadata && c.metadata:
-		return l.shape.add(c, value)
-	case !l.shape.metadata:
-		return l.shape.end()
+	case !l.shape.Metadata && c.Metadata:
+		return l.shape.Add(c, value)
+	case !l.shape.Metadata:
+		return l.shape.End()
 	case l.next < 0:
-		l.next, l.last = c.index, len(value)
-	case c.index != l.next:
-		return fmt.Errorf("DATA row %d is missing, row %d is there", l.next, c.index)
-	case len(value) < rowSize:
-		return fmt.Errorf("DATA row %d is short and not the last", c.index)
+		l.next, l.last = c.Index, len(value)
+	case c.Index != l.next:
+		return fmt.Errorf("DATA row %d is missing, row %d is there", l.next, c.Index)
+	case len(value) < layout.RowSize:
+		return fmt.Errorf("DATA row %d is short and not the last", c.Index)
 	}
-	if len(value) == 0 || len(value) > rowSize {
-		return fmt.Errorf("DATA row %d has %d bytes", c.index, len(value))
+	if len(value) == 0 || len(value) > layout.RowSize {
+		return fmt.Errorf("DATA row %d has %d bytes", c.Index, len(value))
 	}
 	l.next--
-	l.shape.rows++
-	l.shape.size += len(value)
+	l.shape.Rows++
+	l.shape.Size += len(value)
 	if !l.opts.KeysOnly {
 		l.pieces = append(l.pieces, value...)
 	}
-	if c.index == 0 {
+	if c.Index == 0 {
 		l.turn()
 		l.emit()
 	}
@@ -204,8 +205,8 @@ func (l *lister) addReverse(c column, value []byte) error {
 
 // turn puts the pieces into their order.
 func (l *lister) turn() {
-	for end := len(l.pieces); end > l.last; end -= rowSize {
-		l.value = append(l.value, l.pieces[end-rowSize:end]...)
+	for end := len(l.pieces); end > l.last; end -= layout.RowSize {
+		l.value = append(l.value, l.pieces[end-layout.RowSize:end]...)
 	}
 	l.value = append(l.value, l.pieces[:min(l.last, len(l.pieces))]...)
 }
@@ -217,10 +218,10 @@ func (l *lister) finish() error {
 	}
 	// Ascending, METADATA would have ended the key: it is missing. Descending, an
 	// empty value ends here, and one whose DATA rows stopped above 0 is damaged.
-	if err := l.shape.end(); err != nil {
+	if err := l.shape.End(); err != nil {
 		return corrupt(l.key, "%v", err)
 	}
-	if l.shape.rows > 0 {
+	if l.shape.Rows > 0 {
 		return corrupt(l.key, "DATA row %d is missing", l.next)
 	}
 	l.emit()
@@ -230,7 +231,7 @@ func (l *lister) finish() error {
 // emit yields the key whose rows are complete.
 func (l *lister) emit() {
 	l.begun = false
-	e := Entry{Key: l.key, Size: l.shape.size, Updated: time.UnixMilli(l.shape.updated)}
+	e := Entry{Key: l.key, Size: l.shape.Size, Updated: time.UnixMilli(l.shape.Updated)}
 	if !l.opts.KeysOnly {
 		e.Value = l.value
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/envlimits"
 	"github.com/greenroomdb/greenroom/kv"
@@ -145,12 +146,12 @@ func TestListErrors(t *testing.T) {
 // TestDamagedRows: rows that no write leaves are ErrCorrupt with the key in words,
 // for every way of reading that meets them, and nothing else is.
 func TestDamagedRows(t *testing.T) {
-	p := newPrefix(testID)
-	base := p.appendBase(nil, user("k"))
-	data := func(i int) []byte { return appendData(slices.Clone(base), i) }
-	meta := appendMetadata(slices.Clone(base))
-	full, short := make([]byte, rowSize), make([]byte, 5)
-	metadata := appendMetadataValue(nil, metadataVersion, 1)
+	p := layout.NewPrefix(layout.ID(testID))
+	base := p.AppendBase(nil, user("k"))
+	data := func(i int) []byte { return layout.AppendData(slices.Clone(base), i) }
+	meta := layout.AppendMetadata(slices.Clone(base))
+	full, short := make([]byte, layout.RowSize), make([]byte, 5)
+	metadata := layout.AppendMetadataValue(nil, layout.MetadataVersion, 1)
 	tests := []struct {
 		name string
 		ops  []kv.Op
@@ -166,7 +167,7 @@ func TestDamagedRows(t *testing.T) {
 		{"row 1 short", []kv.Op{kv.Set(data(0), full), kv.Set(data(1), short), kv.Set(data(2), short)}, false},
 		{"row empty", []kv.Op{kv.Set(data(0), nil)}, true},
 		{"last row empty", []kv.Op{kv.Set(data(0), full), kv.Set(data(1), nil)}, true},
-		{"row too long", []kv.Op{kv.Set(data(0), make([]byte, rowSize+1))}, true},
+		{"row too long", []kv.Op{kv.Set(data(0), make([]byte, layout.RowSize+1))}, true},
 		{"unknown column", []kv.Op{kv.Set(append(slices.Clone(base), 0x15, 0x05), short)}, false},
 		{"column above", []kv.Op{kv.Set(append(slices.Clone(base), 0x15, 0x2d), short)}, false},
 		{"row beyond all", []kv.Op{kv.Set(append(slices.Clone(base), 0x15, 0x04, 0x1c, 1, 0, 0, 0, 0, 0, 0, 0), short)}, false},
@@ -214,7 +215,7 @@ func TestDamagedRows(t *testing.T) {
 func TestForeignRows(t *testing.T) {
 	eng := memkv.New()
 	a := openActor(t, openStore(t, eng, batch.Limits{}))
-	p := newPrefix(testID)
+	p := layout.NewPrefix(layout.ID(testID))
 	must(t, eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set(append(p[:], 0x05, 0x01, 'k', 0, 0x15, 1, 0), nil)}}))
 	for _, err := range a.List(ctx, ListOptions{}) {
 		if !errors.Is(err, ErrCorrupt) {
@@ -224,11 +225,11 @@ func TestForeignRows(t *testing.T) {
 }
 
 func TestPageDamaged(t *testing.T) {
-	for _, n := range []int{0, rowSize + 1} {
+	for _, n := range []int{0, layout.RowSize + 1} {
 		eng := memkv.New()
 		a := openActor(t, openStore(t, eng, batch.Limits{}))
-		p := newPrefix(testID)
-		key := appendData(p.appendBase(nil, user("k")), 0)
+		p := layout.NewPrefix(layout.ID(testID))
+		key := layout.AppendData(p.AppendBase(nil, user("k")), 0)
 		must(t, eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set(key, make([]byte, n))}}))
 		if got, err := a.Page(ctx, user("k"), []byte("x")); !errors.Is(err, ErrCorrupt) || string(got) != "x" {
 			t.Errorf("a row of %d bytes: got %d, %v", n, len(got), err)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
@@ -358,7 +359,7 @@ func (r *replayer) get(name, key string) error {
 	if errors.Is(err, faultkv.ErrInjected) {
 		return errors.Join(err, done())
 	}
-	if want = want[:min(len(want), rowSize)]; (want != "") != (err == nil) || string(page) != want {
+	if want = want[:min(len(want), layout.RowSize)]; (want != "") != (err == nil) || string(page) != want {
 		return fmt.Errorf("page of %d bytes, %v, want %d", len(page), err, len(want))
 	}
 	return done()

@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/keys"
 )
@@ -113,7 +114,7 @@ func (s *Store) pages(ctx context.Context, start, end []byte) iter.Seq2[kv.Entry
 			if len(page) < pageRows {
 				return
 			}
-			start = appendBelow(page[len(page)-1].Key) // the next key there can be
+			start = layout.AppendBelow(page[len(page)-1].Key) // the next key there can be
 		}
 	}
 }

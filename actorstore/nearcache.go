@@ -6,6 +6,7 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
 )
 
@@ -133,7 +134,7 @@ func (n *nearCache) land(f *flight) {
 		switch {
 		case old == nil:
 		case o.Kind == batch.Put && len(o.Value) > 0 && !f.clearedLater(i, ranges):
-			n.renew(old, o.Value[:min(len(o.Value), rowSize)], f.next.Seq)
+			n.renew(old, o.Value[:min(len(o.Value), layout.RowSize)], f.next.Seq)
 		default:
 			n.cache.remove(n.tenant, o.Key)
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
@@ -86,7 +87,7 @@ func TestNearWritten(t *testing.T) {
 func TestNearRanges(t *testing.T) {
 	s, _ := openNear(t, 0)
 	a := openActor(t, s)
-	large := bytes.Repeat([]byte("x"), rowSize+5)
+	large := bytes.Repeat([]byte("x"), layout.RowSize+5)
 	key := user("large")
 	must(t, a.Put(ctx, key, large))
 	writePages(t, a, 3)
@@ -96,14 +97,14 @@ func TestNearRanges(t *testing.T) {
 		}
 		return p, err
 	}
-	if p, err := thrice(key); err != nil || !bytes.Equal(p, large[:rowSize]) {
+	if p, err := thrice(key); err != nil || !bytes.Equal(p, large[:layout.RowSize]) {
 		t.Errorf("%d bytes, %v", len(p), err)
 	}
 	if v, err := a.Get(ctx, key, nil); err != nil || !bytes.Equal(v, large) {
 		t.Errorf("the whole: %d bytes, %v", len(v), err)
 	}
 	must(t, a.Put(ctx, key, append(large[:0:0], large[1:]...)))
-	if p, err := thrice(key); err != nil || len(p) != rowSize {
+	if p, err := thrice(key); err != nil || len(p) != layout.RowSize {
 		t.Errorf("after a put: %d bytes, %v", len(p), err)
 	}
 	must(t, a.Put(ctx, key, nil))

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/internal/errkind"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/tuple"
@@ -17,7 +18,7 @@ import (
 func newActor(s *Store, id ID, p *place) *Actor {
 	a := &Actor{
 		store: s, id: id, place: p, headKey: headKey(id), lock: make(chan struct{}, 1), over: make(chan struct{}),
-		space: space{src: s.eng, store: s, prefix: newPrefix(id)},
+		space: space{src: s.eng, store: s, prefix: layout.NewPrefix(layout.ID(id))},
 	}
 	rand.Read(a.nonce[:]) // never fails
 	a.name.Store(new(string))

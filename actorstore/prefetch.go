@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -63,7 +64,7 @@ func (p *prefetcher) run(ctx context.Context, sp *space, r kv.Range) (int, error
 	l := lister{space: sp, value: []byte{}, opts: ListOptions{Limit: p.limit}}
 	var read []*entry
 	l.yield = func(e Entry, err error) bool {
-		if t := p.s.tip; e.Size <= rowSize {
+		if t := p.s.tip; e.Size <= layout.RowSize {
 			read = append(read, t.remembered(e.Key, e.Value, nil, true))
 		}
 		return true

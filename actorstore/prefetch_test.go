@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
@@ -25,8 +26,8 @@ func TestPrefetch(t *testing.T) {
 	s, eng := openFar(t, 0)
 	a := openActor(t, s)
 	writePages(t, a, 10)
-	must(t, a.Put(ctx, user("a"), make([]byte, rowSize)))
-	must(t, a.Put(ctx, user("b"), make([]byte, rowSize+1)))
+	must(t, a.Put(ctx, user("a"), make([]byte, layout.RowSize)))
+	must(t, a.Put(ctx, user("b"), make([]byte, layout.RowSize+1)))
 	must(t, a.Put(ctx, user("c"), nil))
 	for _, tt := range []struct {
 		start, end []byte
@@ -168,8 +169,8 @@ func TestPrefetchDamage(t *testing.T) {
 	s, eng := openFar(t, 0)
 	a := openActor(t, s)
 	writePages(t, a, 3)
-	p := newPrefix(testID)
-	must(t, eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Clear(appendMetadata(p.appendBase(nil, chunk(1))))}}))
+	p := layout.NewPrefix(layout.ID(testID))
+	must(t, eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Clear(layout.AppendMetadata(p.AppendBase(nil, chunk(1))))}}))
 	snap, err := a.PageSnapshot(ctx)
 	must(t, err)
 	if n, err := snap.Prefetch(ctx, nil, nil, 0); n != 0 || !errors.Is(err, ErrCorrupt) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -141,7 +142,7 @@ func askRanges(ctx context.Context, sp *space, rs []kv.Range) (iter.Seq2[kv.Entr
 
 // take takes one entry.
 func (p *preloader) take(e Entry, _ error) bool {
-	if t := p.tip; t != nil && t.cache != nil && e.Size <= rowSize {
+	if t := p.tip; t != nil && t.cache != nil && e.Size <= layout.RowSize {
 		kept := t.remembered(e.Key, e.Value, nil, true)
 		kept.hits.Store(used) // before, or nobody would ask for it now
 		p.read = append(p.read, kept)

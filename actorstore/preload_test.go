@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
@@ -44,7 +45,7 @@ func preloadStore(t *testing.T, eng kv.Engine, cacheBytes int64) (*Store, *Actor
 		value := fmt.Appendf(nil, "v%d", i)
 		switch i {
 		case 10:
-			value = make([]byte, rowSize+1)
+			value = make([]byte, layout.RowSize+1)
 		case 20:
 			value = nil
 		}

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -63,18 +64,18 @@ type Entry struct {
 type space struct {
 	src    kv.Reader
 	store  *Store
-	prefix prefix
+	prefix layout.Prefix
 }
 
 // page reads DATA row 0.
 func (s *space) page(ctx context.Context, key, dst []byte) ([]byte, error) {
 	k := s.store.getBuf()
-	k.b = appendData(s.prefix.appendBase(k.b[:0], key), 0)
+	k.b = layout.AppendData(s.prefix.AppendBase(k.b[:0], key), 0)
 	out, err := s.src.Get(ctx, k.b, dst)
 	s.store.putBuf(k)
 	n := len(out) - len(dst)
 	switch {
-	case err == nil && n > 0 && n <= rowSize:
+	case err == nil && n > 0 && n <= layout.RowSize:
 		return out, nil
 	case err == nil:
 		return dst, corrupt(key, "DATA row 0 has %d bytes", n)
@@ -94,10 +95,10 @@ func readError(key []byte, err error) error {
 // rows appends the range of the rows of key to b: all of its columns, those too
 // that should not be there.
 func (s *space) rows(b *buf, key []byte) kv.Range {
-	b.b = s.prefix.appendBase(b.b[:0], key)
+	b.b = s.prefix.AppendBase(b.b[:0], key)
 	n := len(b.b)
-	b.b = append(appendBelow(b.b), b.b[:n]...)
-	b.b = appendAbove(b.b)
+	b.b = append(layout.AppendBelow(b.b), b.b[:n]...)
+	b.b = layout.AppendAbove(b.b)
 	return kv.Range{Start: b.b[: n+1 : n+1], End: b.b[n+1:]}
 }
 
@@ -108,27 +109,27 @@ func (s *space) get(ctx context.Context, key, dst []byte) ([]byte, error) {
 	r := s.rows(k, key)
 	base := len(r.Start) - 1
 	out, found := dst, false
-	var sh shape
+	var sh layout.Shape
 	for e, err := range s.src.Scan(ctx, r) {
 		if err != nil {
 			return dst, readError(key, err)
 		}
 		found = true
-		c, err := parseColumn(e.Key[base:])
+		c, err := layout.ParseColumn(e.Key[base:])
 		if err == nil {
-			err = sh.add(c, e.Value)
+			err = sh.Add(c, e.Value)
 		}
 		if err != nil {
 			return dst, corrupt(key, "%v", err)
 		}
-		if !c.metadata {
+		if !c.Metadata {
 			out = append(out, e.Value...)
 		}
 	}
 	if !found {
 		return dst, ErrNotFound
 	}
-	if err := sh.end(); err != nil {
+	if err := sh.End(); err != nil {
 		return dst, corrupt(key, "%v", err)
 	}
 	return out, nil
@@ -144,7 +145,7 @@ func (s *space) nearSize(ctx context.Context, key []byte) (int64, error) {
 	row, err := s.page(ctx, key, k.b[:0])
 	k.b = row[:0]
 	switch {
-	case err == nil && len(row) < rowSize:
+	case err == nil && len(row) < layout.RowSize:
 		return int64(len(row)), nil
 	case err == nil:
 		return s.size(ctx, key)
@@ -153,7 +154,7 @@ func (s *space) nearSize(ctx context.Context, key []byte) (int64, error) {
 	}
 	name := s.store.getBuf()
 	defer s.store.putBuf(name)
-	name.b = appendMetadata(s.prefix.appendBase(name.b[:0], key))
+	name.b = layout.AppendMetadata(s.prefix.AppendBase(name.b[:0], key))
 	switch k.b, err = s.src.Get(ctx, name.b, k.b); {
 	case err == nil:
 		return s.size(ctx, key) // it is empty, or row 0 is missing
@@ -176,18 +177,18 @@ func (s *space) size(ctx context.Context, key []byte) (int64, error) {
 		if err != nil {
 			return 0, readError(key, err)
 		}
-		c, err := parseColumn(e.Key[base:])
+		c, err := layout.ParseColumn(e.Key[base:])
 		switch {
 		case err != nil:
 			return 0, corrupt(key, "%v", err)
-		case n == 0 && !c.metadata:
+		case n == 0 && !c.Metadata:
 			return 0, corrupt(key, "METADATA is missing")
 		case n == 0:
 			size = 0
-		case len(e.Value) == 0 || len(e.Value) > rowSize:
-			return 0, corrupt(key, "DATA row %d has %d bytes", c.index, len(e.Value))
+		case len(e.Value) == 0 || len(e.Value) > layout.RowSize:
+			return 0, corrupt(key, "DATA row %d has %d bytes", c.Index, len(e.Value))
 		default:
-			size = int64(c.index)*rowSize + int64(len(e.Value))
+			size = int64(c.Index)*layout.RowSize + int64(len(e.Value))
 		}
 		n++
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/kv/keys"
 	"github.com/greenroomdb/greenroom/tuple"
 )
@@ -136,7 +137,7 @@ func nameKey(name string) []byte { return appendRowKey(nil, nameRow{name}) }
 // headRange returns the range of the head of one actor and what stands behind it.
 func headRange(id ID) (start, end []byte) {
 	start = headKey(id)
-	return start, appendAbove(headKey(id))
+	return start, layout.AppendAbove(headKey(id))
 }
 
 // rowRange returns the range of all rows of a kind.

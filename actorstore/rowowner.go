@@ -3,6 +3,7 @@ package actorstore
 import (
 	"bytes"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/keys"
 )
@@ -11,10 +12,10 @@ import (
 // with a nil key, one about the actor. It returns false for a row of the store itself, and for every other one. A key with bytes
 // behind that of a row counts as that row's.
 func RowOwner(row []byte) (id ID, key []byte, ok bool) {
-	if id, ok = actorOf(row); ok {
-		p := newPrefix(id)
-		key, _, _ = p.parseBase(nil, row) // nil where it is damaged
-		return id, key, true
+	if id, ok := layout.ActorOf(row); ok {
+		p := layout.NewPrefix(id)
+		key, _, _ = p.ParseBase(nil, row) // nil where it is damaged
+		return ID(id), key, true
 	}
 	for cut := range 2 { // a bound of a range is a row with a zero behind it
 		row = row[:len(row)-min(cut, len(row))]
@@ -30,10 +31,10 @@ func RowOwner(row []byte) (id ID, key []byte, ok bool) {
 
 // RowsOverlap reports whether rows of an actor, or about it, can lie in a range.
 func RowsOverlap(id ID, r kv.Range) bool {
-	p := newPrefix(id)
+	p := layout.NewPrefix(layout.ID(id))
 	in := func(start, end []byte) bool {
 		return (r.End == nil || bytes.Compare(start, r.End) < 0) && bytes.Compare(r.Start, end) < 0
 	}
 	start, end := keys.Sub(recordOf{id}).Range()
-	return in(p[:], appendAbove(bytes.Clone(p[:]))) || in(headKey(id), end) || in(start, end) || in(noteRange(id))
+	return in(p[:], layout.AppendAbove(bytes.Clone(p[:]))) || in(headKey(id), end) || in(start, end) || in(noteRange(id))
 }

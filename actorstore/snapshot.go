@@ -7,6 +7,7 @@ import (
 	"iter"
 	"sync/atomic"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -100,7 +101,7 @@ func (a *Actor) snapshotNow(ctx context.Context) (*Snapshot, error) {
 }
 
 func newSnapshot(store *Store, id ID, l Layout, snap kv.Snapshot) *Snapshot {
-	return &Snapshot{arrangement: arrangement{l}, space: space{src: snap, store: store, prefix: newPrefix(id)}, snap: snap}
+	return &Snapshot{arrangement: arrangement{l}, space: space{src: snap, store: store, prefix: layout.NewPrefix(layout.ID(id))}, snap: snap}
 }
 
 func (s *Snapshot) check() error {

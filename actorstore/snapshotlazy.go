@@ -6,6 +6,7 @@ import (
 	"errors"
 	"iter"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -70,7 +71,7 @@ func (t *tip) learn(l *learned) (ok bool, wait <-chan struct{}) {
 
 // remembered returns what to keep of an answer, nil for nothing.
 func (t *tip) remembered(key, value []byte, err error, whole bool) *entry {
-	if t.cache == nil || err != nil && !errors.Is(err, ErrNotFound) || len(value) > rowSize {
+	if t.cache == nil || err != nil && !errors.Is(err, ErrNotFound) || len(value) > layout.RowSize {
 		return nil
 	}
 	e := &entry{key: string(key)}
@@ -79,7 +80,7 @@ func (t *tip) remembered(key, value []byte, err error, whole bool) *entry {
 		e.kind = entryAbsent
 	case err != nil:
 		e.kind = entryNoPage
-	case !whole && len(value) == rowSize:
+	case !whole && len(value) == layout.RowSize:
 		e.kind = entryPage
 	}
 	if err == nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
 )
 
@@ -217,7 +218,7 @@ func (t *tip) writeThrough(f *flight) {
 		}
 		e := &entry{tenant: t.tenant, key: string(o.Key), from: seq, kind: entryAbsent}
 		if o.Kind == batch.Put && !f.clearedLater(i, ranges) {
-			if len(o.Value) > rowSize {
+			if len(o.Value) > layout.RowSize {
 				t.cache.remove(t.tenant, o.Key)
 				continue
 			}

@@ -1,6 +1,7 @@
 package actorstore
 
 import (
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/tuple"
@@ -82,7 +83,7 @@ func (f *flight) stageOp(o *batch.Op, before int64) {
 	case batch.Delete:
 		if before >= 0 { // else there is nothing to remove
 			base := f.base(o.Key)
-			f.clearRows(base, 0, rowsOf(before))
+			f.clearRows(base, 0, layout.RowsOf(before))
 			f.opsBuf = append(f.opsBuf, kv.Clear(f.metadataKey(base)))
 		}
 	case batch.DeleteRange:
@@ -96,12 +97,12 @@ func (f *flight) stageOp(o *batch.Op, before int64) {
 // one by one: the tombstone of a range costs every later read more than it saves.
 func (f *flight) stagePut(o *batch.Op, before int64) {
 	base := f.base(o.Key)
-	rows := rowsOf(int64(len(o.Value)))
+	rows := layout.RowsOf(int64(len(o.Value)))
 	for i := range rows {
-		piece := o.Value[i*rowSize : min((i+1)*rowSize, len(o.Value))]
+		piece := o.Value[i*layout.RowSize : min((i+1)*layout.RowSize, len(o.Value))]
 		f.opsBuf = append(f.opsBuf, kv.Set(f.dataKey(base, i), piece))
 	}
-	f.clearRows(base, rows, rowsOf(before))
+	f.clearRows(base, rows, layout.RowsOf(before))
 	f.opsBuf = append(f.opsBuf, kv.Set(f.metadataKey(base), f.meta))
 }
 
@@ -116,7 +117,7 @@ func (f *flight) clearRows(base []byte, from, to int) {
 // arena is replaced by append, and keys built before keep the old one.
 func (f *flight) base(key []byte) []byte {
 	n := len(f.keys)
-	f.keys = f.a.space.prefix.appendBase(f.keys, key)
+	f.keys = f.a.space.prefix.AppendBase(f.keys, key)
 	base := f.keys[n:len(f.keys):len(f.keys)]
 	// The base by itself is no key: the next one that is built takes its place.
 	// It is the same bytes there, so base stays right.
@@ -126,24 +127,24 @@ func (f *flight) base(key []byte) []byte {
 
 func (f *flight) dataKey(base []byte, i int) []byte {
 	n := len(f.keys)
-	f.keys = appendData(append(f.keys, base...), i)
+	f.keys = layout.AppendData(append(f.keys, base...), i)
 	return f.keys[n:len(f.keys):len(f.keys)]
 }
 
 func (f *flight) metadataKey(base []byte) []byte {
 	n := len(f.keys)
-	f.keys = appendMetadata(append(f.keys, base...))
+	f.keys = layout.AppendMetadata(append(f.keys, base...))
 	return f.keys[n:len(f.keys):len(f.keys)]
 }
 
 func (f *flight) bounds(o *batch.Op) (start, end []byte) {
 	n := len(f.keys)
-	f.keys = f.a.space.prefix.appendBound(f.keys, o.Key)
+	f.keys = f.a.space.prefix.AppendBound(f.keys, o.Key)
 	m := len(f.keys)
 	if o.Value == nil {
-		f.keys = f.a.space.prefix.appendEnd(f.keys)
+		f.keys = f.a.space.prefix.AppendEnd(f.keys)
 	} else {
-		f.keys = f.a.space.prefix.appendBound(f.keys, o.Value)
+		f.keys = f.a.space.prefix.AppendBound(f.keys, o.Value)
 	}
 	return f.keys[n:m:m], f.keys[m:len(f.keys):len(f.keys)]
 }

@@ -4,7 +4,7 @@
 // A Store stands on an engine. Store.Actor takes an actor over and returns the one
 // handle to it, an Actor, through which everything of it is written; Store.View
 // looks at an actor without owning it. What lives under which key is in keys.go,
-// how it lies in the engine in envelope.go.
+// how it lies in the engine in package internal/layout.
 //
 // # Commits
 //
@@ -58,7 +58,7 @@ package actorstore
 //	snapshotundo.go owners.go charge.go list.go hints.go keeper.go lease.go flight.go actor.go
 //	beside.go snapshottip.go incarnation.go cachedoor.go names.go hostclock.go hostprocess_linux.go
 //	hostprocess_other.go hostrow.go read.go store.go doubt.go wakelisteners.go wakerow.go cache.go
-//	host.go registrykeys.go envelope.go head.go lengths.go id.go errors.go describe.go keys.go
+//	host.go registrykeys.go head.go lengths.go id.go errors.go describe.go keys.go
 //	sharedsnapshot.go
 
 import (
@@ -69,6 +69,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/tuple"
@@ -210,7 +211,7 @@ func noRows(ctx context.Context, eng kv.Engine) error {
 		r := kv.Range{Start: start, Limit: 1}
 		if i < len(beside) {
 			r.End = tuple.Tuple{beside[i]}.Pack()
-			start = appendAbove(r.End)
+			start = layout.AppendAbove(r.End)
 		}
 		for e, err := range eng.Scan(ctx, r) {
 			if err != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/bare"
 	"github.com/greenroomdb/greenroom/kv"
@@ -69,7 +70,7 @@ func (a *Actor) Wake() Wake { return a.wake.Load().wake() }
 func (s *Store) Wakes(ctx context.Context, by time.Time, all bool) iter.Seq2[Waking, error] {
 	return func(yield func(Waking, error) bool) {
 		start, _ := rowRange(rowWake)
-		end := appendAbove(appendRowKey(nil, lookRow{by.UnixMilli()}))
+		end := layout.AppendAbove(appendRowKey(nil, lookRow{by.UnixMilli()}))
 		elsewhere := map[HostID]bool{}
 		for e, err := range s.pages(ctx, start, end) {
 			var w Waking
