@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 )
@@ -92,10 +93,10 @@ type Actor struct {
 	// lock holds one token: who has put it there commits, and owns what follows. It
 	// is not a mutex because a context must be able to end the wait.
 	lock   chan struct{}
-	head   head
-	row    [headSize]byte // the stored head
-	exists bool           // whether there is a stored head
-	unsaid bool           // the name is not recorded yet
+	head   layout.Head
+	row    [layout.HeadSize]byte // the stored head
+	exists bool                  // whether there is a stored head
+	unsaid bool                  // the name is not recorded yet
 	// forking: the handle makes a fork. hidden: the fork isn't complete, and its
 	// commits count for nothing yet: a head of no commit is one of no actor.
 	forking, hidden bool
@@ -380,7 +381,7 @@ func (rec *record) info(id ID) ActorInfo {
 	if rec.owner == nil {
 		return info
 	}
-	if o, err := parseOwner(id, rec.owner); err == nil {
+	if o, err := layout.ParseOwner(layout.ID(id), rec.owner); err == nil {
 		info.Host = o.Host // one that can't be read is for who takes the actor over
 	}
 	return info

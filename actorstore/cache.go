@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
+
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 )
 
 // A cache keeps what was read and written lately, of all actors of a Store, so that
@@ -243,12 +245,12 @@ func (c *clearings) with(start, end []byte, seq uint64) []clearing {
 // A keptTenant is an actor that nobody owns here, as long as its head is row.
 type keptTenant struct {
 	tenant *tenant
-	row    [headSize]byte
+	row    [layout.HeadSize]byte
 }
 
 // keep remembers the entries of an actor for who opens it next. Its head says
 // whether they still hold: no commit and no claim leaves that as it was.
-func (c *cache) keep(id ID, t *tenant, row *[headSize]byte) {
+func (c *cache) keep(id ID, t *tenant, row *[layout.HeadSize]byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.kept) >= maxTenants {

@@ -76,10 +76,10 @@ func meta(name, key string) []byte        { return layout.AppendMetadata(row(nam
 func headOf(name string) []byte           { return headKey(testActors[name]) }
 func nameOf(name string) []byte           { return headNameKey(testActors[name]) }
 func leads(name string) []byte {
-	return (&named{ID: testActors[name]}).append(nil)
+	return (&layout.Named{ID: layout.ID(testActors[name])}).Append(nil)
 }
 
-func counts(used int64) []byte { return (&head{Epoch: 1, Seq: 1, Used: used}).append(nil) }
+func counts(used int64) []byte { return (&layout.Head{Epoch: 1, Seq: 1, Used: used}).Append(nil) }
 
 var sound = layout.AppendMetadataValue(nil, layout.MetadataVersion, 1)
 
@@ -190,7 +190,7 @@ func TestCheck(t *testing.T) {
 			[]string{`name "name of A": it leads to actor A, which has no name`}},
 		{"second name row", []kv.Op{kv.Set(nameKey("alias"), leads("A"))},
 			[]string{`name "alias": it leads to actor A, whose name is "name of A"`}},
-		{"name row astray", []kv.Op{kv.Set(nameKey("alias"), (&named{ID: ID{Label: 9}}).append(nil))},
+		{"name row astray", []kv.Op{kv.Set(nameKey("alias"), (&layout.Named{ID: layout.ID{Label: 9}}).Append(nil))},
 			[]string{`name "alias": it leads to actor ` + ID{Label: 9}.String() + `, which has no head`}},
 		{"name of another", []kv.Op{kv.Set(nameOf("C"), []byte("name of A"))},
 			[]string{`actor C: name: it is "name of A", which leads to actor A`}},

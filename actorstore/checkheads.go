@@ -107,7 +107,7 @@ func (t *trace) written() bool {
 	if t.head == nil {
 		return false
 	}
-	h, err := parseHead(t.id, t.head)
+	h, err := layout.ParseHead(layout.ID(t.id), t.head)
 	return err != nil || h.Seq > 0
 }
 
@@ -116,7 +116,7 @@ func (t *trace) written() bool {
 func (c *checker) ownRow(at *trace, e kv.Entry) error {
 	if bytes.Equal(e.Key, formatKey()) {
 		c.format = true
-		if err := checkFormat(e.Value); err != nil {
+		if err := layout.CheckFormat(e.Value); err != nil {
 			return c.find(ID{}, "format", "%s", clause(err))
 		}
 		return nil
@@ -224,7 +224,8 @@ func checkLayout(c *checker, at *trace) (err error) {
 		err = c.find(at.id, "layout", "the actor has a layout and no head")
 	}
 	if err == nil {
-		if c.layout, err = parseLayout(at.id, at.laid); err != nil {
+		l, err := layout.ParseLayout(layout.ID(at.id), at.laid)
+		if c.layout = Layout(l); err != nil {
 			err = c.find(at.id, "layout", "%s", clause(err))
 		}
 	}
@@ -297,7 +298,7 @@ func (c *checker) head(at *trace, t tally) error {
 		}
 		return c.find(at.id, "head", "it is missing; left of the actor are %d rows%s", t.rows, name)
 	}
-	h, err := parseHead(at.id, at.head)
+	h, err := layout.ParseHead(layout.ID(at.id), at.head)
 	switch {
 	case err != nil:
 		return c.find(at.id, "head", "%s", clause(err))
@@ -331,7 +332,7 @@ func (c *checker) headName(at *trace) error {
 		return nil
 	case err != nil:
 		return err
-	case n.ID != at.id:
+	case ID(n.ID) != at.id:
 		return c.find(at.id, "name", "it is %q, which leads to actor %s", name, n.ID)
 	}
 	return nil
@@ -344,15 +345,15 @@ func (c *checker) nameRow(name string, row []byte) error {
 	if err := checkName(name); err != nil {
 		return c.find(ID{}, where, "%s", clause(err))
 	}
-	n, err := parseNamed(name, row)
+	n, err := layout.ParseNamed(name, row)
 	if err != nil {
 		return c.find(ID{}, where, "%s", clause(err))
 	}
-	_, head, err := c.get(headKey(n.ID))
+	_, head, err := c.get(headKey(ID(n.ID)))
 	if err != nil {
 		return err
 	}
-	has, named, err := c.get(headNameKey(n.ID))
+	has, named, err := c.get(headNameKey(ID(n.ID)))
 	switch {
 	case err != nil:
 		return err

@@ -1,12 +1,14 @@
 package actorstore
 
+import "github.com/greenroomdb/greenroom/actorstore/internal/layout"
+
 // owner checks the row that says which host has an actor. That there is no such host any
 // more is what its end leaves behind, and as good as no row.
 func (c *checker) owner(at *trace) error {
 	if at.own == nil {
 		return nil
 	}
-	if _, err := parseOwner(at.id, at.own); err != nil {
+	if _, err := layout.ParseOwner(layout.ID(at.id), at.own); err != nil {
 		return c.find(at.id, "owner", "%s", clause(err))
 	}
 	if at.head == nil {
@@ -18,7 +20,7 @@ func (c *checker) owner(at *trace) error {
 // hostRow checks the row of a host. One that died is what a crash leaves behind, until
 // somebody wants one of its actors.
 func (c *checker) hostRow(id HostID, row []byte) error {
-	if _, err := parseHostRow(id, row); err != nil {
+	if _, err := layout.ParseHost(id, row); err != nil {
 		return c.find(ID{}, "host "+id.String(), "%s", clause(err))
 	}
 	return nil

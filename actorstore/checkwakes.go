@@ -57,7 +57,7 @@ func (c *checker) waking(e kv.Entry) error {
 	}
 	if ok {
 		row, err := parseWake(w.ID, value)
-		ok = err != nil || row.look == k.Look && bytes.Equal(row.indexKey(w.ID), e.Key) // one that can't be read is told with the actor
+		ok = err != nil || row.Look == k.Look && bytes.Equal(row.indexKey(w.ID), e.Key) // one that can't be read is told with the actor
 	}
 	if !ok {
 		return c.find(w.ID, rowWords(e.Key), "the index has a time to wake the actor that the actor doesn't")

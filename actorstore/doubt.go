@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -15,7 +16,7 @@ type Doubt struct {
 	Seq     uint64 // its number, if it landed
 	Outcome kv.Outcome
 
-	before [headSize]byte // the head that it had to find
+	before [layout.HeadSize]byte // the head that it had to find
 }
 
 // A DoubtError is the failure of a commit that left open whether it landed. The

@@ -36,10 +36,10 @@ type flight struct {
 	keys   []byte // arena of physical keys
 	opsBuf []kv.Op
 	checks []kv.Check
-	meta   []byte         // the value of every METADATA row
-	was    [headSize]byte // the head row before and after
-	row    [headSize]byte
-	next   head
+	meta   []byte                // the value of every METADATA row
+	was    [layout.HeadSize]byte // the head row before and after
+	row    [layout.HeadSize]byte
+	next   layout.Head
 	wake   *wakeRow
 	commit kv.Commit
 	last   bool // no engine commit follows

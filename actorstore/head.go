@@ -5,144 +5,14 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/greenroomdb/greenroom/internal/bare"
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/keys"
 )
 
-// Versions of the rows of a store, each written before its row.
-const (
-	formatVersion = 1
-	headVersion   = 1
-	nameVersion   = 1
-	ownerVersion  = 1
-	hostVersion   = 1
-	layoutVersion = 1
-	wakeVersion   = 1
-)
-
-// A head is what the store knows of an actor as a whole. Every commit of the
-// actor checks the row by value and rewrites it, which makes the row the fence, the
-// quota's counter and the commit log in one.
-type head struct {
-	Epoch   uint64      // counts the owners
-	Seq     uint64      // counts the commits
-	Used    int64       // Σ(key + 2 + value) over all keys
-	Last    kv.CommitID // the last commit
-	Created int64       // when the actor was first written to, Unix ms
-}
-
-// headSize is the length of a head row in bytes.
-const headSize = 2 + 8 + 8 + 8 + 16 + 8
-
-func (h *head) append(dst []byte) []byte {
-	dst = bare.AppendVersion(dst, headVersion)
-	dst = bare.AppendU64(dst, h.Epoch)
-	dst = bare.AppendU64(dst, h.Seq)
-	dst = bare.AppendU64(dst, uint64(h.Used))
-	dst = bare.AppendFixed(dst, h.Last[:])
-	return bare.AppendI64(dst, h.Created)
-}
-
-// parseHead decodes a head row.
-func parseHead(id ID, row []byte) (h head, err error) {
-	r, err := open(row, headVersion, "head of actor "+id.String())
-	if err != nil {
-		return head{}, err
-	}
-	h.Epoch, h.Seq = r.U64(), r.U64()
-	if h.Used = int64(r.U64()); h.Used < 0 {
-		r.Fail("%d bytes used", uint64(h.Used))
-	}
-	copy(h.Last[:], r.Fixed(len(h.Last)))
-	h.Created = r.I64()
-	if err := r.Done(); err != nil {
-		return head{}, fmt.Errorf("actorstore: head of actor %s: %w: %w", id, err, ErrCorrupt)
-	}
-	return h, nil
-}
-
-// open returns a reader of a row behind its version, which must be known.
-func open(row []byte, known uint16, what string) (*bare.Reader, error) {
-	v, body, err := bare.Version(row)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("actorstore: %s: %w: %w", what, err, ErrCorrupt)
-	case v > known:
-		return nil, &FormatError{What: what, Found: uint64(v), Known: uint64(known)}
-	case v == 0: // versions count from 1: these are zeros where a row should be
-		return nil, fmt.Errorf("actorstore: %s: version 0: %w", what, ErrCorrupt)
-	}
-	return bare.NewReader(body), nil
-}
-
-// appendFormat appends the format row.
-func appendFormat(dst []byte, created int64) []byte {
-	return bare.AppendI64(bare.AppendVersion(dst, formatVersion), created)
-}
-
-// checkFormat says whether this package can read a store with this format row.
-func checkFormat(row []byte) error {
-	r, err := open(row, formatVersion, "store")
-	if err != nil {
-		return err
-	}
-	r.I64()
-	if err := r.Done(); err != nil {
-		return fmt.Errorf("actorstore: format row: %w: %w", err, ErrCorrupt)
-	}
-	return nil
-}
-
-// appendRow appends the row that says that an actor has the layout.
-func (l Layout) appendRow(dst []byte) []byte {
-	return bare.AppendU8(bare.AppendVersion(dst, layoutVersion), uint8(l))
-}
-
-// parseLayout decodes that row.
-func parseLayout(id ID, row []byte) (Layout, error) {
-	what := "layout of actor " + id.String()
-	r, err := open(row, layoutVersion, what)
-	if err != nil {
-		return 0, err
-	}
-	l := Layout(r.U8())
-	if err := r.Done(); err != nil {
-		return 0, fmt.Errorf("actorstore: %s: %w: %w", what, err, ErrCorrupt)
-	}
-	if l >= layouts {
-		return 0, &FormatError{What: what, Found: uint64(l), Known: layouts - 1}
-	}
-	return l, nil
-}
-
-// A named is the value of a name row.
-type named struct {
-	ID      ID
-	Created int64 // when the name was recorded, Unix ms
-}
-
-func (n *named) append(dst []byte) []byte {
-	dst = bare.AppendFixed(bare.AppendVersion(dst, nameVersion), n.ID.UUID[:])
-	return bare.AppendI64(bare.AppendU16(dst, n.ID.Label), n.Created)
-}
-
-func parseNamed(name string, row []byte) (n named, err error) {
-	r, err := open(row, nameVersion, fmt.Sprintf("name %q", name))
-	if err != nil {
-		return named{}, err
-	}
-	copy(n.ID.UUID[:], r.Fixed(len(n.ID.UUID)))
-	n.ID.Label, n.Created = r.U16(), r.I64()
-	if err := r.Done(); err != nil {
-		return named{}, fmt.Errorf("actorstore: name %q: %w: %w", name, err, ErrCorrupt)
-	}
-	return n, nil
-}
-
 // A record is what a store has recorded about an actor.
 type record struct {
-	head  head
+	head  layout.Head
 	row   []byte // the head row, nil when there is none
 	name  string
 	owner []byte // the row of the owner, nil when there is none
@@ -193,7 +63,7 @@ func (rec *record) part(k recordRow, row []byte) (err error) {
 	switch k.Part {
 	case headItself:
 		rec.row = row
-		rec.head, err = parseHead(k.ID, row)
+		rec.head, err = layout.ParseHead(layout.ID(k.ID), row)
 	case headName:
 		if rec.name = string(row); checkName(rec.name) != nil {
 			return fmt.Errorf("actorstore: name of actor %s: %w", k.ID, ErrCorrupt)
@@ -205,7 +75,9 @@ func (rec *record) part(k recordRow, row []byte) (err error) {
 	case headHints:
 		rec.hints = row
 	case headLayout:
-		rec.layout, err = parseLayout(k.ID, row)
+		var l uint8
+		l, err = layout.ParseLayout(layout.ID(k.ID), row)
+		rec.layout = Layout(l)
 	case headWake:
 		rec.wake, err = parseWake(k.ID, row)
 	default:
@@ -215,7 +87,7 @@ func (rec *record) part(k recordRow, row []byte) (err error) {
 }
 
 // loadNamed reads the row of a name; ErrUnknownActor when there is none.
-func loadNamed(ctx context.Context, src kv.Reader, name string) (named, error) {
+func loadNamed(ctx context.Context, src kv.Reader, name string) (layout.Named, error) {
 	n, ok, err := keys.Find(ctx, src, nameRow{name})
 	if err == nil && !ok {
 		err = ErrUnknownActor

@@ -8,6 +8,8 @@ import (
 	"iter"
 	"os"
 	"time"
+
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 )
 
 // HostOptions say who a Store is to the other hosts of an engine that several may
@@ -43,7 +45,6 @@ const (
 	defaultTTL  = 10 * time.Second
 	defaultSkew = time.Minute
 	leastTTL    = 10 * time.Millisecond
-	mostTTL     = time.Hour
 )
 
 // orDefault returns o with its zero fields replaced.
@@ -55,8 +56,8 @@ func (o HostOptions) orDefault() (HostOptions, error) {
 		o.MaxClockSkew = defaultSkew
 	}
 	switch {
-	case o.TTL < leastTTL || o.TTL > mostTTL:
-		return o, fmt.Errorf("a lease of %v: it lasts from %v to %v", o.TTL, leastTTL, mostTTL)
+	case o.TTL < leastTTL || o.TTL > layout.MaxTTL:
+		return o, fmt.Errorf("a lease of %v: it lasts from %v to %v", o.TTL, leastTTL, layout.MaxTTL)
 	case o.Sole && o.Name == "":
 		return o, errors.New("HostOptions.Sole is about a Name, and there is none")
 	case o.Name == "":
@@ -104,8 +105,8 @@ type HostInfo struct {
 	TTL     time.Duration
 }
 
-func (h *hostRow) info(id HostID) HostInfo {
-	return HostInfo{ID: id, Name: h.Name, Expires: time.UnixMilli(h.Expires), TTL: h.ttl()}
+func hostInfo(id HostID, h *layout.Host) HostInfo {
+	return HostInfo{ID: id, Name: h.Name, Expires: time.UnixMilli(h.Expires), TTL: h.Lease()}
 }
 
 // Hosts yields all hosts that have a lease, and those that died and that nobody has
@@ -135,8 +136,8 @@ func parseHost(key, value []byte) (HostInfo, error) {
 	if !ok {
 		return HostInfo{}, fmt.Errorf("row %x is no host: %w", key, ErrCorrupt)
 	}
-	row, err := parseHostRow(id, value)
-	return row.info(id), err
+	row, err := layout.ParseHost(id, value)
+	return hostInfo(id, &row), err
 }
 
 // Owner returns the host that has the actor open, as far as the store knows, the zero
@@ -159,7 +160,7 @@ func (s *Store) loadOwner(ctx context.Context, id ID) (HostInfo, error) {
 	if err != nil || rec.owner == nil {
 		return HostInfo{}, err
 	}
-	o, err := parseOwner(id, rec.owner)
+	o, err := layout.ParseOwner(layout.ID(id), rec.owner)
 	if err != nil {
 		return HostInfo{}, err
 	}
@@ -170,9 +171,9 @@ func (s *Store) loadOwner(ctx context.Context, id ID) (HostInfo, error) {
 	if err != nil {
 		return HostInfo{}, err
 	}
-	h, err := parseHostRow(o.Host, row)
+	h, err := layout.ParseHost(o.Host, row)
 	if err != nil {
 		return HostInfo{}, err
 	}
-	return h.info(o.Host), nil
+	return hostInfo(o.Host, &h), nil
 }

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 )
 
 // identify returns what a later process on this machine can find out about this one: the
@@ -57,7 +59,7 @@ func startOf(pid uint64) (uint64, error) {
 }
 
 // hasEnded says whether the process of a host on this machine has provably ended.
-func hasEnded(row *hostRow) bool {
+func hasEnded(row *layout.Host) bool {
 	machine, err := machineOf()
 	if err != nil || row.Machine != machine || row.PID == 0 || row.PID > 1<<31-1 {
 		return false

@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 )
 
 // TestHasEnded: a process that runs is never taken for one that has ended, one that was
@@ -14,11 +16,11 @@ func TestHasEnded(t *testing.T) {
 	if machine == "" {
 		t.Skip("this system doesn't say which process is which")
 	}
-	me := hostRow{Machine: machine, PID: pid, Started: started}
+	me := layout.Host{Machine: machine, PID: pid, Started: started}
 	if hasEnded(&me) {
 		t.Error("this process has ended")
 	}
-	for name, row := range map[string]hostRow{
+	for name, row := range map[string]layout.Host{
 		"another machine": {Machine: machine + "x", PID: 1 << 30, Started: 1},
 		"no machine":      {PID: 1 << 30, Started: 1},
 		"no process":      {Machine: machine},
@@ -45,7 +47,7 @@ func TestHasEnded(t *testing.T) {
 	must(t, child.Start())
 	_, err = io.ReadFull(out, make([]byte, 1))
 	must(t, err)
-	row := hostRow{Machine: machine, PID: uint64(child.Process.Pid)}
+	row := layout.Host{Machine: machine, PID: uint64(child.Process.Pid)}
 	row.Started, err = startOf(row.PID)
 	must(t, err)
 	if hasEnded(&row) {

@@ -2,9 +2,11 @@
 
 package actorstore
 
+import "github.com/greenroomdb/greenroom/actorstore/internal/layout"
+
 // identify returns nothing: what it takes to tell a process that has ended from one
 // that can't be seen is not known here.
 func identify() (machine string, pid, started uint64) { return "", 0, 0 }
 
 // hasEnded says whether the process of a host on this machine has provably ended.
-func hasEnded(*hostRow) bool { return false }
+func hasEnded(*layout.Host) bool { return false }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -34,7 +35,7 @@ func (w *suitor) admit(ctx context.Context, rec *record) (bool, error) {
 	if w.a.host == nil || rec.owner == nil || bytes.Equal(rec.owner, w.free) {
 		return true, nil
 	}
-	o, err := parseOwner(w.a.id, rec.owner)
+	o, err := layout.ParseOwner(layout.ID(w.a.id), rec.owner)
 	if err != nil {
 		return false, err
 	}
@@ -44,12 +45,12 @@ func (w *suitor) admit(ctx context.Context, rec *record) (bool, error) {
 	v, err := w.a.store.hosting.look(ctx, o.Host)
 	switch {
 	case err != nil:
-		return false, fmt.Errorf("actorstore: read host %s: %w", o.Host, err)
+		return false, fmt.Errorf("actorstore: read host %s: %w", HostID(o.Host), err)
 	case v.gone:
 		return true, nil
 	case v.dead:
 		return w.bury(ctx, v)
-	case w.asked != nil && bytes.Equal(w.asked, rec.owner) && !v.row.wants(w.a.id):
+	case w.asked != nil && bytes.Equal(w.asked, rec.owner) && !v.row.Wants(layout.ID(w.a.id)):
 		w.free = w.asked
 		return true, nil
 	}
@@ -72,7 +73,7 @@ func (w *suitor) bury(ctx context.Context, v *visit) (bool, error) {
 
 // stay waits for a host that is alive, or says that it has the actor.
 func (w *suitor) stay(ctx context.Context, v *visit, owned []byte) error {
-	ttl := v.row.ttl()
+	ttl := v.row.Lease()
 	// What is waited for happens at a renewal of the other host, or at any time: a
 	// look now and then finds it soon enough, and the end of the lease on the spot.
 	pause := min(max(2*w.wait, ttl/24), ttl/3)
@@ -83,7 +84,7 @@ func (w *suitor) stay(ctx context.Context, v *visit, owned []byte) error {
 		}
 		pause = ttl / 12
 	case !w.opts.Wait:
-		return &InUseError{Host: v.row.info(v.host)}
+		return &InUseError{Host: hostInfo(v.host, &v.row)}
 	}
 	w.wait = pause
 	for _, left := range []time.Duration{ttl + margin(ttl) - v.same, w.a.store.hosting.left(&v.row)} {
@@ -95,7 +96,7 @@ func (w *suitor) stay(ctx context.Context, v *visit, owned []byte) error {
 	case <-time.After(pause):
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", &InUseError{Host: v.row.info(v.host)}, ctx.Err())
+		return fmt.Errorf("%w: %w", &InUseError{Host: hostInfo(v.host, &v.row)}, ctx.Err())
 	case <-w.a.store.closing:
 		return ErrClosed
 	}
@@ -103,16 +104,16 @@ func (w *suitor) stay(ctx context.Context, v *visit, owned []byte) error {
 
 // ask asks the host to give the actor up, unless that has been done.
 func (w *suitor) ask(ctx context.Context, v *visit, owned []byte) error {
-	if !v.row.wants(w.a.id) {
-		if len(v.row.Wanted) == maxWanted {
+	if !v.row.Wants(layout.ID(w.a.id)) {
+		if len(v.row.Wanted) == layout.MaxWanted {
 			return nil // as soon as there is room
 		}
 		row := v.row
-		row.Wanted = append(append([]ID{}, row.Wanted...), w.a.id)
+		row.Wanted = append(append([]layout.ID{}, row.Wanted...), layout.ID(w.a.id))
 		key := hostKey(v.host)
 		err := w.a.store.eng.Commit(ctx, &kv.Commit{
 			Checks: []kv.Check{{Key: key, Value: v.stored}},
-			Ops:    []kv.Op{kv.Set(key, row.append(nil))},
+			Ops:    []kv.Op{kv.Set(key, row.Append(nil))},
 		})
 		if errors.Is(err, kv.ErrConflict) {
 			return nil // it was renewed just now
@@ -128,7 +129,7 @@ func (w *suitor) ask(ctx context.Context, v *visit, owned []byte) error {
 // A visit is what was found of another host.
 type visit struct {
 	host   HostID
-	row    hostRow
+	row    layout.Host
 	stored []byte
 	same   time.Duration // how long it has not been renewed for sure
 	gone   bool          // there is no such host any more
@@ -155,18 +156,18 @@ func (g *hosting) look(ctx context.Context, id HostID) (*visit, error) {
 		g.unsee(id)
 		return nil, err
 	}
-	if v.row, err = parseHostRow(id, v.stored); err != nil {
+	if v.row, err = layout.ParseHost(id, v.stored); err != nil {
 		return nil, err
 	}
 	v.same = g.sight(id, v.row.Count, before)
-	ttl := v.row.ttl()
+	ttl := v.row.Lease()
 	v.dead = v.same > ttl+margin(ttl) || g.expired(&v.row) || g.replaced(&v.row)
 	return v, nil
 }
 
 // replaced says whether the host is one that this Store stands in for: it had the same
 // name, and its process has ended.
-func (g *hosting) replaced(row *hostRow) bool {
+func (g *hosting) replaced(row *layout.Host) bool {
 	if g.opts.Name == "" || row.Name != g.opts.Name {
 		return false
 	}

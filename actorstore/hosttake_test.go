@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -336,7 +337,7 @@ func TestRestarted(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				below := memkv.New()
 				one, two := boot(t, below, tt.before), boot(t, below, tt.after)
-				two.hosting.gone = func(row *hostRow) bool { return tt.ended }
+				two.hosting.gone = func(row *layout.Host) bool { return tt.ended }
 				a := one.take(t, nil)
 				must(t, a.Put(ctx, user("k"), nil))
 				one.die()

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
@@ -194,7 +195,7 @@ func TestServerReplacedUnasked(t *testing.T) {
 func TestServerCrashesLongLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer()
-		store, err := Open(ctx, server, &Options{Host: HostOptions{TTL: mostTTL}})
+		store, err := Open(ctx, server, &Options{Host: HostOptions{TTL: layout.MaxTTL}})
 		must(t, err)
 		defer store.Close()
 		a := openActor(t, store)

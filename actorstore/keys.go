@@ -82,6 +82,7 @@ import (
 	"encoding/binary"
 	"math"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/tuple"
 )
 
@@ -111,7 +112,7 @@ const (
 	LayoutGreenroom Layout = 0 // what RivetKit's main branch had in February 2026
 	LayoutRivetKit  Layout = 1 // what RivetKit has released, from 2.1.0-rc.1 to 2.2.1
 
-	layouts = 2 // their number
+	layouts = layout.Layouts // their number
 )
 
 // String returns "greenroom" or "rivetkit".

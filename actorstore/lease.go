@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -29,7 +30,7 @@ type hosting struct {
 	store *Store
 	opts  HostOptions
 	clock steady
-	gone  func(*hostRow) bool // whether the process of a row has provably ended
+	gone  func(*layout.Host) bool // whether the process of a row has provably ended
 
 	registering chan struct{}        // a lock: holds one token
 	now         atomic.Pointer[host] // nil before the first
@@ -70,7 +71,7 @@ type host struct {
 
 	// What is stored, as far as known: the renewing goroutine's, and whose there is
 	// before and after it.
-	row    hostRow
+	row    layout.Host
 	stored []byte
 
 	mu      sync.Mutex
@@ -123,7 +124,7 @@ func (g *hosting) register(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, g.opts.TTL)
 	defer cancel()
 	t, row := h.next()
-	stored := row.append(nil)
+	stored := row.Append(nil)
 	err := g.store.eng.Commit(ctx, &kv.Commit{
 		Checks: []kv.Check{{Key: h.key, Absent: true}},
 		Ops:    []kv.Op{kv.Set(h.key, stored)},
@@ -149,7 +150,7 @@ func (g *hosting) newHost() *host {
 	}
 	rand.Read(h.id[:]) // never fails
 	h.key = hostKey(h.id)
-	h.row = hostRow{TTL: uint64(g.opts.TTL.Milliseconds()), Name: g.opts.shownName()}
+	h.row = layout.Host{TTL: uint64(g.opts.TTL.Milliseconds()), Name: g.opts.shownName()}
 	if g.opts.Name != "" { // else nothing can be concluded from it
 		h.row.Machine, h.row.PID, h.row.Started = identify()
 	}
@@ -158,7 +159,7 @@ func (g *hosting) newHost() *host {
 
 // next returns the term that a renewal would begin if it were sent now, and the row
 // that it would write.
-func (h *host) next() (*term, hostRow) {
+func (h *host) next() (*term, layout.Host) {
 	t := &term{sent: monotonic(), wall: h.hosting.store.millis(), ttl: h.hosting.opts.TTL, in: h.hosting.store.eng.Incarnation()}
 	h.row.Count++ // also for one that fails: others must never see the same number twice
 	row := h.row
@@ -168,9 +169,9 @@ func (h *host) next() (*term, hostRow) {
 }
 
 // renewed begins a term.
-func (h *host) renewed(t *term, row hostRow, stored []byte) {
+func (h *host) renewed(t *term, row layout.Host, stored []byte) {
 	h.row, h.stored = row, stored
-	info := row.info(h.id)
+	info := hostInfo(h.id, &row)
 	h.shown.Store(&info)
 	h.term.Store(t)
 }
@@ -294,7 +295,7 @@ func (h *host) renew(ctx context.Context) error {
 	defer cancel()
 	for {
 		t, row := h.next()
-		stored := row.append(nil)
+		stored := row.Append(nil)
 		err := h.hosting.store.eng.Commit(ctx, &kv.Commit{
 			Checks: []kv.Check{{Key: h.key, Value: h.stored}},
 			Ops:    []kv.Op{kv.Set(h.key, stored)},
@@ -323,13 +324,13 @@ func (h *host) reread(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	row, err := parseHostRow(h.id, stored)
+	row, err := layout.ParseHost(h.id, stored)
 	if err != nil {
 		return err
 	}
 	// Who renews without them says that they answer nothing any more.
 	for _, id := range row.Wanted {
-		if a := h.handle(id); a != nil {
+		if a := h.handle(ID(id)); a != nil {
 			a.lost(errWanted)
 		}
 	}
@@ -403,3 +404,7 @@ func (g *hosting) close() error {
 	}
 	return nil
 }
+
+// margin is what is kept from either end of a lease of the length ttl: clocks of
+// different machines run at speeds that differ by far less.
+func margin(ttl time.Duration) time.Duration { return ttl / 10 }

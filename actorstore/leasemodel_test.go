@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
@@ -81,7 +82,7 @@ func (r *runner) start() {
 	r.set.Store(r.rng.Int64N(int64(fleetSkew)) - int64(fleetSkew)/2)
 	r.eng.Hook(r.watch)
 	r.open(r.t, HostOptions{TTL: leaseTTL, MaxClockSkew: fleetSkew, Name: r.name})
-	r.hosting.gone = func(*hostRow) bool { return false } // there is but this process
+	r.hosting.gone = func(*layout.Host) bool { return false } // there is but this process
 	r.actors, r.memory = map[ID]*Actor{}, map[ID]int{}
 }
 
@@ -95,7 +96,7 @@ func (r *runner) watch(op faultkv.Op) error {
 		if o.Kind != kv.OpSet || !ok || part != headItself {
 			continue
 		}
-		h, err := parseHead(id, o.Value)
+		h, err := layout.ParseHead(layout.ID(id), o.Value)
 		if err != nil {
 			r.wrong("%s writes %x", r.name, o.Value)
 			continue

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -120,7 +121,7 @@ func (h *host) remove(ctx context.Context, id ID, u unclaim) (there bool, err er
 		if err != nil && !errors.Is(err, ErrNotFound) {
 			return false, err
 		}
-		o, damaged := parseOwner(id, row) // a check tells of it
+		o, damaged := layout.ParseOwner(layout.ID(id), row) // a check tells of it
 		if err != nil || damaged != nil || o.Host != h.id || h.handle(id) != nil {
 			return false, nil // a handle opened after this writes another row, and the check fails
 		}
@@ -178,7 +179,7 @@ func (g *hosting) sweep(ctx context.Context) {
 		if !ok {
 			continue // a check tells
 		}
-		row, err := parseHostRow(id, e.Value)
+		row, err := layout.ParseHost(id, e.Value)
 		if err != nil || !g.expired(&row) {
 			continue
 		}
@@ -190,10 +191,10 @@ func (g *hosting) sweep(ctx context.Context) {
 
 // left returns for how long a lease may hold, going by the clocks of both hosts: below
 // 0 when it is over. Where no clock is believed it is never over.
-func (g *hosting) left(row *hostRow) time.Duration {
+func (g *hosting) left(row *layout.Host) time.Duration {
 	skew := g.opts.MaxClockSkew
 	if skew < 0 {
-		return mostTTL
+		return layout.MaxTTL
 	}
 	const bound = 1 << 40 // ms: no row makes the sum run over
 	left := min(max(row.Expires-g.clock.earliest(), -bound), bound) + min(skew.Milliseconds(), bound)
@@ -201,7 +202,7 @@ func (g *hosting) left(row *hostRow) time.Duration {
 }
 
 // expired says whether a lease is over, going by the clocks of both hosts.
-func (g *hosting) expired(row *hostRow) bool { return g.left(row) < 0 }
+func (g *hosting) expired(row *layout.Host) bool { return g.left(row) < 0 }
 
 // kill removes the row of a host whose lease is over, so that it can't be renewed
 // any more. It conflicts if it was renewed meanwhile.

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -222,7 +223,7 @@ func TestDamagedHostRows(t *testing.T) {
 			}
 			must(t, below.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set(set.Key, old)}}))
 		}
-		must(t, below.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set(key, row), kv.Set(headOwnerKey(NewID()), testOwner.append(nil))}}))
+		must(t, below.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set(key, row), kv.Set(headOwnerKey(NewID()), (&layout.Owner{Host: testHost}).Append(nil))}}))
 		if found := problems(t, two.Store); len(found) != 1 {
 			t.Errorf("findings: %v", found)
 		}

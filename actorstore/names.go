@@ -42,7 +42,7 @@ func (s *Store) Lookup(ctx context.Context, name string) (ID, error) {
 	if err != nil {
 		return ID{}, fmt.Errorf("actorstore: look up %q: %w", name, err)
 	}
-	return n.ID, nil
+	return ID(n.ID), nil
 }
 
 // IDs yields the ids of all actors, in the order in which Actors does, also of those
@@ -59,7 +59,7 @@ func (s *Store) IDs(ctx context.Context) iter.Seq2[ID, error] {
 			if row.Key.Part != headItself {
 				continue
 			}
-			if h, err := parseHead(row.Key.ID, row.Value); err == nil && h.Seq == 0 {
+			if h, err := layout.ParseHead(layout.ID(row.Key.ID), row.Value); err == nil && h.Seq == 0 {
 				continue // claimed, and never written to
 			}
 			if !yield(row.Key.ID, nil) {
@@ -85,7 +85,7 @@ func (s *Store) Names(ctx context.Context) iter.Seq2[NameInfo, error] {
 				return
 			}
 			n := row.Value
-			if !yield(NameInfo{Name: row.Key.Name, ID: n.ID, Created: time.UnixMilli(n.Created)}, nil) {
+			if !yield(NameInfo{Name: row.Key.Name, ID: ID(n.ID), Created: time.UnixMilli(n.Created)}, nil) {
 				return
 			}
 		}

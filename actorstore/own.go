@@ -80,7 +80,7 @@ func (a *Actor) takeOver(ctx context.Context, opts *ActorOptions) error {
 		a.wake.Store(rec.wake)
 		a.tip.recall(rec.row)
 		if rec.row == nil && doubt == nil && a.store.owners.alone(a) {
-			a.head, a.exists = head{Epoch: 1}, false
+			a.head, a.exists = layout.Head{Epoch: 1}, false
 			a.incarnation.landed(in, nil)
 			a.store.owners.settle(a)
 			return nil
@@ -150,7 +150,7 @@ func (a *Actor) claimHead(ctx context.Context, rec record) error {
 	if !rec.written() && rec.row != nil { // so may notes be
 		ops = append(ops, kv.ClearRange(noteRange(a.id)))
 	}
-	row := next.append(nil)
+	row := next.Append(nil)
 	c := kv.Commit{
 		ID:         next.Last,
 		Checks:     []kv.Check{{Key: a.headKey, Value: rec.row, Absent: rec.row == nil}},
@@ -163,12 +163,12 @@ func (a *Actor) claimHead(ctx context.Context, rec record) error {
 	}
 	wake := rec.wake
 	if wake != nil && (named || a.host != nil) { // the index has the name, and the host
-		wake = &wakeRow{look: wake.look, at: wake.at, tried: wake.tried, held: a.host != nil}
+		wake = &wakeRow{Wake: wake.Wake, held: a.host != nil}
 		c.Ops = appendWake(c.Ops, a, rec.wake, wake)
 	}
 	if a.host != nil {
-		o := owner{a.host.id, a.nonce}
-		a.claim = o.append(nil)
+		o := layout.Owner{Host: a.host.id, Nonce: a.nonce}
+		a.claim = o.Append(nil)
 		c.Ops = append(c.Ops, kv.Set(headOwnerKey(a.id), a.claim))
 		c.Durability = kv.Durable // what this handle answers from memory rests on it
 	} else if rec.owner != nil { // left in a copy of a store that several hosts used
@@ -212,7 +212,7 @@ func holdHead(ctx context.Context, a *Actor, rec record) (held bool, err error) 
 }
 
 // hold sets the head of a handle, and what follows from it, to what is stored now.
-func hold(a *Actor, rec *record, h head, row []byte) {
+func hold(a *Actor, rec *record, h layout.Head, row []byte) {
 	a.hints.Store(&rec.hints)
 	a.head, a.exists = h, true
 	copy(a.row[:], row)
@@ -225,10 +225,10 @@ func hold(a *Actor, rec *record, h head, row []byte) {
 // appendName appends what records the actor's name.
 func (a *Actor) appendName(checks []kv.Check, ops []kv.Op) ([]kv.Check, []kv.Op) {
 	name := a.Name()
-	n := named{a.id, a.store.millis()}
+	n := layout.Named{ID: layout.ID(a.id), Created: a.store.millis()}
 	key := nameKey(name)
 	return append(checks, kv.Check{Key: key, Absent: true}),
-		append(ops, kv.Set(key, n.append(nil)), kv.Set(headNameKey(a.id), []byte(name)))
+		append(ops, kv.Set(key, n.Append(nil)), kv.Set(headNameKey(a.id), []byte(name)))
 }
 
 // commitID returns an id for the next engine commit: random for each handle,

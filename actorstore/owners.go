@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -107,7 +108,7 @@ func (o *owners) next(a *Actor, now uint64) uint64 {
 }
 
 // reserve raises the epoch of h for a, unless another handle to the actor is open, or has been since h was stored.
-func (o *owners) reserve(a *Actor, h *head) bool {
+func (o *owners) reserve(a *Actor, h *layout.Head) bool {
 	if o == nil {
 		return false
 	}
@@ -190,16 +191,16 @@ func (a *Actor) owned(ctx context.Context, src kv.Reader) error {
 }
 
 // ownHead reads the head, and fences the handle if it is another owner's.
-func (a *Actor) ownHead(ctx context.Context, src kv.Reader) (head, error) {
+func (a *Actor) ownHead(ctx context.Context, src kv.Reader) (layout.Head, error) {
 	row, err := src.Get(ctx, a.headKey, nil)
 	switch {
 	case errors.Is(err, kv.ErrNotFound):
 		// A handle of such an engine begins with a claim, so the head was there.
-		return head{}, a.lost(errors.New("the actor was dropped"))
+		return layout.Head{}, a.lost(errors.New("the actor was dropped"))
 	case err != nil:
-		return head{}, fmt.Errorf("%w: read the head of actor %s: %w", ErrLeaseLost, a.id, err)
+		return layout.Head{}, fmt.Errorf("%w: read the head of actor %s: %w", ErrLeaseLost, a.id, err)
 	}
-	h, err := parseHead(a.id, row)
+	h, err := layout.ParseHead(layout.ID(a.id), row)
 	if err == nil && [8]byte(h.Last[:8]) != a.nonce {
 		err = a.lost(errReplaced)
 	}

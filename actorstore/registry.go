@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/keys"
 	"github.com/greenroomdb/greenroom/tuple"
@@ -157,7 +158,7 @@ func (s *Store) namedPage(ctx context.Context, names tuple.Subspace, o *keys.Pag
 		return nil, nil, rowError(err)
 	}
 	for _, row := range rows {
-		id := row.Value.ID
+		id := ID(row.Value.ID)
 		rec := records[id]
 		if err := rec.check(id); err != nil {
 			return nil, nil, err
@@ -172,12 +173,13 @@ func (s *Store) namedPage(ctx context.Context, names tuple.Subspace, o *keys.Pag
 }
 
 // loadRecords reads what is known of the actors that names lead to, at once if src can.
-func loadRecords(ctx context.Context, src kv.Reader, names []keys.Item[nameRow, named]) (map[ID]*record, error) {
+func loadRecords(ctx context.Context, src kv.Reader, names []keys.Item[nameRow, layout.Named]) (map[ID]*record, error) {
 	records := make(map[ID]*record, len(names))
 	ranges := make([]kv.Range, len(names))
 	for i, n := range names {
-		records[n.Value.ID] = &record{}
-		ranges[i].Start, ranges[i].End = headRange(n.Value.ID)
+		id := ID(n.Value.ID)
+		records[id] = &record{}
+		ranges[i].Start, ranges[i].End = headRange(id)
 	}
 	if len(names) == 0 {
 		return nil, nil

@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
@@ -23,9 +24,9 @@ import (
 // change: stores have them.
 func TestRegistryGolden(t *testing.T) {
 	const own = "02677265656e726f6f6d00" + "1501"
-	h := head{Epoch: 1, Seq: 2, Used: 3, Last: kv.CommitID{4, 15: 5}, Created: 6}
-	n := named{ID: testID, Created: 7}
-	o := owner{Host: HostID{8, 15: 9}, Nonce: [8]byte{10, 7: 11}}
+	h := layout.Head{Epoch: 1, Seq: 2, Used: 3, Last: kv.CommitID{4, 15: 5}, Created: 6}
+	n := layout.Named{ID: layout.ID(testID), Created: 7}
+	o := layout.Owner{Host: HostID{8, 15: 9}, Nonce: [8]byte{10, 7: 11}}
 	want := [][2]string{
 		{own + "14", "0100" + "0c00000000000000"},
 		{own + "1501" + "4001" + idHex,
@@ -39,8 +40,8 @@ func TestRegistryGolden(t *testing.T) {
 	row, err := namedCodec{"lo\x00"}.Append(nil, n)
 	must(t, err)
 	ops := []kv.Op{
-		kv.Set(formatKey(), appendFormat(nil, 12)), kv.Set(headKey(testID), h.append(nil)),
-		kv.Set(headNameKey(testID), []byte("loé")), kv.Set(headOwnerKey(testID), o.append(nil)),
+		kv.Set(formatKey(), layout.AppendFormat(nil, 12)), kv.Set(headKey(testID), h.Append(nil)),
+		kv.Set(headNameKey(testID), []byte("loé")), kv.Set(headOwnerKey(testID), o.Append(nil)),
 		kv.Set(nameKey("lo\x00"), row), kv.Set(hostKey(o.Host), []byte{0xab}),
 	}
 	must(t, eng.Commit(ctx, &kv.Commit{Ops: ops}))
@@ -196,7 +197,7 @@ func TestActorsReads(t *testing.T) {
 // TestActorsByNameDamaged: what names lead to must be there and say the same.
 func TestActorsByNameDamaged(t *testing.T) {
 	for name, op := range map[string]kv.Op{
-		"leads to nobody":   kv.Set(nameKey("m"), (&named{ID: testID}).append(nil)),
+		"leads to nobody":   kv.Set(nameKey("m"), (&layout.Named{ID: layout.ID(testID)}).Append(nil)),
 		"can't be read":     kv.Set(nameKey("m"), []byte{1}),
 		"is no name":        kv.Set(append(nameKey("m"), 0x14), nil),
 		"has another name":  kv.Set(headNameKey(IDFromName("n")), []byte("o")),

@@ -77,13 +77,13 @@ func (k *nameRow) Elements(e *keys.Elements) {
 	e.String(&k.Name)
 }
 
-func (k nameRow) Value() keys.Codec[named] { return namedCodec(k) }
+func (k nameRow) Value() keys.Codec[layout.Named] { return namedCodec(k) }
 
 // namedCodec is the codec of a name's row; it knows the name for the errors.
 type namedCodec nameRow
 
-func (c namedCodec) Append(dst []byte, n named) ([]byte, error) { return n.append(dst), nil }
-func (c namedCodec) Decode(b []byte) (named, error)             { return parseNamed(c.Name, b) }
+func (c namedCodec) Append(dst []byte, n layout.Named) ([]byte, error) { return n.Append(dst), nil }
+func (c namedCodec) Decode(b []byte) (layout.Named, error)             { return layout.ParseNamed(c.Name, b) }
 
 // A leaseRow is the key of a host's lease.
 type leaseRow struct{ Host HostID }

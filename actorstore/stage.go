@@ -24,11 +24,11 @@ func (f *flight) stage(from, to int) {
 		}
 	}
 	f.next.Last = a.commitID()
-	f.next.append(f.row[:0])
+	f.next.Append(f.row[:0])
 	f.checkHead()
 	f.opsBuf = append(f.opsBuf, kv.Set(a.headKey, f.row[:]))
 	if a.layout != LayoutGreenroom && f.next.Seq == 1 {
-		f.opsBuf = append(f.opsBuf, kv.Set(headLayoutKey(a.id), a.layout.appendRow(nil)))
+		f.opsBuf = append(f.opsBuf, kv.Set(headLayoutKey(a.id), layout.AppendLayout(nil, uint8(a.layout))))
 	}
 	if a.unsaid && !a.hidden {
 		f.checks, f.opsBuf = a.appendName(f.checks, f.opsBuf)
@@ -58,7 +58,7 @@ func (f *flight) checkHead() {
 func (f *flight) stageDrop() {
 	a := f.a
 	f.unstage()
-	f.next = head{Epoch: 1, Last: a.commitID()}
+	f.next = layout.Head{Epoch: 1, Last: a.commitID()}
 	f.checkHead()
 	// One tombstone for the whole subspace: an actor may have any number of rows. The
 	// others are for the head and all that stands behind it, and for the notes.

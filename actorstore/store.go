@@ -57,7 +57,7 @@ package actorstore
 //	cacheshard.go user.go checkrows.go snapshot.go single.go wake.go commit.go snapshotlazy.go
 //	snapshotundo.go owners.go charge.go list.go hints.go keeper.go lease.go flight.go actor.go
 //	beside.go snapshottip.go incarnation.go cachedoor.go names.go hostclock.go hostprocess_linux.go
-//	hostprocess_other.go hostrow.go read.go store.go doubt.go wakelisteners.go wakerow.go cache.go
+//	hostprocess_other.go read.go store.go doubt.go wakelisteners.go wakerow.go cache.go
 //	host.go registrykeys.go head.go lengths.go id.go errors.go describe.go keys.go
 //	sharedsnapshot.go
 
@@ -172,7 +172,7 @@ func format(ctx context.Context, eng kv.Engine, now func() time.Time, readOnly b
 	for {
 		row, err := eng.Get(ctx, formatKey(), nil)
 		if err == nil {
-			return checkFormat(row)
+			return layout.CheckFormat(row)
 		}
 		if !errors.Is(err, kv.ErrNotFound) {
 			return err
@@ -189,7 +189,7 @@ func format(ctx context.Context, eng kv.Engine, now func() time.Time, readOnly b
 		}
 		err = eng.Commit(ctx, &kv.Commit{
 			Checks:     []kv.Check{{Key: formatKey(), Absent: true}},
-			Ops:        []kv.Op{kv.Set(formatKey(), appendFormat(nil, now().UnixMilli()))},
+			Ops:        []kv.Op{kv.Set(formatKey(), layout.AppendFormat(nil, now().UnixMilli()))},
 			Durability: d,
 		})
 		// A conflict means that somebody else was faster: look again.

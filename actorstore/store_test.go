@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
@@ -23,7 +24,7 @@ func TestOpenFormat(t *testing.T) {
 			must(t, s.Close())
 		}
 		row, err := eng.Get(ctx, formatKey(), nil)
-		if err != nil || string(row) != string(unhex(t, formatHex)) {
+		if err != nil || string(row) != string(layout.AppendFormat(nil, clock().UnixMilli())) {
 			t.Errorf("the format row is %x, %v", row, err)
 		}
 	})
@@ -48,7 +49,7 @@ func TestOpenErrors(t *testing.T) {
 		want error
 	}{
 		{"something else", []kv.Op{kv.Set([]byte("k"), nil)}, kv.ErrNotAStore},
-		{"actors without a format", []kv.Op{kv.Set(headKey(testID), testHead.append(nil))}, kv.ErrNotAStore},
+		{"actors without a format", []kv.Op{kv.Set(headKey(testID), (&layout.Head{Epoch: 1, Seq: 1}).Append(nil))}, kv.ErrNotAStore},
 		{"newer", []kv.Op{kv.Set(formatKey(), []byte{2, 0, 1})}, ErrNewerFormat},
 		{"damaged", []kv.Op{kv.Set(formatKey(), []byte{1})}, ErrCorrupt},
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
-	"github.com/greenroomdb/greenroom/internal/bare"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -178,7 +177,7 @@ func (h *host) yieldUnknown(ctx context.Context, id ID) ([]kv.Op, error) {
 
 // appendWake appends what puts r, and its row of the index, in the place of old.
 func appendWake(ops []kv.Op, a *Actor, old, r *wakeRow) []kv.Op {
-	if old != nil && (r == nil || r.look != old.look) {
+	if old != nil && (r == nil || r.Look != old.Look) {
 		ops = append(ops, kv.Clear(old.indexKey(a.id)))
 	}
 	if r == nil {
@@ -188,12 +187,11 @@ func appendWake(ops []kv.Op, a *Actor, old, r *wakeRow) []kv.Op {
 	if r.held {
 		h = a.host.id
 	}
-	return append(ops, kv.Set(headWakeKey(a.id), r.append(nil)), r.indexRow(a.id, a.Name(), a.layout, h))
+	return append(ops, kv.Set(headWakeKey(a.id), r.Append(nil)), r.indexRow(a.id, a.Name(), a.layout, h))
 }
 
 // indexRow returns the row of the index for r, of an actor that a host has open, zero for none.
 func (r *wakeRow) indexRow(id ID, name string, l Layout, h HostID) kv.Op {
-	value := bare.AppendI64(bare.AppendVersion(nil, wakeVersion), r.at)
-	value = bare.AppendU8(bare.AppendString(value, name), uint8(l))
-	return kv.Set(r.indexKey(id), appendTried(bare.AppendFixed(value, h[:]), r.tried))
+	row := layout.Waking{At: r.At, Name: name, Layout: uint8(l), Host: h, Tried: r.Tried}
+	return kv.Set(r.indexKey(id), row.Append(nil))
 }

@@ -1,7 +1,6 @@
 package actorstore
 
 import (
-	"bytes"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
@@ -297,8 +297,8 @@ func TestWakeGolden(t *testing.T) {
 // TestWakeDamaged: rows that can't be read, or say two things, are found, and nothing is guessed of them.
 func TestWakeDamaged(t *testing.T) {
 	const who = "actor t5jodb1xoonnf1v789m7x32f1s3540: "
-	row := func(ms int64) []byte { return (&wakeRow{look: ms, at: ms}).append(nil) }
-	key := func(ms int64) []byte { return (&wakeRow{look: ms}).indexKey(testID) }
+	row := func(ms int64) []byte { return (&wakeRow{Wake: layout.Wake{Look: ms, At: ms}}).Append(nil) }
+	key := func(ms int64) []byte { return (&wakeRow{Wake: layout.Wake{Look: ms}}).indexKey(testID) }
 	for _, tt := range []struct {
 		op   kv.Op
 		find string
@@ -329,17 +329,4 @@ func TestWakeDamaged(t *testing.T) {
 			t.Errorf("%s: View: %v", tt.find, err)
 		}
 	}
-}
-
-func FuzzWakeRow(f *testing.F) {
-	f.Add((&wakeRow{look: 1, at: 1}).append(nil))
-	f.Add((&wakeRow{look: 1, at: neverAt, tried: []uint64{1, 2}}).append(nil))
-	f.Fuzz(func(t *testing.T, row []byte) {
-		if w, err := parseWake(testID, row); err == nil && !bytes.Equal(w.append(nil), row) {
-			t.Errorf("%x is read as %+v", row, w)
-		}
-		if w, err := parseWaking(kv.Entry{Key: (&wakeRow{look: 1}).indexKey(testID), Value: row}); err == nil && w.ID != testID {
-			t.Errorf("%x is read as %+v", row, w)
-		}
-	})
 }

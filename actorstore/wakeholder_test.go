@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/errkind"
 	"github.com/greenroomdb/greenroom/kv"
@@ -156,7 +157,7 @@ func TestWakeBehindDamage(t *testing.T) {
 	b.Put(user("k"), nil)
 	b.WakeBy(at(5))
 	must(t, errors.Join(a.Commit(ctx, &b), a.Close()))
-	must(t, eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set((&wakeRow{look: 1}).indexKey(testID), []byte{1, 0})}}))
+	must(t, eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set((&wakeRow{Wake: layout.Wake{Look: 1}}).indexKey(testID), []byte{1, 0})}}))
 	n := 0
 	for w := range s.Wakes(ctx, never, false) {
 		if w.Name == "thing/a" {

@@ -1,12 +1,10 @@
 package actorstore
 
 import (
-	"fmt"
-	"math"
 	"slices"
 	"time"
 
-	"github.com/greenroomdb/greenroom/internal/bare"
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/keys"
 	"github.com/greenroomdb/greenroom/tuple"
@@ -23,7 +21,7 @@ type Wake struct {
 }
 
 // MaxTried is how many versions a Wake holds.
-const MaxTried = 4
+const MaxTried = layout.MaxTried
 
 // Due returns when a process whose code is of that version must wake the actor: At, or the time at which the
 // Unix epoch began if others tried and this version didn't; the zero time for never.
@@ -46,28 +44,23 @@ type Waking struct {
 // A wakeRow is the row beside the head that says when the actor must be woken. It doesn't
 // change once it is made. nil stands for a missing row.
 type wakeRow struct {
-	look  int64 // where the actor stands in the index, Unix ms: at, or since when tried holds
-	at    int64 // Unix ms; neverAt if only another version is to look
-	tried []uint64
-	held  bool // the index says that this process has the actor open
+	layout.Wake
+	held bool // the index says that this process has the actor open
 }
-
-// neverAt is the time of a row without one, with versions that tried.
-const neverAt = math.MaxInt64
 
 // rowOf returns the row that says w at a time, nil for none.
 func rowOf(w *Wake, now int64) *wakeRow {
-	r := &wakeRow{at: neverAt, tried: slices.Clone(w.Tried)}
+	r := &wakeRow{Wake: layout.Wake{At: layout.NeverAt, Tried: slices.Clone(w.Tried)}}
 	if !w.At.IsZero() {
-		r.at = w.At.UnixMilli()
+		r.At = w.At.UnixMilli()
 	}
 	switch {
-	case len(r.tried) > 0:
-		r.look = now
-	case r.at == neverAt:
+	case len(r.Tried) > 0:
+		r.Look = now
+	case r.At == layout.NeverAt:
 		return nil
 	default:
-		r.look = r.at
+		r.Look = r.At
 	}
 	return r
 }
@@ -76,8 +69,8 @@ func (r *wakeRow) wake() (w Wake) {
 	if r == nil {
 		return Wake{}
 	}
-	if w.Tried = r.tried; r.at != neverAt {
-		w.At = time.UnixMilli(r.at)
+	if w.Tried = r.Tried; r.At != layout.NeverAt {
+		w.At = time.UnixMilli(r.At)
 	}
 	return w
 }
@@ -88,7 +81,7 @@ func (r *wakeRow) says(w *Wake) bool {
 	if r == nil || o == nil {
 		return r == nil && o == nil
 	}
-	return r.at == o.at && slices.Equal(r.tried, o.tried)
+	return r.At == o.At && slices.Equal(r.Tried, o.Tried)
 }
 
 // by returns the row of an actor that has something new to do at a time. One that is due stays due, and what
@@ -96,50 +89,23 @@ func (r *wakeRow) says(w *Wake) bool {
 func (r *wakeRow) by(at, now int64) *wakeRow {
 	switch {
 	case r == nil:
-	case len(r.tried) == 0 && r.at <= max(at, now), len(r.tried) > 0 && at > now && r.at <= at:
+	case len(r.Tried) == 0 && r.At <= max(at, now), len(r.Tried) > 0 && at > now && r.At <= at:
 		return r
-	case len(r.tried) > 0 && at > now:
-		return &wakeRow{look: r.look, at: at, tried: r.tried}
+	case len(r.Tried) > 0 && at > now:
+		return &wakeRow{Wake: layout.Wake{Look: r.Look, At: at, Tried: r.Tried}}
 	default:
-		at = min(at, r.at)
+		at = min(at, r.At)
 	}
-	return &wakeRow{look: at, at: at}
-}
-
-func (r *wakeRow) append(dst []byte) []byte {
-	dst = bare.AppendI64(bare.AppendVersion(dst, wakeVersion), r.look)
-	return appendTried(bare.AppendI64(dst, r.at), r.tried)
-}
-
-func appendTried(dst []byte, tried []uint64) []byte {
-	dst = bare.AppendUint(dst, uint64(len(tried)))
-	for _, v := range tried {
-		dst = bare.AppendU64(dst, v)
-	}
-	return dst
-}
-
-func readTried(r *bare.Reader) (tried []uint64) {
-	for range r.Len(MaxTried) {
-		tried = append(tried, r.U64())
-	}
-	return tried
+	return &wakeRow{Wake: layout.Wake{Look: at, At: at}}
 }
 
 // parseWake decodes the row beside a head.
 func parseWake(id ID, row []byte) (*wakeRow, error) {
-	r, err := open(row, wakeVersion, "time to wake actor "+id.String())
+	w, err := layout.ParseWake(layout.ID(id), row)
 	if err != nil {
 		return nil, err
 	}
-	w := &wakeRow{look: r.I64(), at: r.I64(), tried: readTried(r)}
-	if len(w.tried) == 0 && w.look != w.at {
-		r.Fail("two times, %d and %d", w.look, w.at)
-	}
-	if err := r.Done(); err != nil {
-		return nil, fmt.Errorf("actorstore: time to wake actor %s: %w: %w", id, err, ErrCorrupt)
-	}
-	return w, nil
+	return &wakeRow{Wake: w}, nil
 }
 
 // A lookRow is the subspace of the index's rows of one time, a wakeKey the key of one.
@@ -163,7 +129,7 @@ func (k *wakeKey) Elements(e *keys.Elements) {
 
 func (wakeKey) Value() keys.Codec[[]byte] { return keys.Bytes() }
 
-func (r *wakeRow) indexKey(id ID) []byte { return appendRowKey(nil, wakeKey{lookRow{r.look}, id}) }
+func (r *wakeRow) indexKey(id ID) []byte { return appendRowKey(nil, wakeKey{lookRow{r.Look}, id}) }
 
 // parseWaking decodes a row of the index. With an error it returns what the key says.
 func parseWaking(e kv.Entry) (w Waking, err error) {
@@ -172,20 +138,11 @@ func parseWaking(e kv.Entry) (w Waking, err error) {
 		return Waking{}, rowError(err)
 	}
 	w.ID = k.ID
-	r, err := open(e.Value, wakeVersion, "row that wakes actor "+k.ID.String())
+	row, err := layout.ParseWaking(layout.ID(k.ID), e.Value)
 	if err != nil {
 		return w, err
 	}
-	row := wakeRow{look: k.Look, at: r.I64()}
-	w.Name, w.Layout = r.String(), Layout(r.U8())
-	copy(w.host[:], r.Fixed(len(w.host)))
-	row.tried = readTried(r)
-	if err := r.Done(); err != nil {
-		return Waking{ID: k.ID}, fmt.Errorf("actorstore: row that wakes actor %s: %w: %w", k.ID, err, ErrCorrupt)
-	}
-	if w.Layout >= layouts {
-		return Waking{ID: k.ID}, &FormatError{What: "row that wakes actor " + k.ID.String(), Found: uint64(w.Layout), Known: layouts - 1}
-	}
-	w.Wake = row.wake()
+	w.Name, w.Layout, w.host = row.Name, Layout(row.Layout), row.Host
+	w.Wake = (&wakeRow{Wake: layout.Wake{At: row.At, Tried: row.Tried}}).wake()
 	return w, nil
 }

@@ -1,0 +1,107 @@
+package layout_test
+
+import (
+	"bytes"
+	"errors"
+	"reflect"
+	"testing"
+
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+func second[T any](_ T, err error) error { return err }
+
+var (
+	testHost    = [16]byte{0: 0xab, 15: 0xcd}
+	testHostRow = layout.Host{
+		Expires: 1_700_000_000_000, TTL: 10_000, Count: 258, Name: "pod", Machine: "m", PID: 7, Started: 9,
+		Wanted: []layout.ID{testID},
+	}
+	testOwner = layout.Owner{Host: testHost, Nonce: [8]byte{7: 5}}
+)
+
+// The bytes of the rows of leases, which must not change.
+const (
+	hostRowHex = "0100" + "0068e5cf8b010000" + "1027000000000000" + "0201000000000000" + "03706f64" + "016d" +
+		"0700000000000000" + "0900000000000000" + "01" + "00112233445566778899aabbccddeeff" + "0700"
+	ownerHex = "0100" + "ab0000000000000000000000000000cd" + "0000000000000005"
+)
+
+func TestHostRowsGolden(t *testing.T) {
+	if got := testHostRow.Append(nil); !bytes.Equal(got, unhex(t, hostRowHex)) {
+		t.Errorf("host: got %x", got)
+	}
+	if got, err := layout.ParseHost(testHost, unhex(t, hostRowHex)); !reflect.DeepEqual(got, testHostRow) || err != nil {
+		t.Errorf("host: got %+v, %v", got, err)
+	}
+	if got := testOwner.Append(nil); !bytes.Equal(got, unhex(t, ownerHex)) {
+		t.Errorf("owner: got %x", got)
+	}
+	if got, err := layout.ParseOwner(testID, unhex(t, ownerHex)); got != testOwner || err != nil {
+		t.Errorf("owner: got %+v, %v", got, err)
+	}
+}
+
+// TestHostRowsDamaged: cut short, too long, of no version or a newer one, and leases
+// that no host can have.
+func TestHostRowsDamaged(t *testing.T) {
+	for name, row := range map[string]struct {
+		hex   string
+		parse func([]byte) error
+	}{
+		"host":  {hostRowHex, func(b []byte) error { return second(layout.ParseHost(testHost, b)) }},
+		"owner": {ownerHex, func(b []byte) error { return second(layout.ParseOwner(testID, b)) }},
+	} {
+		good := unhex(t, row.hex)
+		for n := range good {
+			if err := row.parse(good[:n]); !errors.Is(err, kv.ErrCorrupt) {
+				t.Errorf("%s of %d bytes: got %v, want %v", name, n, err, kv.ErrCorrupt)
+			}
+		}
+		if err := row.parse(append(bytes.Clone(good), 0)); !errors.Is(err, kv.ErrCorrupt) {
+			t.Errorf("%s with a byte more: got %v, want %v", name, err, kv.ErrCorrupt)
+		}
+		bad := bytes.Clone(good)
+		bad[0] = 0
+		if err := row.parse(bad); !errors.Is(err, kv.ErrCorrupt) {
+			t.Errorf("%s of version 0: got %v, want %v", name, err, kv.ErrCorrupt)
+		}
+		bad[0] = 9
+		if err := row.parse(bad); !errors.Is(err, kv.ErrNewerFormat) {
+			t.Errorf("%s of version 9: got %v, want %v", name, err, kv.ErrNewerFormat)
+		}
+	}
+	for _, ttl := range []uint64{0, uint64(layout.MaxTTL.Milliseconds()) + 1, 1 << 63} {
+		row := testHostRow
+		row.TTL = ttl
+		if _, err := layout.ParseHost(testHost, row.Append(nil)); !errors.Is(err, kv.ErrCorrupt) {
+			t.Errorf("a lease of %d ms: got %v, want %v", ttl, err, kv.ErrCorrupt)
+		}
+	}
+}
+
+func FuzzHostRow(f *testing.F) {
+	f.Add(unhex(f, hostRowHex))
+	f.Add((&layout.Host{TTL: 1}).Append(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		row, err := layout.ParseHost(testHost, b)
+		if err != nil {
+			return
+		}
+		again, err := layout.ParseHost(testHost, row.Append(nil))
+		if err != nil || !reflect.DeepEqual(again, row) {
+			t.Errorf("%x: %+v comes back as %+v, %v", b, row, again, err)
+		}
+	})
+}
+
+func FuzzOwnerRow(f *testing.F) {
+	f.Add(unhex(f, ownerHex))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		o, err := layout.ParseOwner(testID, b)
+		if err == nil && !bytes.Equal(o.Append(nil), b) {
+			t.Errorf("%x comes back as %x", b, o.Append(nil))
+		}
+	})
+}
