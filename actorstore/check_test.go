@@ -73,8 +73,12 @@ func row(name string, key []byte, tail ...byte) []byte {
 
 func data(name, key string, i int) []byte { return layout.AppendData(row(name, user(key)), i) }
 func meta(name, key string) []byte        { return layout.AppendMetadata(row(name, user(key))) }
-func headOf(name string) []byte           { return headKey(testActors[name]) }
-func nameOf(name string) []byte           { return headNameKey(testActors[name]) }
+func headOf(name string) []byte {
+	return layout.RecordKey(layout.ID(testActors[name]), layout.PartHead)
+}
+func nameOf(name string) []byte {
+	return layout.RecordKey(layout.ID(testActors[name]), layout.PartName)
+}
 func leads(name string) []byte {
 	return (&layout.Named{ID: layout.ID(testActors[name])}).Append(nil)
 }
@@ -175,22 +179,22 @@ func TestCheck(t *testing.T) {
 		{"head and name missing", []kv.Op{kv.Clear(headOf("B")), kv.Clear(nameOf("B"))}, []string{
 			"actor B: head: it is missing; left of the actor are 14 rows",
 			`name "name of B": it leads to actor B, which has no head`}},
-		{"nothing but rows", []kv.Op{kv.Clear(headOf("B")), kv.Clear(nameOf("B")), kv.Clear(nameKey("name of B"))},
+		{"nothing but rows", []kv.Op{kv.Clear(headOf("B")), kv.Clear(nameOf("B")), kv.Clear(layout.NameKey("name of B"))},
 			[]string{"actor B: head: it is missing; left of the actor are 14 rows"}},
 		{"head of no actor", []kv.Op{kv.Set(headOf("C"), counts(77))},
 			[]string{"actor C: head: it counts 77 bytes used, and the actor has no keys"}},
-		{"head of the zero id", []kv.Op{kv.Set(headKey(ID{}), counts(0))},
+		{"head of the zero id", []kv.Op{kv.Set(layout.RecordKey(layout.ID{}, layout.PartHead), counts(0))},
 			[]string{"head: it is that of the zero id, which names no actor"}},
 		{"unknown row behind a head", []kv.Op{kv.Set(tuple.AppendUint(headOf("B"), 9), nil)},
 			[]string{fmt.Sprintf("actor B: row %x: the store has no row of this kind", tuple.AppendUint(headOf("B"), 9))}},
 
-		{"name row missing", []kv.Op{kv.Clear(nameKey("name of A"))},
+		{"name row missing", []kv.Op{kv.Clear(layout.NameKey("name of A"))},
 			[]string{`actor A: name: it is "name of A", and no row leads from that to an actor`}},
 		{"name missing", []kv.Op{kv.Clear(nameOf("A"))},
 			[]string{`name "name of A": it leads to actor A, which has no name`}},
-		{"second name row", []kv.Op{kv.Set(nameKey("alias"), leads("A"))},
+		{"second name row", []kv.Op{kv.Set(layout.NameKey("alias"), leads("A"))},
 			[]string{`name "alias": it leads to actor A, whose name is "name of A"`}},
-		{"name row astray", []kv.Op{kv.Set(nameKey("alias"), (&layout.Named{ID: layout.ID{Label: 9}}).Append(nil))},
+		{"name row astray", []kv.Op{kv.Set(layout.NameKey("alias"), (&layout.Named{ID: layout.ID{Label: 9}}).Append(nil))},
 			[]string{`name "alias": it leads to actor ` + ID{Label: 9}.String() + `, which has no head`}},
 		{"name of another", []kv.Op{kv.Set(nameOf("C"), []byte("name of A"))},
 			[]string{`actor C: name: it is "name of A", which leads to actor A`}},
@@ -198,20 +202,20 @@ func TestCheck(t *testing.T) {
 			[]string{`actor C: name: it can't be used: actorstore: bad actor name: "\xff" is not UTF-8`}},
 		{"name empty", []kv.Op{kv.Set(nameOf("C"), nil)},
 			[]string{`actor C: name: it can't be used: actorstore: bad actor name: it is empty`}},
-		{"name row invalid", []kv.Op{kv.Set(nameKey(strings.Repeat("n", 256)), leads("A"))},
+		{"name row invalid", []kv.Op{kv.Set(layout.NameKey(strings.Repeat("n", 256)), leads("A"))},
 			[]string{`name "` + strings.Repeat("n", 256) + `": it can't be used: actorstore: bad actor name: 256 bytes, limit 255`}},
-		{"name row damaged", []kv.Op{kv.Set(nameKey("name of A"), leads("A")[:9])},
+		{"name row damaged", []kv.Op{kv.Set(layout.NameKey("name of A"), leads("A")[:9])},
 			[]string{`name "name of A": it can't be read: bare: malformed`}},
-		{"name row newer", []kv.Op{kv.Set(nameKey("name of A"), []byte{9, 0})},
+		{"name row newer", []kv.Op{kv.Set(layout.NameKey("name of A"), []byte{9, 0})},
 			[]string{`name "name of A": it is of version 9, known are versions up to 1`}},
 
-		{"format missing", []kv.Op{kv.Clear(formatKey())}, []string{"format: the row is missing"}},
-		{"format damaged", []kv.Op{kv.Set(formatKey(), []byte{1, 0})}, []string{"format: it can't be read: bare: malformed"}},
-		{"format newer", []kv.Op{kv.Set(formatKey(), []byte{7, 0})}, []string{"format: it is of version 7, known are versions up to 1"}},
-		{"unknown row", []kv.Op{kv.Set(appendRow(nil, 3), nil)},
-			[]string{fmt.Sprintf("row %x: the store has no row of this kind", appendRow(nil, 3))}},
+		{"format missing", []kv.Op{kv.Clear(layout.FormatKey())}, []string{"format: the row is missing"}},
+		{"format damaged", []kv.Op{kv.Set(layout.FormatKey(), []byte{1, 0})}, []string{"format: it can't be read: bare: malformed"}},
+		{"format newer", []kv.Op{kv.Set(layout.FormatKey(), []byte{7, 0})}, []string{"format: it is of version 7, known are versions up to 1"}},
+		{"unknown row", []kv.Op{kv.Set(layout.AppendRows(nil, 3), nil)},
+			[]string{fmt.Sprintf("row %x: the store has no row of this kind", layout.AppendRows(nil, 3))}},
 		{"others' rows", []kv.Op{kv.Set([]byte("\x01other"), nil), kv.Set([]byte("\x02greenroon\x00"), nil),
-			kv.Set(tuple.AppendUint(tuple.AppendString(nil, rowsName), 2), nil), kv.Set([]byte{0x14, 0x15, 3, 0x15, 73}, nil), kv.Set([]byte{0xff}, nil)}, nil},
+			kv.Set(tuple.AppendUint(tuple.AppendString(nil, "greenroom"), 2), nil), kv.Set([]byte{0x14, 0x15, 3, 0x15, 73}, nil), kv.Set([]byte{0xff}, nil)}, nil},
 		{"two damages", []kv.Op{kv.Clear(meta("A", "00000")), kv.Clear(data("A", "29999", 0)), kv.Set(headOf("B"), counts(1))}, []string{
 			"actor A: user/29999: DATA row 0 is missing, row 1 is there",
 			fmt.Sprintf("actor B: head: it counts 1 bytes used, the keys use %d", usedByA)}},
@@ -264,7 +268,7 @@ func TestCheckActorOfDamagedName(t *testing.T) {
 	eng := memkv.New()
 	s := plant(t, eng)
 	must(t, eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{
-		kv.Set(nameKey("name of A"), []byte{9, 0}), kv.Clear(nameKey("name of B")),
+		kv.Set(layout.NameKey("name of A"), []byte{9, 0}), kv.Clear(layout.NameKey("name of B")),
 	}}))
 	compare(t, "A", findings(t, s.CheckActor(ctx, testActors["A"])),
 		[]string{`actor A: name: the row of "name of A": it is of version 9, known are versions up to 1`})

@@ -8,8 +8,6 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/kv"
-	"github.com/greenroomdb/greenroom/kv/keys"
-	"github.com/greenroomdb/greenroom/tuple"
 )
 
 // A trace is what the store's own rows say about one actor.
@@ -26,15 +24,15 @@ type trace struct {
 // part returns where a row of the actor's record goes.
 func (t *trace) part(part int64) *[]byte {
 	switch part {
-	case headName:
+	case layout.PartName:
 		return &t.name
-	case headOwner:
+	case layout.PartOwner:
 		return &t.own
-	case headHints:
+	case layout.PartHints:
 		return &t.hint
-	case headLayout:
+	case layout.PartLayout:
 		return &t.laid
-	case headWake:
+	case layout.PartWake:
 		return &t.wake
 	}
 	return &t.head
@@ -47,7 +45,7 @@ func (c *checker) all() error {
 	if err := c.rows.open(c.ctx, c.src, prefixRange(root)); err != nil {
 		return err
 	}
-	own := tuple.AppendUint(tuple.AppendString(nil, rowsName), rowsVersion)
+	own := layout.AppendOwn(nil)
 	var at trace
 	for e, err := range c.src.Scan(c.ctx, prefixRange(own)) {
 		if err == nil {
@@ -77,7 +75,7 @@ func (c *checker) one(id ID) error {
 		return err
 	}
 	at := trace{id: id}
-	for e, err := range c.src.Scan(c.ctx, prefixRange(headKey(id))) {
+	for e, err := range c.src.Scan(c.ctx, prefixRange(layout.RecordKey(layout.ID(id), layout.PartHead))) {
 		if err == nil {
 			err = c.ownRow(&at, e)
 		}
@@ -114,7 +112,7 @@ func (t *trace) written() bool {
 // ownRow takes the next row of the store's own. What follows the rows of one actor
 // ends it.
 func (c *checker) ownRow(at *trace, e kv.Entry) error {
-	if bytes.Equal(e.Key, formatKey()) {
+	if bytes.Equal(e.Key, layout.FormatKey()) {
 		c.format = true
 		if err := layout.CheckFormat(e.Value); err != nil {
 			return c.find(ID{}, "format", "%s", clause(err))
@@ -124,8 +122,9 @@ func (c *checker) ownRow(at *trace, e kv.Entry) error {
 	if err := c.formatted(); err != nil {
 		return err
 	}
-	id, part, ok := parseHeadKey(e.Key)
-	if !bytes.HasPrefix(e.Key, appendRow(nil, rowHead)) {
+	of, part, ok := layout.ParseRecordKey(e.Key)
+	id := ID(of)
+	if !bytes.HasPrefix(e.Key, layout.AppendRows(nil, layout.KindHead)) {
 		id, ok = ID{}, false
 	}
 	if ok {
@@ -138,25 +137,25 @@ func (c *checker) ownRow(at *trace, e kv.Entry) error {
 		*at.part(part) = append([]byte{}, e.Value...)
 		return nil
 	}
-	if name, ok := parseNameKey(e.Key); ok && bytes.HasPrefix(e.Key, appendRow(nil, rowName)) {
+	if name, ok := layout.ParseNameKey(e.Key); ok && bytes.HasPrefix(e.Key, layout.AppendRows(nil, layout.KindName)) {
 		if err := c.rest(at); err != nil {
 			return err
 		}
 		return c.nameRow(name, e.Value)
 	}
-	if id, ok := parseHostKey(e.Key); ok && bytes.HasPrefix(e.Key, appendRow(nil, rowHost)) {
+	if id, ok := layout.ParseHostKey(e.Key); ok && bytes.HasPrefix(e.Key, layout.AppendRows(nil, layout.KindHost)) {
 		if err := c.rest(at); err != nil {
 			return err
 		}
 		return c.hostRow(id, e.Value)
 	}
-	if k, err := keys.Parse[noteRow](e.Key); err == nil && bytes.HasPrefix(e.Key, appendRow(nil, rowNote)) {
+	if id, key, ok := layout.ParseNoteKey(e.Key); ok && bytes.HasPrefix(e.Key, layout.AppendRows(nil, layout.KindNote)) {
 		if err := c.rest(at); err != nil {
 			return err
 		}
-		return c.note(k, e.Value)
+		return c.note(ID(id), key, e.Value)
 	}
-	if _, err := keys.Parse[wakeKey](e.Key); err == nil && bytes.HasPrefix(e.Key, appendRow(nil, rowWake)) {
+	if _, _, err := layout.ParseWakeKey(e.Key); err == nil && bytes.HasPrefix(e.Key, layout.AppendRows(nil, layout.KindWake)) {
 		if err := c.rest(at); err != nil {
 			return err
 		}
@@ -349,11 +348,11 @@ func (c *checker) nameRow(name string, row []byte) error {
 	if err != nil {
 		return c.find(ID{}, where, "%s", clause(err))
 	}
-	_, head, err := c.get(headKey(ID(n.ID)))
+	_, head, err := c.get(layout.RecordKey(n.ID, layout.PartHead))
 	if err != nil {
 		return err
 	}
-	has, named, err := c.get(headNameKey(ID(n.ID)))
+	has, named, err := c.get(layout.RecordKey(n.ID, layout.PartName))
 	switch {
 	case err != nil:
 		return err

@@ -14,7 +14,6 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
-	"github.com/greenroomdb/greenroom/tuple"
 )
 
 // A failing engine has snapshots that fail after a number of rows.
@@ -90,8 +89,8 @@ func TestCheckStops(t *testing.T) {
 	eng := memkv.New()
 	s := plant(t, eng)
 	must(t, eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{
-		kv.Clear(formatKey()), kv.Clear(meta("A", "00000")), kv.Clear(data("A", "29999", 0)), kv.Set(headOf("B"), counts(1)),
-		kv.Clear(nameOf("A")), kv.Set(appendRow(nil, 3), nil),
+		kv.Clear(layout.FormatKey()), kv.Clear(meta("A", "00000")), kv.Clear(data("A", "29999", 0)), kv.Set(headOf("B"), counts(1)),
+		kv.Clear(nameOf("A")), kv.Set(layout.AppendRows(nil, 3), nil),
 	}}))
 	all := len(findings(t, s.Check(ctx)))
 	for stop := range all {
@@ -160,13 +159,13 @@ func FuzzCheck(f *testing.F) {
 	f.Add(byte(0), []byte{5, 1, 4, 0, 0xff, 0, 1, 0}, []byte{})
 	f.Add(byte(0), []byte{5, 5, 5, 0}, []byte{})
 	f.Add(byte(1), []byte{0x40, 1, 0}, []byte{})
-	f.Add(byte(2), headOf("A")[len(appendRow(nil, rowHead))-1:], counts(5))
-	f.Add(byte(2), nameKey("x")[len(appendRow(nil, rowHead))-2:], leads("B"))
+	f.Add(byte(2), headOf("A")[len(layout.AppendRows(nil, layout.KindHead))-1:], counts(5))
+	f.Add(byte(2), layout.NameKey("x")[len(layout.AppendRows(nil, layout.KindHead))-2:], leads("B"))
 	f.Fuzz(func(t *testing.T, where byte, suffix, value []byte) {
 		eng := memkv.New()
 		s := plant(t, eng)
 		p := layout.NewPrefix(layout.ID(testActors["A"]))
-		at := [][]byte{p[:], p[:5], tuple.AppendUint(tuple.AppendString(nil, rowsName), rowsVersion)}[where%3]
+		at := [][]byte{p[:], p[:5], layout.AppendOwn(nil)}[where%3]
 		must(t, eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set(append(at, suffix...), value)}}))
 		got := findings(t, s.Check(ctx))
 		if len(got) > 3 {

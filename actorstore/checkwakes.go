@@ -3,8 +3,8 @@ package actorstore
 import (
 	"bytes"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/kv"
-	"github.com/greenroomdb/greenroom/kv/keys"
 )
 
 // wake checks the row that says when an actor must be woken against its row of the index.
@@ -47,17 +47,17 @@ func (c *checker) waking(e kv.Entry) error {
 	if err != nil {
 		return c.find(w.ID, rowWords(e.Key), "%s", clause(err))
 	}
-	k, err := keys.Parse[wakeKey](e.Key)
+	look, _, err := layout.ParseWakeKey(e.Key)
 	if err != nil {
 		return err
 	}
-	value, ok, err := c.get(headWakeKey(w.ID))
+	value, ok, err := c.get(layout.RecordKey(layout.ID(w.ID), layout.PartWake))
 	if err != nil {
 		return err
 	}
 	if ok {
 		row, err := parseWake(w.ID, value)
-		ok = err != nil || row.Look == k.Look && bytes.Equal(row.indexKey(w.ID), e.Key) // one that can't be read is told with the actor
+		ok = err != nil || row.Look == look && bytes.Equal(row.indexKey(w.ID), e.Key) // one that can't be read is told with the actor
 	}
 	if !ok {
 		return c.find(w.ID, rowWords(e.Key), "the index has a time to wake the actor that the actor doesn't")

@@ -290,7 +290,7 @@ func TestForkCancelled(t *testing.T) {
 	if found := problems(t, s); len(found) > 0 {
 		t.Errorf("%v", found)
 	}
-	if _, err := s.eng.Get(ctx, headKey(IDFromName("copy")), nil); !errors.Is(err, kv.ErrNotFound) {
+	if _, err := s.eng.Get(ctx, layout.RecordKey(layout.ID(IDFromName("copy")), layout.PartHead), nil); !errors.Is(err, kv.ErrNotFound) {
 		t.Errorf("the head: %v", err)
 	}
 	id, err := s.Fork(ctx, snap, &ForkOptions{Name: "copy"})

@@ -29,7 +29,7 @@ func (rec *record) written() bool { return rec.row != nil && rec.head.Seq > 0 }
 // loadRecord reads everything that is known of an actor with one scan.
 func loadRecord(ctx context.Context, src kv.Reader, id ID) (rec record, err error) {
 	// Rows of no known kind are read as well: they are damage, and add says so.
-	start, end := headRange(id)
+	start, end := layout.RecordRange(layout.ID(id))
 	for e, err := range src.Scan(ctx, kv.Range{Start: start, End: end}) {
 		if err == nil {
 			err = rec.add(id, e)
@@ -51,35 +51,35 @@ func (rec *record) check(id ID) error {
 
 // add takes one row of an actor's record. It copies what it keeps.
 func (rec *record) add(id ID, e kv.Entry) (err error) {
-	k, err := keys.Parse[recordRow](e.Key)
-	if err != nil || k.ID != id {
+	k, err := keys.Parse[layout.RecordRow](e.Key)
+	if err != nil || ID(k.ID) != id {
 		return fmt.Errorf("actorstore: row %x is no head of actor %s: %w", e.Key, id, ErrCorrupt)
 	}
 	return rec.part(k, append([]byte{}, e.Value...))
 }
 
 // part takes one row of an actor's record, and keeps it.
-func (rec *record) part(k recordRow, row []byte) (err error) {
+func (rec *record) part(k layout.RecordRow, row []byte) (err error) {
 	switch k.Part {
-	case headItself:
+	case layout.PartHead:
 		rec.row = row
-		rec.head, err = layout.ParseHead(layout.ID(k.ID), row)
-	case headName:
+		rec.head, err = layout.ParseHead(k.ID, row)
+	case layout.PartName:
 		if rec.name = string(row); checkName(rec.name) != nil {
 			return fmt.Errorf("actorstore: name of actor %s: %w", k.ID, ErrCorrupt)
 		}
-	case headOwner:
+	case layout.PartOwner:
 		// Read by who needs it: without one, or with one of nobody's, an actor is as
 		// good as any.
 		rec.owner = row
-	case headHints:
+	case layout.PartHints:
 		rec.hints = row
-	case headLayout:
+	case layout.PartLayout:
 		var l uint8
-		l, err = layout.ParseLayout(layout.ID(k.ID), row)
+		l, err = layout.ParseLayout(k.ID, row)
 		rec.layout = Layout(l)
-	case headWake:
-		rec.wake, err = parseWake(k.ID, row)
+	case layout.PartWake:
+		rec.wake, err = parseWake(ID(k.ID), row)
 	default:
 		return fmt.Errorf("actorstore: row %d of actor %s is of no known kind: %w", k.Part, k.ID, ErrCorrupt)
 	}
@@ -88,7 +88,7 @@ func (rec *record) part(k recordRow, row []byte) (err error) {
 
 // loadNamed reads the row of a name; ErrUnknownActor when there is none.
 func loadNamed(ctx context.Context, src kv.Reader, name string) (layout.Named, error) {
-	n, ok, err := keys.Find(ctx, src, nameRow{name})
+	n, ok, err := keys.Find(ctx, src, layout.NameRow{Name: name})
 	if err == nil && !ok {
 		err = ErrUnknownActor
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
@@ -15,9 +16,9 @@ func TestDamagedRecords(t *testing.T) {
 		key  []byte
 		row  []byte
 	}{
-		{"a name without a head", headNameKey(testID), []byte("n")},
-		{"a row of another kind", append(headKey(testID), 0x15, 0x07), nil},
-		{"a bad head", headKey(testID), []byte{1, 0, 1}},
+		{"a name without a head", layout.RecordKey(layout.ID(testID), layout.PartName), []byte("n")},
+		{"a row of another kind", append(layout.RecordKey(layout.ID(testID), layout.PartHead), 0x15, 0x07), nil},
+		{"a bad head", layout.RecordKey(layout.ID(testID), layout.PartHead), []byte{1, 0, 1}},
 	}
 	for _, tt := range tests {
 		eng := memkv.New()

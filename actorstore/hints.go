@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 )
@@ -71,7 +72,7 @@ func (f *flight) stageHints(writes int) {
 		f.hints = nil
 		return
 	}
-	if key := headHintsKey(a.id); len(*f.hints) > 0 {
+	if key := layout.RecordKey(layout.ID(a.id), layout.PartHints); len(*f.hints) > 0 {
 		f.opsBuf = append(f.opsBuf, kv.Set(key, *f.hints))
 	} else {
 		f.opsBuf = append(f.opsBuf, kv.Clear(key))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
@@ -149,8 +150,8 @@ func TestHintsCheck(t *testing.T) {
 	s := openStore(t, eng, batch.Limits{})
 	a := openActor(t, s)
 	must(t, a.Put(ctx, user("k"), nil))
-	must(t, eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set(headHintsKey(NewID()), []byte("x")),
-		kv.Set(headHintsKey(testID), make([]byte, MaxHints+1))}}))
+	must(t, eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set(layout.RecordKey(layout.ID(NewID()), layout.PartHints), []byte("x")),
+		kv.Set(layout.RecordKey(layout.ID(testID), layout.PartHints), make([]byte, MaxHints+1))}}))
 	var found []string
 	for f, err := range s.Check(ctx) {
 		must(t, err)

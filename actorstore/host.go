@@ -113,7 +113,7 @@ func hostInfo(id HostID, h *layout.Host) HostInfo {
 // cleared away yet, in no useful order. Else as Actors.
 func (s *Store) Hosts(ctx context.Context) iter.Seq2[HostInfo, error] {
 	return func(yield func(HostInfo, error) bool) {
-		start, end := rowRange(rowHost)
+		start, end := layout.RowsRange(layout.KindHost)
 		for e, err := range s.pages(ctx, start, end) {
 			var info HostInfo
 			if err == nil {
@@ -132,7 +132,7 @@ func (s *Store) Hosts(ctx context.Context) iter.Seq2[HostInfo, error] {
 
 // parseHost decodes key and value of a host's row.
 func parseHost(key, value []byte) (HostInfo, error) {
-	id, ok := parseHostKey(key)
+	id, ok := layout.ParseHostKey(key)
 	if !ok {
 		return HostInfo{}, fmt.Errorf("row %x is no host: %w", key, ErrCorrupt)
 	}
@@ -164,7 +164,7 @@ func (s *Store) loadOwner(ctx context.Context, id ID) (HostInfo, error) {
 	if err != nil {
 		return HostInfo{}, err
 	}
-	row, err := s.eng.Get(ctx, hostKey(o.Host), nil)
+	row, err := s.eng.Get(ctx, layout.HostKey(o.Host), nil)
 	if errors.Is(err, ErrNotFound) {
 		return HostInfo{}, nil
 	}

@@ -110,7 +110,7 @@ func (w *suitor) ask(ctx context.Context, v *visit, owned []byte) error {
 		}
 		row := v.row
 		row.Wanted = append(append([]layout.ID{}, row.Wanted...), layout.ID(w.a.id))
-		key := hostKey(v.host)
+		key := layout.HostKey(v.host)
 		err := w.a.store.eng.Commit(ctx, &kv.Commit{
 			Checks: []kv.Check{{Key: key, Value: v.stored}},
 			Ops:    []kv.Op{kv.Set(key, row.Append(nil))},
@@ -145,7 +145,7 @@ func (g *hosting) look(ctx context.Context, id HostID) (*visit, error) {
 	// What is read is not older than this.
 	before := monotonic()
 	var err error
-	v.stored, err = g.store.eng.Get(ctx, hostKey(id), nil)
+	v.stored, err = g.store.eng.Get(ctx, layout.HostKey(id), nil)
 	if errors.Is(err, ErrNotFound) {
 		g.forget(id)
 		v.gone = true

@@ -364,7 +364,7 @@ func TestOldStore(t *testing.T) {
 		one.die()
 		h := a.host
 		h.term.Store(nil) // it always looks
-		must(t, below.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Clear(h.key), kv.Clear(headOwnerKey(testID))}}))
+		must(t, below.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Clear(h.key), kv.Clear(layout.RecordKey(layout.ID(testID), layout.PartOwner))}}))
 		two.take(t, nil)
 		checkRefused(t, a, ErrFenced)
 	})

@@ -40,40 +40,7 @@
 //	08                                 07 01
 //	09                                 08 01
 //
-//	row of a store                     value
-//	("greenroom", 1, 0)                v1: created i64 ms; its version is the store's format
-//	("greenroom", 1, 1, id)            v1: the actor's head: epoch u64, seq u64, used u64,
-//	                                   last commit data[16], created i64 ms; with a
-//	                                   seq of 0 there is no actor, and what used
-//	                                   counts is of a fork that was cut off
-//	("greenroom", 1, 1, id, 1)         the actor's name, UTF-8, if it has one
-//	("greenroom", 1, 1, id, 2)         v1: the actor's owner, where several hosts use the
-//	                                   store: host data[16], nonce data[8]
-//	("greenroom", 1, 1, id, 3)         v1: what of the actor's database is read first,
-//	                                   chunk numbers of its main file: pairs of varints,
-//	                                   the gap before a run and its length less 1
-//	("greenroom", 1, 1, id, 4)         v1: the layout of the actor's keys, if it isn't
-//	                                   LayoutGreenroom: u8, 1 for LayoutRivetKit
-//	("greenroom", 1, 1, id, 5)         v1: when the actor must be woken, if anything wakes it:
-//	                                   where it stands in the index i64 ms, the time i64 ms,
-//	                                   2^63-1 for never, and list<u64> of the versions of its
-//	                                   code that tried in vain, the newest last, at most 4
-//	("greenroom", 1, 2, name)          v1: id of the actor that has the name: uuid data[16],
-//	                                   label u16, created i64 ms
-//	("greenroom", 1, 3, host bytes)    v1: a host that owns actors: expires i64 ms, ttl
-//	                                   u64 ms, renewals u64, name string, machine
-//	                                   string, pid u64, started u64, list of the
-//	                                   actors that others want (uuid data[16], label u16)
-//	("greenroom", 1, 4, id, key bytes) a note about the actor, at most 256 bytes; the first
-//	                                   byte of its key is that of the namespace whose
-//	                                   package wrote it, which says what it means
-//	("greenroom", 1, 5, ms, id)        v1: the index of those times: the time i64 ms, name
-//	                                   string, layout u8, host data[16] that had the actor open when it
-//	                                   was written, or zeros, and list<u64> as above
-//	(0, 3, 72, id, (key,), …)          the rows of an actor's keys: internal/layout
-//
-//	v1 is a u16le version, 1, and BARE. An id is the tuple element 40 01 uuid label.
-//	The rows of a store are typed keys: registrykeys.go.
+//	The rows of a store, in which these keys and their values lie: internal/layout.
 
 package actorstore
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -176,7 +177,7 @@ func TestLayoutDamaged(t *testing.T) {
 		a, err := store.Actor(ctx, testID, nil)
 		must(t, err)
 		must(t, errors.Join(a.Put(ctx, LayoutGreenroom.AppendQueueMetadata(nil), []byte("m")), a.Close()))
-		must(t, eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set(headLayoutKey(testID), unhex(t, tt.row))}}))
+		must(t, eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set(layout.RecordKey(layout.ID(testID), layout.PartLayout), unhex(t, tt.row))}}))
 		_, err = store.View(ctx, testID)
 		if !errors.Is(err, tt.want) {
 			t.Errorf("%s: View: %v, want %v", tt.row, err, tt.want)

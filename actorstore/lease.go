@@ -149,7 +149,7 @@ func (g *hosting) newHost() *host {
 		released: released{in: g.store.eng.Incarnation()},
 	}
 	rand.Read(h.id[:]) // never fails
-	h.key = hostKey(h.id)
+	h.key = layout.HostKey(h.id)
 	h.row = layout.Host{TTL: uint64(g.opts.TTL.Milliseconds()), Name: g.opts.shownName()}
 	if g.opts.Name != "" { // else nothing can be concluded from it
 		h.row.Machine, h.row.PID, h.row.Started = identify()

@@ -92,8 +92,9 @@ func (r *runner) watch(op faultkv.Op) error {
 		return nil
 	}
 	for _, o := range op.Commit.Ops {
-		id, part, ok := parseHeadKey(o.Key)
-		if o.Kind != kv.OpSet || !ok || part != headItself {
+		of, part, ok := layout.ParseRecordKey(o.Key)
+		id := ID(of)
+		if o.Kind != kv.OpSet || !ok || part != layout.PartHead {
 			continue
 		}
 		h, err := layout.ParseHead(layout.ID(id), o.Value)

@@ -115,7 +115,7 @@ func (h *host) release(ctx context.Context, id ID, u unclaim) error {
 // remove removes an owner row; if u has none, whichever one names this host. there is false if
 // the row belongs to another host by now, or to a handle that is open.
 func (h *host) remove(ctx context.Context, id ID, u unclaim) (there bool, err error) {
-	key, row := headOwnerKey(id), u.row
+	key, row := layout.RecordKey(layout.ID(id), layout.PartOwner), u.row
 	if row == nil {
 		row, err = h.hosting.store.eng.Get(ctx, key, nil)
 		if err != nil && !errors.Is(err, ErrNotFound) {
@@ -169,13 +169,13 @@ func (g *hosting) sweep(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.opts.TTL)
 	defer cancel()
-	start, end := rowRange(rowHost)
+	start, end := layout.RowsRange(layout.KindHost)
 	page, err := g.store.page(ctx, kv.Range{Start: start, End: end, Limit: sweepRows})
 	if err != nil {
 		return
 	}
 	for _, e := range page {
-		id, ok := parseHostKey(e.Key)
+		id, ok := layout.ParseHostKey(e.Key)
 		if !ok {
 			continue // a check tells
 		}
@@ -207,7 +207,7 @@ func (g *hosting) expired(row *layout.Host) bool { return g.left(row) < 0 }
 // kill removes the row of a host whose lease is over, so that it can't be renewed
 // any more. It conflicts if it was renewed meanwhile.
 func (g *hosting) kill(ctx context.Context, id HostID, row []byte) error {
-	key := hostKey(id)
+	key := layout.HostKey(id)
 	return g.store.eng.Commit(ctx, &kv.Commit{
 		Checks: []kv.Check{{Key: key, Value: row}},
 		Ops:    []kv.Op{kv.Clear(key)},

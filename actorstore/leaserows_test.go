@@ -54,8 +54,8 @@ func TestLeaseOfOneProcess(t *testing.T) {
 		time.Sleep(time.Hour)
 		for e, err := range eng.Scan(ctx, kv.Range{}) {
 			must(t, err)
-			_, part, ok := parseHeadKey(e.Key)
-			if ok && part == headOwner || bytes.HasPrefix(e.Key, appendRow(nil, rowHost)) {
+			_, part, ok := layout.ParseRecordKey(e.Key)
+			if ok && part == layout.PartOwner || bytes.HasPrefix(e.Key, layout.AppendRows(nil, layout.KindHost)) {
 				t.Errorf("there is a row %x", e.Key)
 			}
 		}
@@ -116,7 +116,7 @@ func TestUnclaim(t *testing.T) {
 		below := memkv.New()
 		one, two := boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
 		a := one.take(t, nil)
-		key := headOwnerKey(testID)
+		key := layout.RecordKey(layout.ID(testID), layout.PartOwner)
 		touches := func(op faultkv.Op) bool {
 			return slices.ContainsFunc(op.Commit.Ops, func(o kv.Op) bool { return bytes.Equal(o.Key, key) })
 		}
@@ -207,8 +207,8 @@ func TestDamagedHostRows(t *testing.T) {
 		one, two := boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
 		must(t, one.take(t, nil).Put(ctx, user("k"), nil))
 		one.die()
-		key, row := hostKey(one.hostInfo().ID), one.hosting.now.Load().stored
-		for _, set := range []kv.Op{kv.Set(headOwnerKey(testID), []byte("x")), kv.Set(key, []byte("x"))} {
+		key, row := layout.HostKey(one.hostInfo().ID), one.hosting.now.Load().stored
+		for _, set := range []kv.Op{kv.Set(layout.RecordKey(layout.ID(testID), layout.PartOwner), []byte("x")), kv.Set(key, []byte("x"))} {
 			old, err := below.Get(ctx, set.Key, nil)
 			must(t, err)
 			must(t, below.Commit(ctx, &kv.Commit{Ops: []kv.Op{set}}))
@@ -223,7 +223,7 @@ func TestDamagedHostRows(t *testing.T) {
 			}
 			must(t, below.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set(set.Key, old)}}))
 		}
-		must(t, below.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set(key, row), kv.Set(headOwnerKey(NewID()), (&layout.Owner{Host: testHost}).Append(nil))}}))
+		must(t, below.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set(key, row), kv.Set(layout.RecordKey(layout.ID(NewID()), layout.PartOwner), (&layout.Owner{Host: HostID{1}}).Append(nil))}}))
 		if found := problems(t, two.Store); len(found) != 1 {
 			t.Errorf("findings: %v", found)
 		}
@@ -239,7 +239,7 @@ func TestUnclaimLate(t *testing.T) {
 		one, two := boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
 		var late []kv.Op
 		one.eng.Hook(func(op faultkv.Op) error {
-			if op.Point != faultkv.BeforeCommit || !writes(op.Commit, headOwnerKey(testID)) {
+			if op.Point != faultkv.BeforeCommit || !writes(op.Commit, layout.RecordKey(layout.ID(testID), layout.PartOwner)) {
 				return nil
 			}
 			for _, o := range op.Commit.Ops {

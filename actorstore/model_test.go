@@ -156,7 +156,7 @@ func (r *replayer) compareWake() error {
 		want = nil
 	}
 	var got []int64
-	start, end := rowRange(rowWake)
+	start, end := layout.RowsRange(layout.KindWake)
 	for e, err := range cmp.Or(r.below, r.eng).Scan(ctx, kv.Range{Start: start, End: end}) {
 		var w Waking
 		if err == nil {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/kv"
-	"github.com/greenroomdb/greenroom/kv/keys"
 )
 
 // MaxName is the length of the longest name of an actor, in bytes.
@@ -51,18 +50,18 @@ func (s *Store) Lookup(ctx context.Context, name string) (ID, error) {
 // sequence.
 func (s *Store) IDs(ctx context.Context) iter.Seq2[ID, error] {
 	return func(yield func(ID, error) bool) {
-		for row, err := range pagesOf[recordRow](ctx, s, keys.Sub(ofKind{rowHead}), nil) {
+		for row, err := range pagesOf[layout.RecordRow](ctx, s, layout.Rows(layout.KindHead), nil) {
 			if err != nil {
 				yield(ID{}, fmt.Errorf("actorstore: list ids: %w", err))
 				return
 			}
-			if row.Key.Part != headItself {
+			if row.Key.Part != layout.PartHead {
 				continue
 			}
-			if h, err := layout.ParseHead(layout.ID(row.Key.ID), row.Value); err == nil && h.Seq == 0 {
+			if h, err := layout.ParseHead(row.Key.ID, row.Value); err == nil && h.Seq == 0 {
 				continue // claimed, and never written to
 			}
-			if !yield(row.Key.ID, nil) {
+			if !yield(ID(row.Key.ID), nil) {
 				return
 			}
 		}
@@ -79,7 +78,7 @@ type NameInfo struct {
 // Names yields all names, sorted. Else as Actors.
 func (s *Store) Names(ctx context.Context) iter.Seq2[NameInfo, error] {
 	return func(yield func(NameInfo, error) bool) {
-		for row, err := range pagesOf[nameRow](ctx, s, keys.Sub(ofKind{rowName}), nil) {
+		for row, err := range pagesOf[layout.NameRow](ctx, s, layout.Rows(layout.KindName), nil) {
 			if err != nil {
 				yield(NameInfo{}, fmt.Errorf("actorstore: list names: %w", err))
 				return

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
@@ -145,8 +146,8 @@ func TestActors(t *testing.T) {
 
 func TestNamesDamaged(t *testing.T) {
 	for name, op := range map[string]kv.Op{
-		"row": kv.Set(nameKey("n"), []byte{1}),
-		"key": kv.Set(append(nameKey("n"), 0x14), nil),
+		"row": kv.Set(layout.NameKey("n"), []byte{1}),
+		"key": kv.Set(append(layout.NameKey("n"), 0x14), nil),
 	} {
 		eng := memkv.New()
 		s := openStore(t, eng, batch.Limits{})
@@ -173,7 +174,7 @@ func TestIDs(t *testing.T) {
 		must(t, a.Close())
 		want[a.ID()] = true
 		if i%100 == 0 {
-			must(t, eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set(headKey(a.ID()), []byte("damaged"))}}))
+			must(t, eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set(layout.RecordKey(layout.ID(a.ID()), layout.PartHead), []byte("damaged"))}}))
 		}
 	}
 	// Claimed twice, and never written to.

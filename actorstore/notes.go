@@ -7,10 +7,9 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
-	"github.com/greenroomdb/greenroom/kv/keys"
-	"github.com/greenroomdb/greenroom/tuple"
 )
 
 // Notes are small rows about an actor that lie beside its keys: what a package wants to
@@ -65,7 +64,7 @@ func (f *flight) stageNotes(to int) {
 	}
 	for _, n := range f.a.notes {
 		from := len(f.keys)
-		f.keys = appendRowKey(f.keys, noteRow{notesOf{f.a.id}, n.Key})
+		f.keys = layout.AppendNoteKey(f.keys, layout.ID(f.a.id), n.Key)
 		key := f.keys[from:len(f.keys):len(f.keys)]
 		if n.Value == nil {
 			f.opsBuf = append(f.opsBuf, kv.Clear(key))
@@ -99,7 +98,7 @@ func (s *Snapshot) Notes(ctx context.Context, prefix []byte) iter.Seq2[Note, err
 // eachNote reports whether the consumer has not ended the iteration.
 func (s *Snapshot) eachNote(ctx context.Context, prefix []byte, yield func(Note, error) bool) (on bool, err error) {
 	id := s.ID()
-	start, end := noteRange(id)
+	start, end := layout.NotesRange(layout.ID(id))
 	for e, err := range s.space.src.Scan(ctx, kv.Range{Start: start, End: end}) {
 		if err == nil {
 			err = errors.Join(s.check(), s.owned(ctx))
@@ -107,8 +106,8 @@ func (s *Snapshot) eachNote(ctx context.Context, prefix []byte, yield func(Note,
 		if err != nil {
 			return true, err
 		}
-		key, ok := parseNoteKey(id, e.Key)
-		if !ok {
+		of, key, ok := layout.ParseNoteKey(e.Key)
+		if !ok || ID(of) != id {
 			return true, fmt.Errorf("row %x is no note of actor %s: %w", e.Key, id, ErrCorrupt)
 		}
 		if bytes.HasPrefix(key, prefix) && !yield(Note{key, e.Value}, nil) {
@@ -137,33 +136,4 @@ func (c *copier) copyNotes(ctx context.Context, from *Snapshot) error {
 		n++
 	}
 	return nil
-}
-
-// notesOf is the subspace of the notes of an actor, a noteRow the key of one.
-type notesOf struct{ ID ID }
-
-func (s *notesOf) Elements(e *keys.Elements) {
-	e.Const(rowsName, rowsVersion, rowNote)
-	e.ID((*tuple.UUID)(&s.ID.UUID), &s.ID.Label)
-}
-
-type noteRow struct {
-	notesOf
-	Key []byte
-}
-
-func (k *noteRow) Elements(e *keys.Elements) {
-	k.notesOf.Elements(e)
-	e.Bytes(&k.Key)
-}
-
-func (noteRow) Value() keys.Codec[[]byte] { return keys.Bytes() }
-
-// noteRange returns the range of the notes of an actor.
-func noteRange(id ID) (start, end []byte) { return keys.Sub(notesOf{id}).Range() }
-
-// parseNoteKey returns the note's key that a row of the actor has.
-func parseNoteKey(id ID, row []byte) (key []byte, ok bool) {
-	k, err := keys.Parse[noteRow](row)
-	return k.Key, err == nil && k.ID == id
 }

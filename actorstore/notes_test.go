@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
@@ -203,7 +204,7 @@ func TestNotesForkCutOff(t *testing.T) {
 	must(t, err)
 	defer func() { must(t, snap.Close()) }()
 	to := NewID()
-	e.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Skip: 1, Times: faultkv.Forever, Match: faultkv.Key(headKey(to))})
+	e.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Skip: 1, Times: faultkv.Forever, Match: faultkv.Key(layout.RecordKey(layout.ID(to), layout.PartHead))})
 	if _, err := s.Fork(ctx, snap, &ForkOptions{ID: to}); err == nil {
 		t.Fatal("the fork succeeded")
 	}
@@ -220,7 +221,7 @@ func TestNotesCheck(t *testing.T) {
 	s := openStore(t, eng, batch.Limits{})
 	a := openActor(t, s)
 	must(t, a.Put(ctx, user("k"), nil))
-	row := func(id ID, key string) []byte { return appendRowKey(nil, noteRow{notesOf{id}, []byte(key)}) }
+	row := func(id ID, key string) []byte { return layout.AppendNoteKey(nil, layout.ID(id), []byte(key)) }
 	lost := NewID()
 	must(t, eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{
 		kv.Set(row(lost, "n"), []byte("x")),

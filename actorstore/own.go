@@ -17,7 +17,7 @@ import (
 // newActor returns a handle that has not been taken over yet.
 func newActor(s *Store, id ID, p *place) *Actor {
 	a := &Actor{
-		store: s, id: id, place: p, headKey: headKey(id), lock: make(chan struct{}, 1), over: make(chan struct{}),
+		store: s, id: id, place: p, headKey: layout.RecordKey(layout.ID(id), layout.PartHead), lock: make(chan struct{}, 1), over: make(chan struct{}),
 		space: space{src: s.eng, store: s, prefix: layout.NewPrefix(layout.ID(id))},
 	}
 	rand.Read(a.nonce[:]) // never fails
@@ -148,7 +148,7 @@ func (a *Actor) claimHead(ctx context.Context, rec record) error {
 		ops = append(ops, kv.ClearRange(tuple.Range(a.space.prefix[:])))
 	}
 	if !rec.written() && rec.row != nil { // so may notes be
-		ops = append(ops, kv.ClearRange(noteRange(a.id)))
+		ops = append(ops, kv.ClearRange(layout.NotesRange(layout.ID(a.id))))
 	}
 	row := next.Append(nil)
 	c := kv.Commit{
@@ -169,10 +169,10 @@ func (a *Actor) claimHead(ctx context.Context, rec record) error {
 	if a.host != nil {
 		o := layout.Owner{Host: a.host.id, Nonce: a.nonce}
 		a.claim = o.Append(nil)
-		c.Ops = append(c.Ops, kv.Set(headOwnerKey(a.id), a.claim))
+		c.Ops = append(c.Ops, kv.Set(layout.RecordKey(layout.ID(a.id), layout.PartOwner), a.claim))
 		c.Durability = kv.Durable // what this handle answers from memory rests on it
 	} else if rec.owner != nil { // left in a copy of a store that several hosts used
-		c.Ops = append(c.Ops, kv.Clear(headOwnerKey(a.id)))
+		c.Ops = append(c.Ops, kv.Clear(layout.RecordKey(layout.ID(a.id), layout.PartOwner)))
 	}
 	if err := a.store.eng.Commit(ctx, &c); err != nil {
 		if errors.Is(err, kv.ErrConflict) {
@@ -226,9 +226,9 @@ func hold(a *Actor, rec *record, h layout.Head, row []byte) {
 func (a *Actor) appendName(checks []kv.Check, ops []kv.Op) ([]kv.Check, []kv.Op) {
 	name := a.Name()
 	n := layout.Named{ID: layout.ID(a.id), Created: a.store.millis()}
-	key := nameKey(name)
+	key := layout.NameKey(name)
 	return append(checks, kv.Check{Key: key, Absent: true}),
-		append(ops, kv.Set(key, n.Append(nil)), kv.Set(headNameKey(a.id), []byte(name)))
+		append(ops, kv.Set(key, n.Append(nil)), kv.Set(layout.RecordKey(layout.ID(a.id), layout.PartName), []byte(name)))
 }
 
 // commitID returns an id for the next engine commit: random for each handle,

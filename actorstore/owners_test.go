@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
@@ -246,7 +247,7 @@ func TestPausedCommit(t *testing.T) {
 			}
 			reached, resume := make(chan struct{}), make(chan struct{})
 			slow.Hook(func(op faultkv.Op) error {
-				if op.Point == faultkv.BeforeCommit && writes(op.Commit, headKey(testID)) {
+				if op.Point == faultkv.BeforeCommit && writes(op.Commit, layout.RecordKey(layout.ID(testID), layout.PartHead)) {
 					close(reached)
 					<-resume
 				}

@@ -67,21 +67,21 @@ func (s *Store) actorsByID(ctx context.Context, opts *ActorsOptions) iter.Seq2[A
 	o := keys.ScanOptions{}
 	if !opts.After.ID.IsZero() {
 		// Behind the last row that there can be of it.
-		o.After = appendRowKey(nil, recordRow{recordOf{opts.After.ID}, lastPart})
+		o.After = layout.RecordAfter(layout.ID(opts.After.ID))
 	}
 	if opts.Limit > 0 {
 		// Enough if all have all there is, and the one behind them to tell.
-		o.Limit = opts.Limit*headParts + 1
+		o.Limit = opts.Limit*layout.Parts + 1
 	}
 	return func(yield func(ActorInfo, error) bool) {
 		var at ID
 		var rec record
-		for row, err := range pagesOf[recordRow](ctx, s, keys.Sub(ofKind{rowHead}), &o) {
-			if err == nil && row.Key.ID != at {
+		for row, err := range pagesOf[layout.RecordRow](ctx, s, layout.Rows(layout.KindHead), &o) {
+			if err == nil && ID(row.Key.ID) != at {
 				if err = rec.check(at); err == nil && rec.written() && !yield(rec.info(at), nil) {
 					return
 				}
-				at, rec = row.Key.ID, record{}
+				at, rec = ID(row.Key.ID), record{}
 			}
 			if err == nil {
 				err = rec.part(row.Key, row.Value)
@@ -107,7 +107,7 @@ func (s *Store) actorsByName(ctx context.Context, opts *ActorsOptions) iter.Seq2
 			o.Limit = min(pageNames, opts.Limit)
 		}
 		if opts.After.Name != "" {
-			o.After = nameKey(opts.After.Name)
+			o.After = layout.NameKey(opts.After.Name)
 		}
 		for {
 			page, next, err := s.namedPage(ctx, namesWith(opts.Prefix), &o)
@@ -133,7 +133,7 @@ const pageNames = 256
 // namesWith returns the subspace of the names that begin with prefix. They are the keys
 // that begin as that of prefix does, which ends with a 00 that stands for the end.
 func namesWith(prefix string) tuple.Subspace {
-	key := tuple.AppendString(appendRow(nil, rowName), prefix)
+	key := tuple.AppendString(layout.AppendRows(nil, layout.KindName), prefix)
 	return tuple.FromBytes(key[:len(key)-1])
 }
 
@@ -146,7 +146,7 @@ func (s *Store) namedPage(ctx context.Context, names tuple.Subspace, o *keys.Pag
 	if err != nil {
 		return nil, nil, err
 	}
-	rows, next, err := keys.Page[nameRow](ctx, snap, names, o)
+	rows, next, err := keys.Page[layout.NameRow](ctx, snap, names, o)
 	var records map[ID]*record
 	if err == nil {
 		records, err = loadRecords(ctx, snap, rows)
@@ -173,13 +173,13 @@ func (s *Store) namedPage(ctx context.Context, names tuple.Subspace, o *keys.Pag
 }
 
 // loadRecords reads what is known of the actors that names lead to, at once if src can.
-func loadRecords(ctx context.Context, src kv.Reader, names []keys.Item[nameRow, layout.Named]) (map[ID]*record, error) {
+func loadRecords(ctx context.Context, src kv.Reader, names []keys.Item[layout.NameRow, layout.Named]) (map[ID]*record, error) {
 	records := make(map[ID]*record, len(names))
 	ranges := make([]kv.Range, len(names))
 	for i, n := range names {
 		id := ID(n.Value.ID)
 		records[id] = &record{}
-		ranges[i].Start, ranges[i].End = headRange(id)
+		ranges[i].Start, ranges[i].End = layout.RecordRange(layout.ID(id))
 	}
 	if len(names) == 0 {
 		return nil, nil
@@ -199,7 +199,8 @@ func loadRecords(ctx context.Context, src kv.Reader, names []keys.Item[nameRow, 
 		if err != nil {
 			return nil, err
 		}
-		id, _, ok := parseHeadKey(e.Key)
+		of, _, ok := layout.ParseRecordKey(e.Key)
+		id := ID(of)
 		if !ok || records[id] == nil {
 			return nil, fmt.Errorf("actorstore: row %x is of no known kind: %w", e.Key, ErrCorrupt)
 		}

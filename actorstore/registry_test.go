@@ -23,7 +23,10 @@ import (
 // TestRegistryGolden: the rows of a store byte for byte, keys and values. They will not
 // change: stores have them.
 func TestRegistryGolden(t *testing.T) {
-	const own = "02677265656e726f6f6d00" + "1501"
+	const (
+		own   = "02677265656e726f6f6d00" + "1501"
+		idHex = "00112233445566778899aabbccddeeff0007"
+	)
 	h := layout.Head{Epoch: 1, Seq: 2, Used: 3, Last: kv.CommitID{4, 15: 5}, Created: 6}
 	n := layout.Named{ID: layout.ID(testID), Created: 7}
 	o := layout.Owner{Host: HostID{8, 15: 9}, Nonce: [8]byte{10, 7: 11}}
@@ -37,12 +40,10 @@ func TestRegistryGolden(t *testing.T) {
 		{own + "1503" + "0108" + strings.Repeat("00ff", 14) + "0900", "ab"},
 	}
 	eng := memkv.New()
-	row, err := namedCodec{"lo\x00"}.Append(nil, n)
-	must(t, err)
 	ops := []kv.Op{
-		kv.Set(formatKey(), layout.AppendFormat(nil, 12)), kv.Set(headKey(testID), h.Append(nil)),
-		kv.Set(headNameKey(testID), []byte("loé")), kv.Set(headOwnerKey(testID), o.Append(nil)),
-		kv.Set(nameKey("lo\x00"), row), kv.Set(hostKey(o.Host), []byte{0xab}),
+		kv.Set(layout.FormatKey(), layout.AppendFormat(nil, 12)), kv.Set(layout.RecordKey(layout.ID(testID), layout.PartHead), h.Append(nil)),
+		kv.Set(layout.RecordKey(layout.ID(testID), layout.PartName), []byte("loé")), kv.Set(layout.RecordKey(layout.ID(testID), layout.PartOwner), o.Append(nil)),
+		kv.Set(layout.NameKey("lo\x00"), n.Append(nil)), kv.Set(layout.HostKey(o.Host), []byte{0xab}),
 	}
 	must(t, eng.Commit(ctx, &kv.Commit{Ops: ops}))
 	i := 0
@@ -57,7 +58,7 @@ func TestRegistryGolden(t *testing.T) {
 		t.Errorf("%d rows, want %d", i, len(want))
 	}
 	// And back, as typed keys.
-	got, err := keys.Get(ctx, eng, nameRow{"lo\x00"})
+	got, err := keys.Get(ctx, eng, layout.NameRow{Name: "lo\x00"})
 	if got != n || err != nil {
 		t.Errorf("got %v, %v, want %v", got, err, n)
 	}
@@ -111,7 +112,7 @@ func selected(all []ActorInfo, o ActorsOptions) []ActorInfo {
 		if byName {
 			return a.Name
 		}
-		return string(headKey(a.ID))
+		return string(layout.RecordKey(layout.ID(a.ID), layout.PartHead))
 	}
 	slices.SortFunc(all, func(a, b ActorInfo) int { return cmp.Compare(key(a), key(b)) })
 	var want []ActorInfo
@@ -197,14 +198,14 @@ func TestActorsReads(t *testing.T) {
 // TestActorsByNameDamaged: what names lead to must be there and say the same.
 func TestActorsByNameDamaged(t *testing.T) {
 	for name, op := range map[string]kv.Op{
-		"leads to nobody":   kv.Set(nameKey("m"), (&layout.Named{ID: layout.ID(testID)}).Append(nil)),
-		"can't be read":     kv.Set(nameKey("m"), []byte{1}),
-		"is no name":        kv.Set(append(nameKey("m"), 0x14), nil),
-		"has another name":  kv.Set(headNameKey(IDFromName("n")), []byte("o")),
-		"has no head":       kv.Clear(headKey(IDFromName("n"))),
-		"has a bad head":    kv.Set(headKey(IDFromName("n")), []byte{1, 0, 1}),
-		"has a row":         kv.Set(append(headKey(IDFromName("n")), 0x15, 0x09), nil),
-		"has a strange row": kv.Set(append(headKey(IDFromName("n")), 0x02, 0x00), nil),
+		"leads to nobody":   kv.Set(layout.NameKey("m"), (&layout.Named{ID: layout.ID(testID)}).Append(nil)),
+		"can't be read":     kv.Set(layout.NameKey("m"), []byte{1}),
+		"is no name":        kv.Set(append(layout.NameKey("m"), 0x14), nil),
+		"has another name":  kv.Set(layout.RecordKey(layout.ID(IDFromName("n")), layout.PartName), []byte("o")),
+		"has no head":       kv.Clear(layout.RecordKey(layout.ID(IDFromName("n")), layout.PartHead)),
+		"has a bad head":    kv.Set(layout.RecordKey(layout.ID(IDFromName("n")), layout.PartHead), []byte{1, 0, 1}),
+		"has a row":         kv.Set(append(layout.RecordKey(layout.ID(IDFromName("n")), layout.PartHead), 0x15, 0x09), nil),
+		"has a strange row": kv.Set(append(layout.RecordKey(layout.ID(IDFromName("n")), layout.PartHead), 0x02, 0x00), nil),
 	} {
 		mem := memkv.New()
 		s := openStore(t, mem, batch.Limits{})

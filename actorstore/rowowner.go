@@ -5,7 +5,6 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/kv"
-	"github.com/greenroomdb/greenroom/kv/keys"
 )
 
 // RowOwner returns whose row of an engine the key of a row is: one of an actor's key, which it returns too, in memory of its own, or,
@@ -19,11 +18,11 @@ func RowOwner(row []byte) (id ID, key []byte, ok bool) {
 	}
 	for cut := range 2 { // a bound of a range is a row with a zero behind it
 		row = row[:len(row)-min(cut, len(row))]
-		if id, _, ok = parseHeadKey(row); ok {
-			return id, nil, true
+		if id, _, ok := layout.ParseRecordKey(row); ok {
+			return ID(id), nil, true
 		}
-		if note, err := keys.Parse[noteRow](row); err == nil {
-			return note.ID, nil, true
+		if id, _, ok := layout.ParseNoteKey(row); ok {
+			return ID(id), nil, true
 		}
 	}
 	return ID{}, nil, false
@@ -35,6 +34,5 @@ func RowsOverlap(id ID, r kv.Range) bool {
 	in := func(start, end []byte) bool {
 		return (r.End == nil || bytes.Compare(start, r.End) < 0) && bytes.Compare(r.Start, end) < 0
 	}
-	start, end := keys.Sub(recordOf{id}).Range()
-	return in(p[:], layout.AppendAbove(bytes.Clone(p[:]))) || in(headKey(id), end) || in(start, end) || in(noteRange(id))
+	return in(p[:], layout.AppendAbove(bytes.Clone(p[:]))) || in(layout.RecordRange(layout.ID(id))) || in(layout.NotesRange(layout.ID(id)))
 }

@@ -28,7 +28,7 @@ func (f *flight) stage(from, to int) {
 	f.checkHead()
 	f.opsBuf = append(f.opsBuf, kv.Set(a.headKey, f.row[:]))
 	if a.layout != LayoutGreenroom && f.next.Seq == 1 {
-		f.opsBuf = append(f.opsBuf, kv.Set(headLayoutKey(a.id), layout.AppendLayout(nil, uint8(a.layout))))
+		f.opsBuf = append(f.opsBuf, kv.Set(layout.RecordKey(layout.ID(a.id), layout.PartLayout), layout.AppendLayout(nil, uint8(a.layout))))
 	}
 	if a.unsaid && !a.hidden {
 		f.checks, f.opsBuf = a.appendName(f.checks, f.opsBuf)
@@ -64,13 +64,13 @@ func (f *flight) stageDrop() {
 	// others are for the head and all that stands behind it, and for the notes.
 	f.opsBuf = append(f.opsBuf,
 		kv.ClearRange(tuple.Range(a.space.prefix[:])),
-		kv.ClearRange(headRange(a.id)),
-		kv.ClearRange(noteRange(a.id)))
+		kv.ClearRange(layout.RecordRange(layout.ID(a.id))),
+		kv.ClearRange(layout.NotesRange(layout.ID(a.id))))
 	if w := a.wake.Load(); w != nil {
 		f.opsBuf = append(f.opsBuf, kv.Clear(w.indexKey(a.id)))
 	}
 	if name := a.Name(); name != "" && !a.unsaid {
-		f.opsBuf = append(f.opsBuf, kv.Clear(nameKey(name)))
+		f.opsBuf = append(f.opsBuf, kv.Clear(layout.NameKey(name)))
 	}
 }
 

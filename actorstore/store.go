@@ -58,7 +58,7 @@ package actorstore
 //	snapshotundo.go owners.go charge.go list.go hints.go keeper.go lease.go flight.go actor.go
 //	beside.go snapshottip.go incarnation.go cachedoor.go names.go hostclock.go hostprocess_linux.go
 //	hostprocess_other.go read.go store.go doubt.go wakelisteners.go wakerow.go cache.go
-//	host.go registrykeys.go head.go lengths.go id.go errors.go describe.go keys.go
+//	host.go head.go lengths.go id.go errors.go describe.go keys.go
 //	sharedsnapshot.go
 
 import (
@@ -170,7 +170,7 @@ func Make(ctx context.Context, eng kv.Engine) error {
 // format checks the format row, and writes it into an empty engine.
 func format(ctx context.Context, eng kv.Engine, now func() time.Time, readOnly bool) error {
 	for {
-		row, err := eng.Get(ctx, formatKey(), nil)
+		row, err := eng.Get(ctx, layout.FormatKey(), nil)
 		if err == nil {
 			return layout.CheckFormat(row)
 		}
@@ -188,8 +188,8 @@ func format(ctx context.Context, eng kv.Engine, now func() time.Time, readOnly b
 			d = kv.Durable // others, or a later Incarnation, may go on without it
 		}
 		err = eng.Commit(ctx, &kv.Commit{
-			Checks:     []kv.Check{{Key: formatKey(), Absent: true}},
-			Ops:        []kv.Op{kv.Set(formatKey(), layout.AppendFormat(nil, now().UnixMilli()))},
+			Checks:     []kv.Check{{Key: layout.FormatKey(), Absent: true}},
+			Ops:        []kv.Op{kv.Set(layout.FormatKey(), layout.AppendFormat(nil, now().UnixMilli()))},
 			Durability: d,
 		})
 		// A conflict means that somebody else was faster: look again.
@@ -217,7 +217,7 @@ func noRows(ctx context.Context, eng kv.Engine) error {
 			if err != nil {
 				return err
 			}
-			if string(e.Key) != string(formatKey()) {
+			if string(e.Key) != string(layout.FormatKey()) {
 				return fmt.Errorf("%w: it has no format row, and holds the key %x", kv.ErrNotAStore, e.Key)
 			}
 		}

@@ -23,7 +23,7 @@ func TestOpenFormat(t *testing.T) {
 			must(t, err)
 			must(t, s.Close())
 		}
-		row, err := eng.Get(ctx, formatKey(), nil)
+		row, err := eng.Get(ctx, layout.FormatKey(), nil)
 		if err != nil || string(row) != string(layout.AppendFormat(nil, clock().UnixMilli())) {
 			t.Errorf("the format row is %x, %v", row, err)
 		}
@@ -49,9 +49,9 @@ func TestOpenErrors(t *testing.T) {
 		want error
 	}{
 		{"something else", []kv.Op{kv.Set([]byte("k"), nil)}, kv.ErrNotAStore},
-		{"actors without a format", []kv.Op{kv.Set(headKey(testID), (&layout.Head{Epoch: 1, Seq: 1}).Append(nil))}, kv.ErrNotAStore},
-		{"newer", []kv.Op{kv.Set(formatKey(), []byte{2, 0, 1})}, ErrNewerFormat},
-		{"damaged", []kv.Op{kv.Set(formatKey(), []byte{1})}, ErrCorrupt},
+		{"actors without a format", []kv.Op{kv.Set(layout.RecordKey(layout.ID(testID), layout.PartHead), (&layout.Head{Epoch: 1, Seq: 1}).Append(nil))}, kv.ErrNotAStore},
+		{"newer", []kv.Op{kv.Set(layout.FormatKey(), []byte{2, 0, 1})}, ErrNewerFormat},
+		{"damaged", []kv.Op{kv.Set(layout.FormatKey(), []byte{1})}, ErrCorrupt},
 	}
 	for _, tt := range tests {
 		eng := memkv.New()

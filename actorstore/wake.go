@@ -68,8 +68,7 @@ func (a *Actor) Wake() Wake { return a.wake.Load().wake() }
 // an error that wraps ErrCorrupt or ErrNewerFormat, with the ID if that can be read, and the sequence goes on. Any other error ends it.
 func (s *Store) Wakes(ctx context.Context, by time.Time, all bool) iter.Seq2[Waking, error] {
 	return func(yield func(Waking, error) bool) {
-		start, _ := rowRange(rowWake)
-		end := layout.AppendAbove(appendRowKey(nil, lookRow{by.UnixMilli()}))
+		start, end := layout.WakesUntil(by.UnixMilli())
 		elsewhere := map[HostID]bool{}
 		for e, err := range s.pages(ctx, start, end) {
 			var w Waking
@@ -181,13 +180,13 @@ func appendWake(ops []kv.Op, a *Actor, old, r *wakeRow) []kv.Op {
 		ops = append(ops, kv.Clear(old.indexKey(a.id)))
 	}
 	if r == nil {
-		return append(ops, kv.Clear(headWakeKey(a.id)))
+		return append(ops, kv.Clear(layout.RecordKey(layout.ID(a.id), layout.PartWake)))
 	}
 	var h HostID
 	if r.held {
 		h = a.host.id
 	}
-	return append(ops, kv.Set(headWakeKey(a.id), r.Append(nil)), r.indexRow(a.id, a.Name(), a.layout, h))
+	return append(ops, kv.Set(layout.RecordKey(layout.ID(a.id), layout.PartWake), r.Append(nil)), r.indexRow(a.id, a.Name(), a.layout, h))
 }
 
 // indexRow returns the row of the index for r, of an actor that a host has open, zero for none.

@@ -274,12 +274,12 @@ func TestWakeGolden(t *testing.T) {
 		},
 	} {
 		must(t, a.SetWake(ctx, tt.wake))
-		row, err := eng.Get(ctx, headWakeKey(testID), nil)
+		row, err := eng.Get(ctx, layout.RecordKey(layout.ID(testID), layout.PartWake), nil)
 		must(t, err)
 		if got := hex.EncodeToString(row); got != tt.row {
 			t.Errorf("%s: the row is %s, want %s", say(tt.wake), got, tt.row)
 		}
-		start, end := rowRange(rowWake)
+		start, end := layout.RowsRange(layout.KindWake)
 		for e, err := range eng.Scan(ctx, kv.Range{Start: start, End: end}) {
 			must(t, err)
 			if got := hex.EncodeToString(e.Value); got != tt.index {
@@ -288,10 +288,6 @@ func TestWakeGolden(t *testing.T) {
 		}
 	}
 	must(t, a.Close())
-	key := appendRowKey(nil, wakeKey{lookRow{0x0102}, testID})
-	if got, want := hex.EncodeToString(key), "02677265656e726f6f6d00"+"1501"+"1505"+"160102"+"4001"+hex.EncodeToString(testID.UUID[:])+"0007"; got != want {
-		t.Errorf("the key of the index is %s, want %s", got, want)
-	}
 }
 
 // TestWakeDamaged: rows that can't be read, or say two things, are found, and nothing is guessed of them.
@@ -304,10 +300,10 @@ func TestWakeDamaged(t *testing.T) {
 		find string
 		want error
 	}{
-		{kv.Set(headWakeKey(testID), []byte{2, 0}), "time to be woken: it is of version 2, known are versions up to 1", ErrNewerFormat},
-		{kv.Set(headWakeKey(testID), row(1)[:9]), "time to be woken: it can't be read", ErrCorrupt},
-		{kv.Set(headWakeKey(testID), row(8)), "time to be woken: the index of the store doesn't have it", nil},
-		{kv.Clear(headWakeKey(testID)), "the index has a time to wake the actor that the actor doesn't", nil},
+		{kv.Set(layout.RecordKey(layout.ID(testID), layout.PartWake), []byte{2, 0}), "time to be woken: it is of version 2, known are versions up to 1", ErrNewerFormat},
+		{kv.Set(layout.RecordKey(layout.ID(testID), layout.PartWake), row(1)[:9]), "time to be woken: it can't be read", ErrCorrupt},
+		{kv.Set(layout.RecordKey(layout.ID(testID), layout.PartWake), row(8)), "time to be woken: the index of the store doesn't have it", nil},
+		{kv.Clear(layout.RecordKey(layout.ID(testID), layout.PartWake)), "the index has a time to wake the actor that the actor doesn't", nil},
 		{kv.Clear(key(5)), "time to be woken: the index of the store doesn't have it", nil},
 		{kv.Set(key(5), []byte{2, 0}), "it is of version 2, known are versions up to 1", nil},
 		{kv.Set(key(6), []byte{1, 0}), "it can't be read", nil},

@@ -57,7 +57,7 @@ func TestWakeReopened(t *testing.T) {
 		var again *Actor
 		fn := func(c *kv.Commit) {
 			for _, o := range c.Ops {
-				if o.Kind == kv.OpClear && string(o.Key) == string(headOwnerKey(a.ID())) {
+				if o.Kind == kv.OpClear && string(o.Key) == string(layout.RecordKey(layout.ID(a.ID()), layout.PartOwner)) {
 					hook.before.Store(nil)
 					again, err = s.Named(ctx, "thing/a", nil)
 					must(t, err)

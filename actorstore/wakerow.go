@@ -6,8 +6,6 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/kv"
-	"github.com/greenroomdb/greenroom/kv/keys"
-	"github.com/greenroomdb/greenroom/tuple"
 )
 
 // A Wake says when an actor must be woken.
@@ -108,37 +106,16 @@ func parseWake(id ID, row []byte) (*wakeRow, error) {
 	return &wakeRow{Wake: w}, nil
 }
 
-// A lookRow is the subspace of the index's rows of one time, a wakeKey the key of one.
-type lookRow struct{ Look int64 }
-
-func (s *lookRow) Elements(e *keys.Elements) {
-	e.Const(rowsName, rowsVersion, rowWake)
-	e.Int64(&s.Look)
-}
-
-// A wakeKey is the key of a row of the index.
-type wakeKey struct {
-	lookRow
-	ID ID
-}
-
-func (k *wakeKey) Elements(e *keys.Elements) {
-	k.lookRow.Elements(e)
-	e.ID((*tuple.UUID)(&k.ID.UUID), &k.ID.Label)
-}
-
-func (wakeKey) Value() keys.Codec[[]byte] { return keys.Bytes() }
-
-func (r *wakeRow) indexKey(id ID) []byte { return appendRowKey(nil, wakeKey{lookRow{r.Look}, id}) }
+func (r *wakeRow) indexKey(id ID) []byte { return layout.WakeKey(r.Look, layout.ID(id)) }
 
 // parseWaking decodes a row of the index. With an error it returns what the key says.
 func parseWaking(e kv.Entry) (w Waking, err error) {
-	k, err := keys.Parse[wakeKey](e.Key)
+	_, id, err := layout.ParseWakeKey(e.Key)
 	if err != nil {
 		return Waking{}, rowError(err)
 	}
-	w.ID = k.ID
-	row, err := layout.ParseWaking(layout.ID(k.ID), e.Value)
+	w.ID = ID(id)
+	row, err := layout.ParseWaking(id, e.Value)
 	if err != nil {
 		return w, err
 	}

@@ -103,6 +103,7 @@ var edges = []edge{
 	{"kv/internal/optimistic", "kv/txn", "it is an engine's half of a transaction"},
 	{"kv/internal/optimistic", "internal/overlay", "what several transactions write at once lies beside what is stored"},
 	{"actorstore/internal/layout", "kv", "damage and newer versions are errors of an engine's users, whatever they store"},
+	{"actorstore/internal/layout", "kv/keys", "the keys of its rows are typed"},
 	{"kv/memkv", "kv/internal/optimistic", "its transactions are optimistic"},
 	{"kv/pebblekv", "kv/internal/optimistic", "its transactions are optimistic"},
 	{"kv/keys", "kv", "keys lie in an engine"},
