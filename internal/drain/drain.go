@@ -15,8 +15,8 @@ type Gate struct {
 	inside atomic.Int64 // how many, and shut while nothing may enter
 	mu     sync.Mutex
 	empty  chan struct{} // closed when nothing is inside; nil while no Close waits  +checklocks:mu
-	// closing is how many calls of Close are under way.
-	closing int // +checklocks:mu
+	closing int  // how many calls of Close are under way  +checklocks:mu
+	over    bool // one of them has returned, and the gate stays closed  +checklocks:mu
 }
 
 // shut is larger than any number of entries.
@@ -68,7 +68,7 @@ func (g *Gate) Close(ctx context.Context) error {
 	g.Shut()
 	g.closing++
 	defer func() { g.closing-- }()
-	for g.inside.Load() != shut {
+	for !g.over && g.inside.Load() != shut {
 		if err := ctx.Err(); err != nil {
 			if g.closing == 1 {
 				g.inside.Add(-shut)
@@ -86,5 +86,6 @@ func (g *Gate) Close(ctx context.Context) error {
 		}
 		g.mu.Lock()
 	}
+	g.over = true
 	return nil
 }
