@@ -12,11 +12,11 @@ import (
 //
 // The zero Gate is open. It is safe for concurrent use.
 type Gate struct {
-	inside atomic.Int64 // how many, and shut while nothing may enter
-	mu     sync.Mutex
-	empty  chan struct{} // closed when nothing is inside; nil while no Close waits  +checklocks:mu
-	closing int  // how many calls of Close are under way  +checklocks:mu
-	over    bool // one of them has returned, and the gate stays closed  +checklocks:mu
+	inside  atomic.Int64 // how many, and shut while nothing may enter
+	mu      sync.Mutex
+	empty   chan struct{} // closed when nothing is inside; nil while no Close waits  +checklocks:mu
+	closing int           // how many calls of Close are under way  +checklocks:mu
+	over    bool          // one of them has returned, and the gate stays closed  +checklocks:mu
 }
 
 // shut is larger than any number of entries.
