@@ -42,7 +42,7 @@ func (r *Runner[In, Out]) StageAgain(b *batch.Batch, in In) error {
 	w := r.Workflow
 	tx := w.h.Begin()
 	switch {
-	case over(w.h.State()):
+	case over(State(w.h.State())):
 		err = tx.Reset(true)
 	case w.h.Input() != nil:
 		return nil

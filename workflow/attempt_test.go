@@ -16,6 +16,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/vfs"
+	"github.com/greenroomdb/greenroom/workflow/internal/history"
 )
 
 // TestStepCommits: a step is two engine commits, and one if its attempts are not recorded.
@@ -470,7 +471,7 @@ func second[A, B any](_ A, b B) B { return b }
 
 // TestJitter: waits are shorter, differ between attempts, and are the same after a restart.
 func TestJitter(t *testing.T) {
-	s := &stepCall{place: &place{entry: Entry{ID: "1234"}}}
+	s := &stepCall{place: &place{entry: history.Entry{ID: "1234"}}}
 	s.opts = first((&StepOptions{Backoff: time.Hour, MaxBackoff: time.Hour, Jitter: 0.5}).check())
 	seen := map[time.Duration]bool{}
 	for n := range uint32(100) {

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/greenroomdb/greenroom/workflow/internal/history"
 )
 
 func branchOf(name string, fn func(c *Context) (int, error)) Branch[int] {
@@ -185,7 +183,7 @@ func TestRace(t *testing.T) {
 			}
 			e, _ := r.entry(w.Workflow, "r")
 			k := e.Kind.(RaceEntry)
-			if *k.Winner != "fast" || k.Branches[0].Status != history.BranchCancelled || k.Branches[2].Status != history.BranchCompleted {
+			if *k.Winner != "fast" || k.Branches[0].Status != BranchCancelled || k.Branches[2].Status != BranchCompleted {
 				t.Errorf("%+v", k)
 			}
 			r.same(w.Workflow)
@@ -284,7 +282,7 @@ func TestRaceBoth(t *testing.T) {
 			must(t, err)
 			e, _ := r.entry(w.Workflow, "r")
 			for _, b := range e.Kind.(RaceEntry).Branches {
-				if (b.Status == history.BranchCompleted) != (b.Name == winner) {
+				if (b.Status == BranchCompleted) != (b.Name == winner) {
 					t.Errorf("%s has won, and %s is %v", winner, b.Name, b.Status)
 				}
 			}

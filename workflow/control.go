@@ -66,7 +66,7 @@ func controlError(err error) error {
 // change lands what fn makes of the history while nobody runs the workflow, and has it be
 // run again. Where commits are small, and fn removes nothing, entries land before the rest,
 // in the order in which fn has put them: fn finds the others if it is called again.
-func (w *Workflow) change(ctx context.Context, fn func(s *Snapshot, tx *history.Tx, b *batch.Batch) error) error {
+func (w *Workflow) change(ctx context.Context, fn func(s *history.Snapshot, tx *history.Tx, b *batch.Batch) error) error {
 	if err := w.claim(); err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (w *Workflow) change(ctx context.Context, fn func(s *Snapshot, tx *history.
 	return err
 }
 
-func (w *Workflow) changeNow(ctx context.Context, fn func(s *Snapshot, tx *history.Tx, b *batch.Batch) error) error {
+func (w *Workflow) changeNow(ctx context.Context, fn func(s *history.Snapshot, tx *history.Tx, b *batch.Batch) error) error {
 	// What a run that failed had deferred isn't wanted.
 	if err := w.h.Reload(ctx); err != nil {
 		return controlError(err)
@@ -122,7 +122,7 @@ func (w *Workflow) ahead(ctx context.Context, tx *history.Tx) error {
 // anew, with all their attempts, and steps that were undone are done again, with new IDs. It doesn't run
 // it. Any other workflow is ErrState; one that runs is ErrRunning.
 func (w *Workflow) Recover(ctx context.Context) error {
-	return w.change(ctx, func(s *Snapshot, tx *history.Tx, _ *batch.Batch) error {
+	return w.change(ctx, func(s *history.Snapshot, tx *history.Tx, _ *batch.Batch) error {
 		if s.State != history.Failed {
 			return fmt.Errorf("%w: it is %v", ErrState, s.State)
 		}
@@ -144,7 +144,7 @@ func (w *Workflow) Resume(ctx context.Context) error {
 	if r != nil {
 		return r.resume(ctx)
 	}
-	return w.change(ctx, func(s *Snapshot, tx *history.Tx, _ *batch.Batch) error {
+	return w.change(ctx, func(s *history.Snapshot, tx *history.Tx, _ *batch.Batch) error {
 		for _, e := range s.Entries {
 			if k, ok := e.Kind.(history.Step); ok && e.Metadata != nil && e.Metadata.Status == history.StatusFailed {
 				if err := resumed(tx, e, k); err != nil {
@@ -157,7 +157,7 @@ func (w *Workflow) Resume(ctx context.Context) error {
 }
 
 // resumed has tx give a step all its attempts.
-func resumed(tx *history.Tx, e Entry, k history.Step) error {
+func resumed(tx *history.Tx, e history.Entry, k history.Step) error {
 	m := *e.Metadata
 	m.Attempts, m.LastAttemptAt, m.Status = 0, 0, history.StatusPending
 	err := tx.Put(history.Entry{ID: e.ID, Location: e.Location, Kind: k})
@@ -207,7 +207,7 @@ func (r *run) resume(ctx context.Context) error {
 //
 // Errors: ErrNoStep; ErrRunning; ErrCancelled; ErrState for one that is being rolled back.
 func (w *Workflow) ReplayFrom(ctx context.Context, step string) error {
-	return w.change(ctx, func(s *Snapshot, tx *history.Tx, b *batch.Batch) error {
+	return w.change(ctx, func(s *history.Snapshot, tx *history.Tx, b *batch.Batch) error {
 		if s.State == history.RollingBack {
 			return fmt.Errorf("%w: it is %v", ErrState, s.State)
 		}
@@ -244,7 +244,7 @@ func (w *Workflow) ReplayFrom(ctx context.Context, step string) error {
 }
 
 // replayed returns the index of the first entry that is forgotten when a step is replayed.
-func replayed(s *Snapshot, all []Entry, step string) (first int, ok bool) {
+func replayed(s *history.Snapshot, all []history.Entry, step string) (first int, ok bool) {
 	at := map[history.Location]int{}
 	target := -1
 	for i, e := range all {

@@ -161,7 +161,7 @@ func (w *Workflow) giveBack(ctx context.Context, b *batch.Batch, scope history.L
 	return w.giveBackAll(ctx, b, w.h.In(scope))
 }
 
-func (w *Workflow) giveBackAll(ctx context.Context, b *batch.Batch, entries []Entry) error {
+func (w *Workflow) giveBackAll(ctx context.Context, b *batch.Batch, entries []history.Entry) error {
 	if w.opts.Queue == nil {
 		return nil
 	}

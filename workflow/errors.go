@@ -133,7 +133,7 @@ func (e *overError) Error() string {
 
 // Unwrap returns ErrOver, and ErrCancelled if that is how.
 func (e *overError) Unwrap() []error {
-	if e.state == history.Cancelled {
+	if e.state == Cancelled {
 		return []error{ErrOver, ErrCancelled}
 	}
 	return []error{ErrOver}

@@ -16,7 +16,7 @@ func (w *Workflow) Status() Status {
 	w.mu.Lock()
 	s, r := w.rested, w.run
 	w.mu.Unlock()
-	s.State = w.h.State()
+	s.State = State(w.h.State())
 	if f := w.h.Failure(); f != nil {
 		s.Failure = w.failure(f)
 	}
@@ -55,7 +55,7 @@ func (w *Workflow) start(ctx context.Context, input []byte) error {
 		return err
 	}
 	defer w.release()
-	if err := Over(w.h.State()); err != nil || w.h.Input() != nil {
+	if err := Over(State(w.h.State())); err != nil || w.h.Input() != nil {
 		return err
 	}
 	tx := w.h.Begin()

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/greenroomdb/greenroom/workflow/internal/history"
 )
 
 func TestLoop(t *testing.T) {
@@ -48,7 +46,7 @@ func TestLoop(t *testing.T) {
 		r.wantDid("5")
 		r.same(w.Workflow)
 		e, _ := r.entry(w.Workflow, "sum")
-		if k := e.Kind.(LoopEntry); k.Iteration != 4 || e.Metadata.Status != history.StatusCompleted {
+		if k := e.Kind.(LoopEntry); k.Iteration != 4 || e.Metadata.Status != StatusCompleted {
 			t.Errorf("%+v %+v", k, e.Metadata)
 		}
 	})

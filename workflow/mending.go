@@ -4,21 +4,21 @@ import "github.com/greenroomdb/greenroom/workflow/internal/history"
 
 // A mending makes a workflow that is over go on.
 type mending struct {
-	s  *Snapshot
+	s  *history.Snapshot
 	tx *history.Tx
 	// branches are those that must run again, by the join or race, and by name.
 	branches map[history.Location]map[history.NameIndex]bool
-	steps    []Entry // to be tried anew
+	steps    []history.Entry // to be tried anew
 	newID    func() string
 }
 
 // mend returns the mending that has tx change what s shows.
-func mend(s *Snapshot, tx *history.Tx, newID func() string) mending {
+func mend(s *history.Snapshot, tx *history.Tx, newID func() string) mending {
 	return mending{s: s, tx: tx, branches: map[history.Location]map[history.NameIndex]bool{}, newID: newID}
 }
 
 // renew has a step be tried anew that failed or was undone.
-func (m *mending) renew(e Entry) {
+func (m *mending) renew(e history.Entry) {
 	if _, ok := e.Kind.(history.Step); !ok || e.Metadata == nil {
 		return
 	}
@@ -31,7 +31,7 @@ func (m *mending) renew(e Entry) {
 
 // reset makes a step one that was never tried. A step that was undone gets a new ID: a service that knows the old one
 // would answer with what it has taken back since.
-func (m *mending) reset(e Entry) error {
+func (m *mending) reset(e history.Entry) error {
 	id := e.ID
 	if e.Metadata.RollbackCompletedAt != nil {
 		id = m.newID()
@@ -95,7 +95,7 @@ func (m *mending) finish() error {
 
 // fork returns a join or a race in which the branches run again that failed, or have
 // something in them that must be done again. A race begins anew with all its branches.
-func (m *mending) fork(e Entry) (k history.Kind, changed bool) {
+func (m *mending) fork(e history.Entry) (k history.Kind, changed bool) {
 	inside := m.branches[e.Location]
 	renew := func(bs []history.Branch, all bool) (out []history.Branch) {
 		for _, b := range bs {

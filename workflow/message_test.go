@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/queue"
+	"github.com/greenroomdb/greenroom/workflow/internal/history"
 )
 
 func (r *rig) send(name string, body any) queue.ID {
@@ -447,11 +448,11 @@ func TestLargeMessage(t *testing.T) {
 // TestOtherMessages: what another program has recorded without a marker is a message, too.
 func TestOtherMessages(t *testing.T) {
 	d := delivery{name: "m"}
-	must(t, d.parse(MessageEntry{Name: "m", Data: []byte{0x05}}))
+	must(t, d.parse(history.Message{Name: "m", Data: []byte{0x05}}))
 	if !d.data.Completed || string(d.data.Body) != "\x05" || d.data.Name != "m" {
 		t.Errorf("%+v", d)
 	}
-	if d.parse(MessageEntry{Name: "m", Data: []byte{0xff}}) == nil {
+	if d.parse(history.Message{Name: "m", Data: []byte{0xff}}) == nil {
 		t.Error("damaged data are a message")
 	}
 }

@@ -61,12 +61,18 @@ func TestSpans(t *testing.T) {
 	})
 }
 
-// TestObserve: who observes is told of what each commit has changed.
+// TestObserve: the program is told of what each commit has changed.
 func TestObserve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var seen []string
+		var seen, names, gone []string
 		r := newRigWith(t, Options{Observe: func(ch Change) {
 			text := ch.State.String()
+			if names = append(names, ch.Names...); len(ch.Names) > 0 && int(ch.FirstName) != len(names)-len(ch.Names) {
+				t.Errorf("the names %q begin at %d, behind %q", ch.Names, ch.FirstName, names)
+			}
+			for _, e := range ch.Deleted {
+				gone = append(gone, e.Type())
+			}
 			for _, e := range ch.Entries {
 				text += fmt.Sprint(" ", e.Type(), " ", e.Metadata.Status)
 			}
@@ -77,10 +83,15 @@ func TestObserve(t *testing.T) {
 			_, err := Step(c, "a", work(r, "a", 1))
 			return 1, err
 		}
-		output(r, begin(r, fn, 0), 1)
+		w := begin(r, fn, 0)
+		output(r, w, 1)
 		want := "[pending running step completed step running running step completed completed]"
 		if fmt.Sprint(seen) != want {
 			t.Errorf("got  %v\nwant %s", seen, want)
+		}
+		must(t, w.ReplayFrom(ctx, "a"))
+		if fmt.Sprint(names, gone) != "[now a] [step]" {
+			t.Errorf("names %q, deleted %q", names, gone)
 		}
 	})
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/internal/testkit"
-	"github.com/greenroomdb/greenroom/workflow/internal/history"
 )
 
 func TestSteps(t *testing.T) {
@@ -64,7 +63,7 @@ func TestVoid(t *testing.T) {
 		w = again(r, fn)
 		status(r, w, Sleeping)
 		r.wantDid()
-		if m := first(r.entry(w.Workflow, "void")); m.Kind.(StepEntry).Output != nil || m.Metadata.Status != history.StatusCompleted {
+		if m := first(r.entry(w.Workflow, "void")); m.Kind.(StepEntry).Output != nil || m.Metadata.Status != StatusCompleted {
 			t.Errorf("a step without a result is recorded as %+v", m)
 		}
 		later(time.Hour)

@@ -53,10 +53,10 @@ func Version(c *Context, name string, latest int) int {
 // for Send and the functions that draw values, too, a MessageEntry for Receive and
 // ReceiveAll. It stays, with all that is inside.
 func Removed[K StepEntry | LoopEntry | SleepEntry | MessageEntry | CheckpointEntry | JoinEntry | RaceEntry | VersionEntry](c *Context, name string) {
-	c.removed(name, any(*new(K)).(Kind))
+	c.removed(name, any(*new(K)).(Kind).stored())
 }
 
-func (c *Context) removed(name string, was Kind) {
+func (c *Context) removed(name string, was history.Kind) {
 	sub, kind := name, history.Entry{Kind: was}.Type()
 	_, message := was.(history.Message)
 	if message {

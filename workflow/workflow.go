@@ -119,7 +119,7 @@ func open(ctx context.Context, a *actorstore.Actor, opts *Options) (*Workflow, e
 	if w.failures, err = newFailures(w.opts.Errors); err != nil {
 		return nil, err
 	}
-	w.h, err = history.Open(ctx, a, &history.Options{NewID: w.opts.NewID, Changed: w.opts.Observe})
+	w.h, err = history.Open(ctx, a, &history.Options{NewID: w.opts.NewID, Changed: observer(w.opts.Observe)})
 	if err != nil {
 		return nil, fmt.Errorf("workflow: open: %w", err)
 	}
@@ -143,7 +143,7 @@ func (w *Workflow) begin() {
 
 // unfinished says whether a run would do something.
 func (w *Workflow) unfinished() bool {
-	return !over(w.h.State()) && w.h.Input() != nil
+	return !over(State(w.h.State())) && w.h.Input() != nil
 }
 
 // due sets the time at which the workflow should be run; zero for none.

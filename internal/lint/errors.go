@@ -49,7 +49,7 @@ var plainErrors = []plain{
 	{"what became of the caller's own code", []string{
 		"host.ErrPanic", "host/wasm.ErrModuleFailed", "host/wasm.ErrTrap", "persist.ErrPanic",
 		"workflow.ErrCancelled", "workflow.ErrDiverged", "workflow.ErrEvicted", "workflow.ErrFailed", "workflow.ErrInterrupted",
-		"workflow.ErrPanic", "workflow.ErrStepTimeout",
+		"workflow.ErrPanic", "workflow.ErrStepTimeout", "workflow.StoredError",
 	}},
 	{"what became of an import, which the caller's next step depends on", []string{"docstore.ErrDisabled"}},
 	{"a rule of the program's that the actor broke", []string{"host.ErrGenerations", "host.ErrNotAllowed"}},

@@ -182,10 +182,6 @@ func Save(w *workflow.Workflow) ([]byte, error) { return w.Snapshot().MarshalJSO
 // those of the workflow.
 func Replay[In, Out any](fn workflow.Func[In, Out], saved []byte, opts *workflow.Options) error {
 	ctx := context.Background()
-	var s workflow.Snapshot
-	if err := s.UnmarshalJSON(saved); err != nil {
-		return fmt.Errorf("workflowtest: replay: %w", err)
-	}
 	engine := memkv.New()
 	defer engine.Close()
 	store, err := actorstore.Open(ctx, engine, nil)
@@ -198,7 +194,7 @@ func Replay[In, Out any](fn workflow.Func[In, Out], saved []byte, opts *workflow
 		return fmt.Errorf("workflowtest: replay: %w", err)
 	}
 	defer actor.Close()
-	if err := restore(ctx, actor, &s); err != nil {
+	if err := restore(ctx, actor, saved); err != nil {
 		return fmt.Errorf("workflowtest: replay: %w", err)
 	}
 	return verify(ctx, actor, fn, opts)
