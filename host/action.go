@@ -31,7 +31,7 @@ type Command[In any] struct{ target[In] }
 type AnyAction interface{ declared() *action }
 
 // An action is one without its types: as the host calls it.
-type action = abi.Action[*Context]
+type action = abi.Action[*Context, Raw]
 
 // A target is what an Action and a Command have in common.
 type target[In any] struct{ action action }
@@ -49,13 +49,13 @@ func (a *target[In]) Name() string { return a.action.Name }
 // In or Out that is a Raw is the value as it is: an action that takes and returns Raw
 // leaves it to others to know what they mean. fn must not change or keep such an In.
 func NewAction[In, Out any](name string, fn func(c *Context, in In) (Out, error)) *Action[In, Out] {
-	return &Action[In, Out]{target[In]{abi.NewAction(name, fn, refusal[In](name))}}
+	return &Action[In, Out]{target[In]{abi.NewAction[Raw](name, fn, refusal[In](name))}}
 }
 
 // NewCommand declares an action without a result; callers in other languages get undefined.
 // See NewAction.
 func NewCommand[In any](name string, fn func(c *Context, in In) error) *Command[In] {
-	return &Command[In]{target[In]{abi.NewCommand(name, fn, refusal[In](name))}}
+	return &Command[In]{target[In]{abi.NewCommand[Raw](name, fn, refusal[In](name))}}
 }
 
 // refusal returns what makes an error of arguments that don't fit.

@@ -19,7 +19,7 @@ type Command[In any] struct{ target[In] }
 type AnyAction interface{ declared() *action }
 
 // An action is one without its types.
-type action = abi.Action[*Context]
+type action = abi.Action[*Context, Raw]
 
 // A target is what an Action and a Command have in common.
 type target[In any] struct{ action action }
@@ -32,12 +32,12 @@ func (a *target[In]) Name() string { return a.action.Name }
 // NewAction declares an action: see host.NewAction. Arguments that don't fit are an *Error
 // with the code "bad_arguments".
 func NewAction[In, Out any](name string, fn func(c *Context, in In) (Out, error)) *Action[In, Out] {
-	return &Action[In, Out]{target[In]{abi.NewAction(name, fn, refuse)}}
+	return &Action[In, Out]{target[In]{abi.NewAction[Raw](name, fn, refuse)}}
 }
 
 // NewCommand declares an action without a result.
 func NewCommand[In any](name string, fn func(c *Context, in In) error) *Command[In] {
-	return &Command[In]{target[In]{abi.NewCommand(name, fn, refuse)}}
+	return &Command[In]{target[In]{abi.NewCommand[Raw](name, fn, refuse)}}
 }
 
 func refuse(error) error {

@@ -13,8 +13,20 @@ var ErrNoHost = errors.New("guest: there is no host")
 // message, a sentence for people. Those of the host are of this type: their codes are
 // those of host.Code, and "sql", "bad_argument", "too_large" and a few more. An action
 // that returns one has its caller told; of any other error only the log is told. Errors of
-// one code are the same to errors.Is.
-type Error = abi.Fault
+// one code are the same to errors.Is. An Error doesn't change, and several goroutines may use it.
+type Error struct {
+	Code    string `cbor:"code"`    // a word; the caller gets at most 64 bytes of it
+	Message string `cbor:"message"` // a sentence, which may be empty
+}
+
+// Error is the message.
+func (e *Error) Error() string { return e.Message }
+
+// Is reports whether target is an *Error with the same code.
+func (e *Error) Is(target error) bool {
+	o, ok := target.(*Error)
+	return ok && o.Code == e.Code
+}
 
 // A function is one of the host's that take a value and give one: it returns the length of
 // the result, or with a minus of a fault.
@@ -59,11 +71,11 @@ func exchange(f function, arg []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var fault Error
+	var fault abi.Fault
 	if err := abi.Unmarshal(b, &fault); err != nil {
 		return nil, err
 	}
-	return nil, &fault
+	return nil, (*Error)(&fault)
 }
 
 // fetch takes what the host has for the module.
@@ -101,7 +113,7 @@ func handleTurn(size int32) {
 	if !errors.As(err, &fault) {
 		fault = &Error{Message: err.Error()}
 	}
-	if err := call(fail, fault, nil); err != nil {
+	if err := call(fail, (*abi.Fault)(fault), nil); err != nil {
 		panic(err) // a trap fails the turn as well
 	}
 }

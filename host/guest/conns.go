@@ -52,7 +52,7 @@ func (n *Conn) Parameters(v any) error {
 	if err != nil {
 		return err
 	}
-	return c.Parameters.Decode(v)
+	return Raw(c.Parameters).Decode(v)
 }
 
 // State decodes what the actor keeps about the connection into what v points to, which
@@ -62,12 +62,12 @@ func (n *Conn) State(v any) error {
 	if err != nil {
 		return err
 	}
-	return c.State.Decode(v)
+	return Raw(c.State).Decode(v)
 }
 
 // SetState replaces what the actor keeps about the connection.
 func (n *Conn) SetState(v any) error {
-	r, err := Encode(v)
+	r, err := encode(v)
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (n *Conn) Unsubscribe(event string) error {
 
 // Send sends an event to this connection's client, when the turn is durable.
 func (n *Conn) Send(event string, v any) error {
-	r, err := Encode(v)
+	r, err := encode(v)
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (n *Conn) Disconnect(reason string) error {
 // Broadcast sends an event to all connections that have subscribed to it, when the turn
 // is durable.
 func (c *Context) Broadcast(event string, v any) error {
-	r, err := Encode(v)
+	r, err := encode(v)
 	if err != nil {
 		return err
 	}

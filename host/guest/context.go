@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/host/internal/abi"
+	"github.com/greenroomdb/greenroom/internal/cbor"
 )
 
 // A Context is what a turn does everything through, as host.Context is: what is written is
@@ -59,14 +60,37 @@ func (c *Context) SetRawState(value Raw) error { return callRaw(stateSet, value,
 
 // State returns the actor's state as a T, with what the turn has made of it: the zero T
 // if it was never set.
-func State[T any](c *Context) (T, error) { return abi.State[T](c) }
+func State[T any](c *Context) (v T, err error) {
+	r, err := c.RawState()
+	if err != nil {
+		return v, err
+	}
+	return v, r.Decode(&v)
+}
 
-// SetState replaces the actor's state.
-func SetState[T any](c *Context, v T) error { return abi.SetState(c, v) }
+// SetState replaces the actor's state, for the rest of the turn at once, and for others when the
+// turn lands. All of it is encoded, and written whole.
+func SetState[T any](c *Context, v T) error {
+	r, err := Encode(cbor.Typed(v))
+	if err != nil {
+		return err
+	}
+	return c.SetRawState(r)
+}
 
 // Mutate changes the actor's state: fn gets a copy, and what it leaves there is the new
-// state, unless it returns an error.
-func Mutate[T any](c *Context, fn func(v *T) error) error { return abi.Mutate(c, fn) }
+// state, unless it returns an error, which Mutate returns. fn may read c and change other things
+// of it; a state that it sets itself is replaced.
+func Mutate[T any](c *Context, fn func(v *T) error) error {
+	v, err := State[T](c)
+	if err != nil {
+		return err
+	}
+	if err := fn(&v); err != nil {
+		return err
+	}
+	return SetState(c, v)
+}
 
 // StartWorkflow starts the actor's workflow, which is written in Go and part of the host,
 // when the turn has landed. One that is over is an Error "workflow_over": see StartWorkflowAgain.
@@ -95,7 +119,7 @@ func (c *Context) WorkflowStatus() (state string, failure *Error, err error) {
 	if err := call(workflowStatus, nil, &w); err != nil {
 		return "", nil, err
 	}
-	return w.State, w.Failure, nil
+	return w.State, (*Error)(w.Failure), nil
 }
 
 // logHandler sends the lines of a slog.Logger to the host.

@@ -32,9 +32,9 @@ func (DB) Exec(query string, args ...any) (Result, error) {
 }
 
 func statement(query string, args []any) (s abi.Statement, err error) {
-	s = abi.Statement{Query: query, Args: make([]Raw, len(args))}
+	s = abi.Statement{Query: query, Args: make([]abi.Raw, len(args))}
 	for i, v := range args {
-		if s.Args[i], err = Encode(v); err != nil {
+		if s.Args[i], err = encode(v); err != nil {
 			return s, err
 		}
 	}
@@ -45,8 +45,8 @@ func statement(query string, args []any) (s abi.Statement, err error) {
 // host (a megabyte, unless it says otherwise).
 type Rows struct {
 	Columns []string
-	rows    [][]Raw
-	row     []Raw
+	rows    [][]abi.Raw
+	row     []abi.Raw
 }
 
 // Query executes one statement as Exec does, and returns its rows.
@@ -97,7 +97,7 @@ func (r *Rows) Scan(dest ...any) error {
 		return fmt.Errorf("guest: %d values are scanned into %d", len(r.row), len(dest))
 	}
 	for i, v := range r.row {
-		if err := v.Decode(dest[i]); err != nil {
+		if err := Raw(v).Decode(dest[i]); err != nil {
 			return err
 		}
 	}

@@ -81,11 +81,40 @@ type Type struct {
 	MessageNames []string
 }
 
-// Raw is a value in CBOR, as package host has it. nil is undefined.
-type Raw = abi.Raw
+// Raw is a value in CBOR, as package host has it. nil is undefined. As a part of another value
+// it is taken as it is, so that an action may take or return one and leave it to others to know
+// what it means.
+type Raw []byte
+
+// MarshalCBOR implements cbor.Marshaler of github.com/fxamacker/cbor. The bytes are r itself,
+// which must not be changed as long as they are used.
+func (r Raw) MarshalCBOR() ([]byte, error) { return abi.Raw(r).MarshalCBOR() }
+
+// UnmarshalCBOR implements cbor.Unmarshaler of github.com/fxamacker/cbor. It keeps nothing of b.
+func (r *Raw) UnmarshalCBOR(b []byte) error { return (*abi.Raw)(r).UnmarshalCBOR(b) }
+
+// Decode decodes r into what v points to, which keeps nothing of r; undefined and null leave it
+// as it is. An error says what of r doesn't fit, or that r is not one value in CBOR.
+func (r Raw) Decode(v any) error {
+	if to, ok := v.(*Raw); ok {
+		v = (*abi.Raw)(to)
+	}
+	return abi.Raw(r).Decode(v)
+}
 
 // Encode returns v in CBOR; a Raw is returned as it is.
-func Encode(v any) (Raw, error) { return abi.Encode(v) }
+func Encode(v any) (Raw, error) {
+	r, err := encode(v)
+	return Raw(r), err
+}
+
+// encode is Encode for a value that goes to the host as a part of another one.
+func encode(v any) (abi.Raw, error) {
+	if r, ok := v.(Raw); ok {
+		return abi.Raw(r), nil
+	}
+	return abi.Encode(v)
+}
 
 // serving is the Type of the module: the exports of a module are functions without a
 // receiver, so there is one.
@@ -168,12 +197,12 @@ func (k *kind) handle(event []byte) (Raw, error) {
 
 func (k *kind) act(c *Context, e *abi.Event) (Raw, error) {
 	if a := k.actions[e.Name]; a != nil {
-		return a.Run(c, e.Args)
+		return a.Run(c, Raw(e.Args))
 	}
 	if k.Other == nil {
 		return nil, &Error{Code: "no_such_action", Message: "Actors of this type have no such action."}
 	}
-	return k.Other(c, e.Name, e.Args)
+	return k.Other(c, e.Name, Raw(e.Args))
 }
 
 // hook calls a hook, which is there, since the host calls those that describe has named.

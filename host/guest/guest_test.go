@@ -133,7 +133,7 @@ func TestHandle(t *testing.T) {
 		Message:    func(_ *Context, m *Message) error { return tell("message "+m.Name, errors.New("later")) },
 	}
 	for _, e := range []abi.Event{
-		{Kind: "action", Name: "double", Args: Raw{21}}, {Kind: "action", Name: "double", Args: Raw{0x61, 'x'}},
+		{Kind: "action", Name: "double", Args: abi.Raw{21}}, {Kind: "action", Name: "double", Args: abi.Raw{0x61, 'x'}},
 		{Kind: "action", Name: "refuse"}, {Kind: "action", Name: "break"}, {Kind: "action", Name: "quiet"}, {Kind: "action", Name: "none"},
 		{Kind: "create"}, {Kind: "wake"}, {Kind: "sleep"}, {Kind: "destroy"}, {Kind: "connect", Conn: "c"},
 		{Kind: "disconnect", Conn: "c", Reason: "!"}, {Kind: "alarm", Alarm: &abi.Scheduled{Action: "a", At: 1.7e12}},
@@ -160,7 +160,7 @@ func TestFault(t *testing.T) {
 	f := &fakeHost{answer: map[string]any{
 		"kv_put": &abi.Fault{Code: "quota_exceeded", Message: "full"}, "kv_get": []byte{}, "kv_list": 5,
 		"workflow_status": abi.Workflow{State: "failed", Failure: &abi.Fault{Code: "c", Message: "m"}},
-		"schedule_list":   []abi.Scheduled{{ID: "i", At: 1.7e12, Args: Raw{1}}},
+		"schedule_list":   []abi.Scheduled{{ID: "i", At: 1.7e12, Args: abi.Raw{1}}},
 	}}
 	f.install(t)
 	c := &Context{}

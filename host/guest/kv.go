@@ -44,14 +44,28 @@ func (KV) DeleteRange(start, end []byte) error {
 	return call(kvDeleteRange, abi.Span{Start: start, End: end}, nil)
 }
 
-// ListOptions select entries; the zero value means all of them, in ascending order. Prefix
-// selects the keys that begin with it, and Start and End, of those, the keys in
-// [Start, End); empty means no bound. Limit is the largest number of entries, 0 for all,
-// Reverse yields them in descending order, and KeysOnly leaves Entry.Value empty.
-type ListOptions = abi.ListOptions
+// ListOptions select entries; the zero value means all of them, in ascending order. List doesn't
+// change the bytes.
+type ListOptions struct {
+	// Prefix selects the keys that begin with it, and Start and End, of those, the keys in
+	// [Start, End); empty means no bound.
+	Prefix []byte `cbor:"prefix,omitempty"`
+	Start  []byte `cbor:"start,omitempty"`
+	End    []byte `cbor:"end,omitempty"`
+	// Reverse yields the entries in descending order.
+	Reverse bool `cbor:"reverse,omitempty"`
+	// Limit is the largest number of entries; 0 means all.
+	Limit int `cbor:"limit,omitempty"`
+	// KeysOnly leaves Entry.Value empty.
+	KeysOnly bool `cbor:"keys_only,omitempty"`
+}
 
-// An Entry is one key with its value.
-type Entry = abi.Entry
+// An Entry is one key with its value, whose bytes belong to the caller.
+type Entry struct {
+	_     struct{} `cbor:",toarray"`
+	Key   []byte
+	Value []byte
+}
 
 // List yields the entries that opts select, and fetches them page by page: what the turn
 // writes meanwhile may be seen or not. An error is yielded once, with a zero Entry.
@@ -59,12 +73,12 @@ func (KV) List(opts ListOptions) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for {
 			var page abi.Listed
-			if err := call(kvList, opts, &page); err != nil {
+			if err := call(kvList, abi.ListOptions(opts), &page); err != nil {
 				yield(Entry{}, err)
 				return
 			}
 			for _, e := range page.Entries {
-				if !yield(e, nil) {
+				if !yield(Entry{Key: e.Key, Value: e.Value}, nil) {
 					return
 				}
 			}
@@ -77,7 +91,7 @@ func (KV) List(opts ListOptions) iter.Seq2[Entry, error] {
 }
 
 // next has o select what comes behind a page, which isn't empty.
-func next(o *ListOptions, page []Entry) {
+func next(o *ListOptions, page []abi.Entry) {
 	last := page[len(page)-1].Key
 	if o.Reverse {
 		o.End = last

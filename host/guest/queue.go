@@ -49,7 +49,7 @@ func (c *Context) Send(to Address, s Send) error {
 
 // message returns s as the host takes it.
 func (s *Send) message() (abi.Send, error) {
-	body, err := Encode(s.Body)
+	body, err := encode(s.Body)
 	return abi.Send{Name: s.Name, Body: body, Delay: millis(s.Delay), Key: s.Key}, err
 }
 
@@ -66,7 +66,7 @@ type Message struct {
 }
 
 func messageOf(m *abi.Message) *Message {
-	return &Message{int64(m.ID), m.Name, m.Body, time.UnixMilli(int64(m.Created)), int(m.Deliveries), m.Receipt}
+	return &Message{int64(m.ID), m.Name, Raw(m.Body), time.UnixMilli(int64(m.Created)), int(m.Deliveries), m.Receipt}
 }
 
 // Decode decodes the body into what v points to.
@@ -100,7 +100,7 @@ func (Queue) Receive(opts ReceiveOptions) ([]*Message, error) {
 // Complete removes a message that was received, and gives the response to who waits for
 // it.
 func (Queue) Complete(receipt string, response any) error {
-	r, err := Encode(response)
+	r, err := encode(response)
 	if err != nil {
 		return err
 	}

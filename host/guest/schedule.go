@@ -28,7 +28,7 @@ type Job struct {
 func (Schedule) Add(j Job) (id string, err error) {
 	job := abi.Job{ID: j.ID, Action: j.Action, Cron: j.Cron, Zone: j.Zone}
 	if j.Args != nil {
-		if job.Args, err = Encode(j.Args); err != nil {
+		if job.Args, err = encode(j.Args); err != nil {
 			return "", err
 		}
 	}
@@ -64,7 +64,7 @@ type Event struct {
 }
 
 func eventOf(s *abi.Scheduled) Event {
-	return Event{s.ID, time.UnixMilli(int64(s.At)), s.Action, s.Args, s.Cron, s.Zone, s.Attempts, s.Parked}
+	return Event{s.ID, time.UnixMilli(int64(s.At)), s.Action, Raw(s.Args), s.Cron, s.Zone, s.Attempts, s.Parked}
 }
 
 // List returns the events, the next first.

@@ -44,7 +44,7 @@ func connGet(c *call, id *string) (any, error) {
 	if err := n.State(&state); err != nil {
 		return nil, err
 	}
-	return abi.Conn{ID: *id, Hibernates: n.Hibernates(), Parameters: parameters, State: state}, nil
+	return abi.Conn{ID: *id, Hibernates: n.Hibernates(), Parameters: abi.Raw(parameters), State: abi.Raw(state)}, nil
 }
 
 func connSetState(c *call, s *abi.ConnState) (any, error) {
@@ -52,7 +52,7 @@ func connSetState(c *call, s *abi.ConnState) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, n.SetState(s.State)
+	return nil, n.SetState(host.Raw(s.State))
 }
 
 func connSubscribe(c *call, s *abi.Subscription) (any, error) {
@@ -71,7 +71,7 @@ func connSend(c *call, e *abi.ConnEvent) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, n.Send(e.Event, e.Body)
+	return nil, n.Send(e.Event, host.Raw(e.Body))
 }
 
 func connDisconnect(c *call, p *abi.Parting) (any, error) {
@@ -83,5 +83,5 @@ func connDisconnect(c *call, p *abi.Parting) (any, error) {
 }
 
 func broadcast(c *call, e *abi.Broadcast) (any, error) {
-	return nil, c.host.Broadcast(e.Event, e.Body)
+	return nil, c.host.Broadcast(e.Event, host.Raw(e.Body))
 }

@@ -227,7 +227,7 @@ func self(c *call) (any, error) {
 func input(c *call) (any, error) {
 	var v host.Raw
 	err := c.host.Input(&v)
-	return v, err
+	return abi.Raw(v), err
 }
 
 // destroy refuses what an actor is destroyed by before it has done anything: whoever wants
@@ -241,7 +241,7 @@ func destroy(c *call) (any, error) {
 
 func stateGet(c *call) (any, error) {
 	v, err := c.host.RawState()
-	return host.Raw(v), err
+	return abi.Raw(v), err
 }
 
 func stateSet(c *call, v host.Raw) (any, error) { return nil, c.host.SetRawState(v) }

@@ -49,7 +49,7 @@ type call struct {
 	ctx     context.Context // ends with the time of the turn
 	kind    string          // of the event
 	pending []byte          // what take returns
-	reply   abi.Raw
+	reply   host.Raw
 	fault   *abi.Fault // why the module has failed the turn
 	last    error      // what a host function has told the module
 	wrote   bool
@@ -63,7 +63,7 @@ func (i *instance) Close() error {
 }
 
 // handle has the module handle an event in a turn, and then what that has brought about.
-func (i *instance) handle(c *host.Context, e *abi.Event) (abi.Raw, error) {
+func (i *instance) handle(c *host.Context, e *abi.Event) (host.Raw, error) {
 	if turn := weak.Make(c); i.turn != turn {
 		i.turn, i.spent, i.told, i.tx, i.rolledBack = turn, 0, i.told[:0], nil, false
 	}
@@ -119,7 +119,7 @@ func (i *instance) first(e *abi.Event) bool {
 }
 
 // tell has the module handle one event; one that has just been made wakes first.
-func (i *instance) tell(ctx context.Context, c *host.Context, e *abi.Event) (reply abi.Raw, wrote bool, err error) {
+func (i *instance) tell(ctx context.Context, c *host.Context, e *abi.Event) (reply host.Raw, wrote bool, err error) {
 	if i.stale.Swap(false) {
 		i.drop()
 	}
@@ -134,7 +134,7 @@ func (i *instance) tell(ctx context.Context, c *host.Context, e *abi.Event) (rep
 }
 
 // once is one call of the module.
-func (i *instance) once(ctx context.Context, c *host.Context, e *abi.Event) (abi.Raw, bool, error) {
+func (i *instance) once(ctx context.Context, c *host.Context, e *abi.Event) (host.Raw, bool, error) {
 	event, err := abi.Marshal(e)
 	if err != nil {
 		return nil, false, err

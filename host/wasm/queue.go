@@ -81,7 +81,7 @@ func queueComplete(c *call, m *abi.Completion) (any, error) {
 	if err != nil {
 		return nil, badArgument(err)
 	}
-	return nil, c.host.Complete(r, m.Response)
+	return nil, c.host.Complete(r, host.Raw(m.Response))
 }
 
 func queueNack(c *call, m *abi.Return) (any, error) {

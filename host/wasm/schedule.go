@@ -32,7 +32,7 @@ func scheduleAdd(c *call, j *abi.Job) (any, error) {
 		job.At = time.UnixMilli(int64(at))
 	}
 	if len(j.Args) > 0 {
-		job.Args = []any{j.Args}
+		job.Args = []any{host.Raw(j.Args)}
 	}
 	return c.host.Schedule(job)
 }

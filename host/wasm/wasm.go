@@ -264,7 +264,7 @@ func (m *Module) hook(a *host.Type, kind string) {
 
 // act runs an action.
 func act(c *host.Context, name string, args host.Raw) (host.Raw, error) {
-	e := &abi.Event{Kind: abi.KindAction, Name: name, Args: args}
+	e := &abi.Event{Kind: abi.KindAction, Name: name, Args: abi.Raw(args)}
 	if n := c.Conn(); n != nil {
 		e.Conn = string(n.ID())
 	}

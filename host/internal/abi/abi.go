@@ -37,7 +37,7 @@ const (
 	KindMessage    = "message"
 )
 
-// Raw is a value in CBOR; nil is undefined.
+// Raw is a value in CBOR on its way; nil is undefined. Each end has its own type for those that its users see.
 type Raw []byte
 
 // undefined is the CBOR of it.
@@ -103,19 +103,10 @@ func Unmarshal(data []byte, v any) error {
 	return nil
 }
 
-// A Fault is an error on its way, which is an error of a module, too.
+// A Fault is an error on its way.
 type Fault struct {
 	Code    string `cbor:"code"`
 	Message string `cbor:"message"`
-}
-
-// Error is the message.
-func (f *Fault) Error() string { return f.Message }
-
-// Is says that errors of one code are the same.
-func (f *Fault) Is(target error) bool {
-	o, ok := target.(*Fault)
-	return ok && o.Code == f.Code
 }
 
 // A Description is what a module says about itself.
