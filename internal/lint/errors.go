@@ -99,8 +99,7 @@ func compareErrors(t *tree, list []plain) []finding {
 	}
 	// What a program can't import it can't name either.
 	for name, e := range names {
-		internal := strings.HasPrefix(name, "internal/") || strings.Contains(name, "/internal/")
-		if !internal && !listed[name] && !hasKind(names, name) {
+		if !internalDir(name[:strings.LastIndexByte(name, '.')]) && !listed[name] && !hasKind(names, name) {
 			fs = append(fs, t.at(e.pos, "%s is of none of the kinds of "+kinds, name))
 		}
 	}

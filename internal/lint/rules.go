@@ -12,6 +12,7 @@ func rules() []rule {
 		{"cgo", "one static binary for every platform", checkCgo},
 		{"package-doc", "a package that can't be said in one sentence is not one package", checkPackageDoc},
 		{"exported-doc", "what others call, they call knowing its contract", checkExportedDoc},
+		{"hidden", "a reader of a package's documentation sees no field and no method of a type that an internal package declares", checkHidden},
 		{"errors", "a caller branches on few kinds of errors, whichever package an error comes from", checkErrors},
 		{"length", "a file of more than 600 lines holds a second noun", checkLength},
 		{"writers", "what has several ways into the store has several ways to get lost", checkWriters},

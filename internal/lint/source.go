@@ -109,6 +109,33 @@ func undocumentedSpec(d *ast.GenDecl, spec ast.Spec) []*ast.Ident {
 	return nil
 }
 
+// checkHidden refuses an exported alias whose type is declared in an internal package, or made of such a type.
+func checkHidden(t *tree) []finding {
+	return t.eachFile(func(p *pkg, f *sourceFile) []finding {
+		if f.Test || f.AST.Name.Name == "main" || internalDir(p.Dir) {
+			return nil
+		}
+		var fs []finding
+		ast.Inspect(f.AST, func(n ast.Node) bool {
+			alias, ok := n.(*ast.TypeSpec)
+			if !ok || !alias.Assign.IsValid() || !alias.Name.IsExported() {
+				return true
+			}
+			ast.Inspect(alias.Type, func(n ast.Node) bool {
+				if of, ok := n.(*ast.SelectorExpr); ok && internalDir(t.imported(f, of.X)) {
+					fs = append(fs, t.at(alias.Pos(), "exported %s is an alias of a type of %s: declare it here", alias.Name.Name, t.imported(f, of.X)))
+				}
+				return true
+			})
+			return false
+		})
+		return fs
+	})
+}
+
+// internalDir reports whether a folder of the root module is one that only the module itself can import.
+func internalDir(dir string) bool { return slices.Contains(strings.Split(dir, "/"), "internal") }
+
 // receiver returns the name of a method's type, without pointer and parameters.
 func receiver(recv *ast.FieldList) string {
 	expr := recv.List[0].Type
