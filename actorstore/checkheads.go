@@ -222,13 +222,15 @@ func checkLayout(c *checker, at *trace) (err error) {
 	if at.head == nil {
 		err = c.find(at.id, "layout", "the actor has a layout and no head")
 	}
-	if err == nil {
-		l, err := layout.ParseLayout(layout.ID(at.id), at.laid)
-		if c.layout = Layout(l); err != nil {
-			err = c.find(at.id, "layout", "%s", clause(err))
-		}
+	if err != nil {
+		return err
 	}
-	return err
+	l, err := layout.ParseLayout(layout.ID(at.id), at.laid)
+	if err != nil {
+		return c.find(at.id, "layout", "%s", clause(err))
+	}
+	c.layout = Layout(l)
+	return nil
 }
 
 // hints checks the hints of an actor, of which there is little to say: they are others'
