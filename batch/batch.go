@@ -139,9 +139,9 @@ func (b *Batch) Mark(spare *Batch) {
 // Rewind takes back what was staged in b since Mark, by Late of its participants too. Those that were
 // enlisted since are told that they have failed, for that reason, in the reverse of their order, and are
 // in b no more. The others stay, and their Late is called again if b is sealed again. Rewind does nothing
-// if b isn't marked.
+// if b isn't marked, or is settled.
 func (b *Batch) Rewind(reason error) {
-	if b.spare == nil {
+	if b.spare == nil || b.settled {
 		return
 	}
 	b.failed(b.parted, reason, false)

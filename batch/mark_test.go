@@ -129,6 +129,36 @@ func TestMarkAborted(t *testing.T) {
 	}
 }
 
+// TestMarkPanics: a batch that has landed isn't taken back because a participant panics when it is told.
+func TestMarkPanics(t *testing.T) {
+	var log []string
+	var b, spare batch.Batch
+	b.Put([]byte("b"), nil)
+	b.Late(func(b *batch.Batch) error {
+		late := &party{"late", &log}
+		b.Enlist(late, late)
+		b.OnCommit(func() { panic(errBoom) })
+		return nil
+	})
+	b.Mark(&spare)
+	b.Put([]byte("page"), nil)
+	if err := b.Seal(); err != nil {
+		t.Fatal(err)
+	}
+	func() {
+		defer func() {
+			if p := recover(); p != errBoom {
+				t.Errorf("recovered %v", p)
+			}
+			b.Settle(batch.ErrAborted) // as the store does
+		}()
+		b.Settle(nil)
+	}()
+	if want := []string{"late late", "late landed"}; !slices.Equal(log, want) || !b.Settled() || b.Len() != 1 {
+		t.Errorf("got %q, want %q; settled %v, %d writes", log, want, b.Settled(), b.Len())
+	}
+}
+
 // TestMarkAllocates: to mark a batch, to stage and to take back takes no memory once the spare batch has some.
 func TestMarkAllocates(t *testing.T) {
 	var b, spare batch.Batch

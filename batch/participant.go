@@ -157,7 +157,7 @@ func (b *Batch) Seal() error {
 //
 // With an error a batch that is marked isn't settled, but taken back to its mark: see Mark.
 func (b *Batch) Settle(err error) {
-	if err != nil && b.spare != nil {
+	if err != nil && b.spare != nil && !b.settled {
 		b.Rewind(err)
 		return
 	}
@@ -182,6 +182,7 @@ func (b *Batch) settle(err error, partly bool) {
 		return
 	}
 	b.settled = true
+	defer b.unmark() // also if a participant panics
 	if err != nil {
 		b.failed(0, err, partly)
 	} else {
@@ -189,7 +190,6 @@ func (b *Batch) settle(err error, partly bool) {
 			p.Landed()
 		}
 	}
-	b.unmark()
 }
 
 // failed tells the participants from the one numbered first on, the last one first.
