@@ -19,7 +19,7 @@ type ActorOptions struct {
 	// Name is recorded for the actor: now if it exists, else with its first commit.
 	// An actor has one name for ever.
 	Name string
-	// MustExist refuses an actor that has never been written to: ErrUnknownActor.
+	// MustExist refuses an actor that was never written to: ErrUnknownActor.
 	MustExist bool
 	// Wait waits until the Store's other handle to the actor is closed, and until the
 	// host that has the actor gives it up or dies, instead of returning ErrInUse. It
@@ -90,7 +90,7 @@ type Actor struct {
 	// it is right.
 	landed atomic.Uint64
 
-	// lock holds one token: who has put it there commits, and owns what follows. It
+	// lock holds one token: the goroutine that put it there commits, and owns what follows. It
 	// is not a mutex because a context must be able to end the wait.
 	lock   chan struct{}
 	head   layout.Head
@@ -111,7 +111,7 @@ type Actor struct {
 var _, _, _ Reader = (*Actor)(nil), (*Snapshot)(nil), (*View)(nil)
 
 // Actor takes the actor over and returns the handle to it; a nil opts is the zero
-// ActorOptions. Who owned it in another Store is fenced; but where that Store may be on
+// ActorOptions. Its owner in another Store is fenced; but where that Store may be on
 // another host, and is alive, the actor is ErrInUse. An actor needs no creation: it
 // exists with its first commit. Nothing waits for stable storage within one process.
 //
@@ -129,7 +129,7 @@ func (s *Store) Actor(ctx context.Context, id ID, opts *ActorOptions) (*Actor, e
 }
 
 // Named is Actor for the actor that has the name, or for IDFromName(name), with
-// the name to be recorded, if none has it. opts.Name is ignored.
+// the name to be recorded, if the name is new. opts.Name is ignored.
 func (s *Store) Named(ctx context.Context, name string, opts *ActorOptions) (*Actor, error) {
 	o := ActorOptions{}
 	if opts != nil {
@@ -173,7 +173,7 @@ func (s *Store) own(ctx context.Context, id ID, opts *ActorOptions) (*Actor, err
 		a.leave()
 		return nil, err
 	}
-	a.landed.Store(s.shared.landed()) // whoever had it before has landed, too
+	a.landed.Store(s.shared.landed()) // what the owner before committed is there, too
 	if err := s.occupy(l, a); err != nil {
 		a.leave()
 		return nil, err
@@ -208,8 +208,8 @@ func (a *Actor) Err() error {
 
 // Done is closed when the handle is: by Close or Drop, or because it is fenced or
 // poisoned, which Err says. Where the actor's owner is one with a lease (Leased),
-// nobody tells that another host has taken the actor over; it is found by whoever
-// asks, Owned for one.
+// it isn't told when another host takes the actor over; a call that asks finds it,
+// Owned for one.
 func (a *Actor) Done() <-chan struct{} { return a.over }
 
 // Leased says that other hosts may take the actor over, see Options.Host.
@@ -244,7 +244,7 @@ func (a *Actor) fail(reason, cause error) error {
 // opened says that the handle has taken the actor over.
 func (a *Actor) opened() bool { return a.epoch.Load() != 0 }
 
-// finish tells who waits that the handle is of no more use.
+// finish tells those that wait that the handle is of no more use.
 func (a *Actor) finish() { a.end.Do(func() { close(a.over) }) }
 
 // shut marks the handle as closed, and says whether it wasn't yet.
@@ -256,7 +256,7 @@ func (a *Actor) shut() bool {
 
 // Sync returns when everything that was applied before the call is on stable
 // storage: at once, if a later Commit or Sync has waited for it already. A failure poisons
-// the handle, unless it is the context's. If the engine has lost what was applied
+// the handle, unless it is the context's. If the engine lost what was applied
 // (kv.Incarnation) it wraps kv.ErrUnknownOutcome: what is stored is a prefix of it.
 func (a *Actor) Sync(ctx context.Context) error {
 	if err := a.check(); err != nil {
@@ -310,14 +310,14 @@ func (a *Actor) Close() error {
 	if !a.shut() {
 		return nil
 	}
-	// Whoever gets the lock now sees that the handle is closed.
+	// A goroutine that gets the lock now sees that the handle is closed.
 	a.lock <- struct{}{}
 	<-a.lock
 	a.leave()
 	return nil
 }
 
-// leave gives the places of the handle to whoever comes next.
+// leave gives the places of the handle to the next one.
 func (a *Actor) leave() {
 	if a.tip != nil {
 		a.tip.retire()
@@ -382,7 +382,7 @@ func (rec *record) info(id ID) ActorInfo {
 		return info
 	}
 	if o, err := layout.ParseOwner(layout.ID(id), rec.owner); err == nil {
-		info.Host = o.Host // one that can't be read is for who takes the actor over
+		info.Host = o.Host // one that can't be read is for the next owner to find
 	}
 	return info
 }

@@ -44,7 +44,7 @@ const (
 	entryBytes = 192
 	// maxHits bounds how often an entry of the main queue is spared.
 	maxHits = 3
-	// maxTenants bounds the actors whose pages are kept while nobody owns them here.
+	// maxTenants bounds the actors whose pages are kept while they have no owner here.
 	maxTenants = 4096
 )
 
@@ -66,10 +66,10 @@ func newCache(bytes int64) *cache {
 	return c
 }
 
-// A tenant is whose an entry is: one actor, for as long as nobody else owns it.
+// A tenant is whose an entry is: one actor, for as long as it has the same owner.
 type tenant struct {
 	salt uint64
-	// dead: nobody will ask for its entries again.
+	// dead: its entries are never asked for again.
 	dead atomic.Bool
 	// cleared are ranges that were deleted, each with the commit that did: what is
 	// older in them is void. Sought out and removed when there are many. It is
@@ -93,9 +93,9 @@ type entryKind uint8
 
 const (
 	entryWhole  entryKind = iota // all of it: at most one row
-	entryAbsent                  // there is none
+	entryAbsent                  // none
 	entryPage                    // its first 10,000 bytes, of perhaps more
-	entryNoPage                  // there is none, or it is empty
+	entryNoPage                  // none, or an empty one
 )
 
 // An entry is one key and what is stored under it. Everything but hits and the
@@ -135,7 +135,7 @@ func (c *cache) hash(t *tenant, key []byte) uint64 {
 
 func (c *cache) shard(hash uint64) *shard { return &c.shards[hash>>32&uint64(len(c.shards)-1)] }
 
-// get returns the entry of key, nil if there is none that is known to be the newest.
+// get returns the entry of key, nil if it isn't known to be the newest.
 // What the caller takes for the number of the newest commit must be read before.
 func (c *cache) get(t *tenant, key []byte) *entry {
 	// Before the entry: a clearing is forgotten only when no entry is left in it.
@@ -148,7 +148,7 @@ func (c *cache) get(t *tenant, key []byte) *entry {
 		s.mu.RUnlock()
 		return nil
 	}
-	// Counting under the lock means that nobody counts while somebody evicts. An
+	// Counting under the lock means that no entry is counted during an eviction. An
 	// entry that is used all the time is only read.
 	if e.hits.Load() < maxHits {
 		e.hits.Add(1)
@@ -242,13 +242,13 @@ func (c *clearings) with(start, end []byte, seq uint64) []clearing {
 	return all
 }
 
-// A keptTenant is an actor that nobody owns here, as long as its head is row.
+// A keptTenant is an actor without an owner here, as long as its head is row.
 type keptTenant struct {
 	tenant *tenant
 	row    [layout.HeadSize]byte
 }
 
-// keep remembers the entries of an actor for who opens it next. Its head says
+// keep remembers the entries of an actor for its next opening. Its head says
 // whether they still hold: no commit and no claim leaves that as it was.
 func (c *cache) keep(id ID, t *tenant, row *[layout.HeadSize]byte) {
 	c.mu.Lock()

@@ -266,7 +266,7 @@ func TestCacheOptions(t *testing.T) {
 }
 
 // TestCacheReopen: what is kept survives a handle, unless the actor was another's
-// meanwhile, or nobody knows.
+// meanwhile, or that isn't known.
 func TestCacheReopen(t *testing.T) {
 	s, eng := openFar(t, 0)
 	other := openStore(t, eng, batch.Limits{})
@@ -307,7 +307,7 @@ func TestCacheReopen(t *testing.T) {
 		}
 		must(t, a.Close())
 	}
-	// What a fork writes, and what was dropped, is nobody's to remember.
+	// What a fork writes, and what was dropped, isn't remembered.
 	a := openActor(t, s)
 	snap, err := a.Snapshot(ctx)
 	must(t, err)

@@ -155,7 +155,7 @@ func (s *simulation) keyBefore(ctx context.Context, i int) (int64, error) {
 	t := s.f.a.tip
 	s.f.asked = s.f.asked || t == nil
 	if s.f.a.head.Used == 0 {
-		return -1, nil // there is no key at all
+		return -1, nil // the key isn't there at all
 	}
 	if t == nil {
 		if n, ok := s.f.a.lengths[string(o.Key)]; ok {
@@ -178,7 +178,7 @@ func (s *simulation) rangeBefore(ctx context.Context, i int) (n int64, err error
 	switch {
 	case known && !s.overlaps(r):
 		n = max(prior, 0)
-	case f.a.head.Used > 0: // else there is no key at all
+	case f.a.head.Used > 0: // else the key isn't there at all
 		if n, err = s.stored(ctx, r); err != nil {
 			return 0, err
 		}
@@ -230,5 +230,5 @@ func covers(r *batch.Op, key []byte) bool {
 	return bytes.Compare(r.Key, key) <= 0 && below(key, r.Value)
 }
 
-// below reports whether key < end, where nil is no bound.
+// below reports whether key < end, where nil means without bound.
 func below(key, end []byte) bool { return end == nil || bytes.Compare(key, end) < 0 }

@@ -14,7 +14,7 @@ import (
 
 // TestResolve: writes of one batch that meet the same keys, by hand. Each is
 // committed knowing nothing, and once more knowing everything; TestResolveRandom
-// does the same with what nobody thought of.
+// does the same with random commits.
 func TestResolve(t *testing.T) {
 	tests := []struct{ name, script, want string }{
 		{"put twice", "put a 5; put a 3", "a=3"},

@@ -21,7 +21,7 @@ type Finding struct {
 	// lands whole or not at all.
 	Harmless bool
 	// Unfinished: a transaction or a fork was under way, or its owner stopped in the
-	// middle and the next one rolls it back. It is no fault, and always Harmless too.
+	// middle and the next one rolls it back. It isn't a fault, and always Harmless too.
 	// What else is stored can be judged only after that.
 	Unfinished bool
 	// Unchecked: it could not be looked at here, because that takes something that only its

@@ -227,7 +227,7 @@ func TestCheck(t *testing.T) {
 				must(t, eng.Commit(ctx, &kv.Commit{Ops: c.ops}))
 			}
 			compare(t, "the store", findings(t, s.Check(ctx)), c.want)
-			if !strings.HasPrefix(c.name, "name row") { // what nobody else would tell is the actor's, too
+			if !strings.HasPrefix(c.name, "name row") { // what no other finding tells is the actor's, too
 				compareActors(t, s, c.want)
 			}
 		})

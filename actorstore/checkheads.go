@@ -13,9 +13,9 @@ import (
 // A trace is what the store's own rows say about one actor.
 type trace struct {
 	id   ID
-	head []byte // the head row, nil when there is none
-	name []byte // the head name's value, nil when there is none
-	own  []byte // the owner row, nil when there is none
+	head []byte // the head row, nil without one
+	name []byte // the head name's value, nil without one
+	own  []byte // the owner row, nil without one
 	hint []byte // the hints, nil when there are none
 	laid []byte // the layout of the keys, nil when the record doesn't say one
 	wake []byte // when the actor must be woken, nil when nothing wakes it
@@ -99,7 +99,7 @@ func (c *checker) one(id ID) error {
 // prefixRange returns the range of all keys that begin with p.
 func prefixRange(p []byte) kv.Range { return kv.Range{Start: p, End: successor(p)} }
 
-// written says whether there is a head of an actor that somebody has written to, or
+// written says whether there is a head of an actor with a commit, or
 // one that can't be read.
 func (t *trace) written() bool {
 	if t.head == nil {
@@ -254,7 +254,7 @@ func (c *checker) headless(bound []byte) error {
 		}
 		id, ok := layout.ActorOf(c.rows.head.Key)
 		if !ok {
-			if err := c.nobody(bound); err != nil {
+			if err := c.unowned(bound); err != nil {
 				return err
 			}
 			continue
@@ -272,8 +272,8 @@ func (c *checker) headless(bound []byte) error {
 	return nil
 }
 
-// nobody reports the run of rows below the bound that belong to no actor.
-func (c *checker) nobody(bound []byte) error {
+// unowned reports the run of rows below the bound that belong to no actor.
+func (c *checker) unowned(bound []byte) error {
 	first, n := bytes.Clone(c.rows.head.Key), 0
 	for c.rows.more && (bound == nil || bytes.Compare(c.rows.head.Key, bound) < 0) {
 		if _, ok := layout.ActorOf(c.rows.head.Key); ok {

@@ -2,8 +2,8 @@ package actorstore
 
 import "github.com/greenroomdb/greenroom/actorstore/internal/layout"
 
-// owner checks the row that says which host has an actor. That there is no such host any
-// more is what its end leaves behind, and as good as no row.
+// owner checks the row that says which host has an actor. That the host is gone is what
+// its end leaves behind, and as good as no row.
 func (c *checker) owner(at *trace) error {
 	if at.own == nil {
 		return nil
@@ -18,7 +18,7 @@ func (c *checker) owner(at *trace) error {
 }
 
 // hostRow checks the row of a host. One that died is what a crash leaves behind, until
-// somebody wants one of its actors.
+// a host wants one of its actors.
 func (c *checker) hostRow(id HostID, row []byte) error {
 	if _, err := layout.ParseHost(id, row); err != nil {
 		return c.find(ID{}, "host "+id.String(), "%s", clause(err))

@@ -20,7 +20,7 @@ type surveyor struct {
 	// of rows that belong to no key. What it is given is valid until it returns.
 	emit func(*surveyed) error
 
-	begun bool // cur has not been emitted
+	begun bool // cur is yet to be emitted
 	cur   surveyed
 	base  []byte // what the rows of cur.key begin with
 	spare []byte // the memory of the key before
@@ -151,7 +151,7 @@ func (s *Snapshot) survey(ctx context.Context, r kv.Range, yield func(Entry, err
 	return rows.finish()
 }
 
-// A stream is the rows of actors that a checker has not walked yet.
+// A stream is the rows of actors that a checker is yet to walk.
 type stream struct {
 	pull  func() (kv.Entry, error, bool)
 	close func()

@@ -84,7 +84,7 @@ func TestCheckFails(t *testing.T) {
 	}
 }
 
-// TestCheckStops: who has seen enough is left alone.
+// TestCheckStops: a caller that saw enough is left alone.
 func TestCheckStops(t *testing.T) {
 	eng := memkv.New()
 	s := plant(t, eng)

@@ -126,7 +126,7 @@ func TestCommitEmpty(t *testing.T) {
 	}
 }
 
-// TestSync: what was applied is waited for once, by whoever comes first.
+// TestSync: what was applied is waited for once, by the first call.
 func TestSync(t *testing.T) {
 	eng := faultkv.New(memkv.New())
 	a := openActor(t, openStore(t, eng, batch.Limits{}))
@@ -179,7 +179,7 @@ func TestLate(t *testing.T) {
 	must(t, a.Put(ctx, user("n"), nil)) // the lock is free
 }
 
-// TestPanics: whoever panics under the commit lock leaves a handle that can be
+// TestPanics: a panic under the commit lock leaves a handle that can be
 // used, if nothing is in doubt.
 func TestPanics(t *testing.T) {
 	recovered := func(f func()) (v any) {
@@ -271,7 +271,7 @@ type slowSync struct {
 func (s *slowSync) Shared() *sync.Map { return kv.Shared(s.Engine) }
 
 func (s *slowSync) Commit(ctx context.Context, c *kv.Commit) error {
-	// The engine may use c until it returns: check that nobody reuses it.
+	// The engine may use c until it returns: check that it isn't reused.
 	text := func() string { return fmt.Sprintf("%x", []any{c.ID, c.Checks, c.Ops}) }
 	before := text()
 	if err := s.Engine.Commit(ctx, c); err != nil || c.Durability == kv.Applied {

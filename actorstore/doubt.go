@@ -20,7 +20,7 @@ type Doubt struct {
 }
 
 // A DoubtError is the failure of a commit that left open whether it landed. The
-// handle is poisoned by it. Whoever opens the actor next is told what became of the
+// handle is poisoned by it. The next handle to the actor tells what became of the
 // commit: by Actor.Doubt in the same Store, by Store.Outcome anywhere.
 type DoubtError struct {
 	Actor  ID
@@ -51,7 +51,7 @@ func (f *flight) doubt(err error) error {
 
 // Doubt returns what became of the commit that poisoned the handle before this one
 // in the same Store, nil if nothing did. That it did not apply is final: the head
-// that it would have had to find is no longer there. The outcome is unknown if the
+// that it had to find isn't there any more. The outcome is unknown if the
 // engine has forgotten the commit and others have owned the actor since.
 func (a *Actor) Doubt() *Doubt { return a.before }
 

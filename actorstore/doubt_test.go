@@ -18,7 +18,7 @@ func (forgetful) Outcome(context.Context, kv.CommitID) (kv.Outcome, error) {
 	return kv.OutcomeUnknown, nil
 }
 
-// TestDoubt: whoever opens an actor after a failure learns what became of the
+// TestDoubt: the next handle of an actor after a failure learns what became of the
 // commit that failed.
 func TestDoubt(t *testing.T) {
 	lost := errors.Join(errTest, kv.ErrUnknownOutcome)
@@ -72,7 +72,7 @@ func TestDoubt(t *testing.T) {
 					d := a.Doubt()
 					want := tt.want
 					if want == kv.OutcomeNotApplied && !existed && remembers {
-						// The engine never saw it, and there is no head to go by: another
+						// The engine never saw it, and a head to go by is missing: another
 						// owner might have come, dropped the actor, and gone.
 						want = kv.OutcomeUnknown
 					}
@@ -93,7 +93,7 @@ func TestDoubt(t *testing.T) {
 	}
 }
 
-// TestDoubtStays: as long as nobody can say what became of a commit, the actor
+// TestDoubtStays: as long as the engine can't say what became of a commit, the actor
 // doesn't open.
 func TestDoubtStays(t *testing.T) {
 	eng := faultkv.New(memkv.New())

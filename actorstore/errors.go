@@ -17,10 +17,10 @@ var (
 	// ErrCorrupt: the store holds bytes that its format does not allow; the error
 	// says under which key. It is kv.ErrCorrupt.
 	ErrCorrupt = kv.ErrCorrupt
-	// ErrUnknownActor: the actor, or the name, has never been written to.
+	// ErrUnknownActor: the actor, or the name, was never written to.
 	ErrUnknownActor = errkind.New("actorstore: unknown actor", errkind.ErrNotFound)
 	// ErrLayout: the actor exists with another layout of its keys than the caller asked for, or
-	// there is no such layout.
+	// with one that doesn't exist.
 	ErrLayout = errkind.New("actorstore: wrong layout of keys", errkind.ErrUnsupported)
 	// ErrInUse: this Store has a handle to the actor already, or a host that is alive
 	// has, which comes as an *InUseError.
@@ -29,7 +29,7 @@ var (
 	// refused, for reading too: what it read might be old.
 	ErrFenced = errkind.New("actorstore: fenced", errkind.ErrFenced)
 	// ErrLeaseLost: the lease of this host is over and could not be renewed, or the
-	// engine's server has crashed or was replaced, and the engine couldn't be asked
+	// engine's server crashed or was replaced, and the engine couldn't be asked
 	// either whose the actor is. Nothing is wrong with the
 	// handle: it answers again when the engine does, unless it is ErrFenced then.
 	ErrLeaseLost = errors.New("actorstore: lease is over")
@@ -68,7 +68,7 @@ type openError struct {
 	err   error
 }
 
-// Error has the prefix of this package once, whoever has said why.
+// Error has the prefix of this package once, wherever the reason is from.
 func (e *openError) Error() string {
 	return fmt.Sprintf("actorstore: open actor %s: %s", e.actor, strings.TrimPrefix(e.err.Error(), "actorstore: "))
 }

@@ -87,7 +87,7 @@ func ExampleQuotaError() {
 	// Output: true 100 101 100
 }
 
-// Looking at an actor disturbs nobody.
+// Looking at an actor disturbs no owner.
 func ExampleStore_View() {
 	ctx := context.Background()
 	store, actor := open(ctx, "lobby")

@@ -23,7 +23,7 @@ import (
 //	fail get|scan|entry|snapshot N   the Nth next one fails; the line it strikes is
 //	                                 run again
 //	lose before|after                the engine can't say what became of the next
-//	                                 commit, which it has not made, or has; the handle
+//	                                 commit, which it didn't make, or did; the handle
 //	                                 is opened again
 //	steal KEY SIZE                   another store takes the actor over and writes; the
 //	                                 handle is opened again

@@ -55,7 +55,7 @@ func TestFencing(t *testing.T) {
 	}
 }
 
-// TestFencedByDrop: who owned an actor that was dropped can't bring it back.
+// TestFencedByDrop: the owner of an actor that was dropped can't bring it back.
 func TestFencedByDrop(t *testing.T) {
 	eng := memkv.New()
 	old := openActor(t, openStore(t, eng, batch.Limits{}))
@@ -226,7 +226,7 @@ func TestDropFailures(t *testing.T) {
 }
 
 // TestClaimRefused: while commits are refused, as on a full disk, an actor that nothing else has open can be read, and its handle goes on
-// when they are not. One that another handle has is refused, and that handle goes on.
+// when they are not. An actor with another handle is refused, and that handle goes on.
 func TestClaimRefused(t *testing.T) {
 	onEngines(t, func(t *testing.T, below kv.Engine) {
 		eng := faultkv.New(below)

@@ -23,7 +23,7 @@ type flight struct {
 	within     kv.Incarnation // in which alone it may land, 0 for any
 	drop       bool           // the actor ends with this flight
 	locked     bool           // the flight has the commit lock
-	calling    bool           // the engine is at work, and has not applied
+	calling    bool           // the engine is at work, and didn't apply it yet
 	asked      bool           // a write doesn't say what it replaces, on a near engine
 
 	subs   []batch.Sub
@@ -101,7 +101,7 @@ func (l *freeList) put(f *flight) {
 func (f *flight) end(err error) {
 	a := f.a
 	if f.calling {
-		// There is nobody to tell but who opens the actor next.
+		// Only the next handle to the actor is left to be told.
 		_ = f.doubt(errors.New("panic during a commit"))
 		if a.tip != nil {
 			a.tip.abort(f)
@@ -263,8 +263,8 @@ func (f *flight) send(ctx context.Context, d kv.Durability) error {
 	f.calling = false
 	if err != nil {
 		err = f.failure(err, applied)
-		// Only now: who waits to know what it has read, or which commit a snapshot has,
-		// must not believe that nothing landed when nobody knows.
+		// Only now: a reader that waits to know what it has read, or which commit a
+		// snapshot has, must not believe that nothing landed when that isn't known.
 		if !applied {
 			a.phase.Add(1)
 			if a.tip != nil {

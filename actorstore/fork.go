@@ -30,8 +30,8 @@ type ForkOptions struct {
 // change. It may be an actor of another Store, on another engine. What is written is
 // cut to the limits of s, in as many commits as that takes and in the memory of one; the
 // last one, which alone is waited for, makes the actor exist. Until then nothing shows
-// it, and what is there of it is removed on an error, or, after a crash, by whoever
-// opens an actor of that id next, with another Fork for instance.
+// it, and what is there of it is removed on an error, or, after a crash, by the next
+// opening of an actor of that id, with another Fork for instance.
 //
 // The new actor has the same layout of keys. Not copied are what belongs to the one
 // actor and not to its content: its
@@ -45,7 +45,7 @@ type ForkOptions struct {
 // forked; ErrUnknownActor when from is of one that was never written to; ErrNameTaken,
 // ErrName, ErrInUse, ErrReadOnly, ErrClosed; ErrQuota and the limits of a batch when the
 // limits of s are lower than those that the keys were written under; ErrFenced when
-// somebody else opens the new actor meanwhile; the context's. After ErrPoisoned it is
+// the new actor is opened elsewhere meanwhile; the context's. After ErrPoisoned it is
 // open whether the actor exists.
 func (s *Store) Fork(ctx context.Context, from *Snapshot, opts *ForkOptions) (ID, error) {
 	o := ForkOptions{}
@@ -91,7 +91,7 @@ func (s *Store) fork(ctx context.Context, from *Snapshot, o *ForkOptions) (err e
 	c := copier{to: a, progress: o.Progress}
 	if err = c.run(ctx, from, o.Everything); err != nil && a.Seq() == 0 && a.Err() == nil {
 		// Not even a context that is over should leave a half. If it can't be
-		// removed, whoever comes next does that.
+		// removed, the next opening does that.
 		_ = a.Drop(context.WithoutCancel(ctx))
 	}
 	return err
@@ -148,7 +148,7 @@ func isWork(l Layout, key []byte) bool {
 	return false
 }
 
-// add stages one key, after landing what is staged if there is no room for it.
+// add stages one key, after landing what is staged if it doesn't fit beside that.
 func (c *copier) add(ctx context.Context, e Entry) error {
 	l := &c.to.store.limits
 	n := len(e.Key) + batch.WrapperBytes + len(e.Value)
@@ -160,7 +160,7 @@ func (c *copier) add(ctx context.Context, e Entry) error {
 	// A full slice is replaced by append, and values staged before keep the old one.
 	start := len(c.values)
 	c.values = append(c.values, e.Value...)
-	// Nobody else writes, and the keys come in order: none is there yet.
+	// The actor has no other writer, and the keys come in order: none is there yet.
 	c.batch.PutPrior(e.Key, c.values[start:len(c.values):len(c.values)], batch.Absent)
 	c.payload += n
 	c.work = c.work || isWork(c.to.layout, e.Key)

@@ -298,7 +298,7 @@ func TestForkCancelled(t *testing.T) {
 	wantContent(t, s, id, want)
 }
 
-// Somebody else who opens the new actor ends the fork, and finds it empty.
+// Another opening of the new actor ends the fork, and finds it empty.
 func TestForkFenced(t *testing.T) {
 	eng := memkv.New()
 	s := openStore(t, eng, smallForks)
@@ -383,8 +383,8 @@ func (r *recorder) of(n int, id ID) (of []int) {
 	return of
 }
 
-// TestForkCrash stops a fork after every engine commit: before the last one there is
-// no new actor, and nothing that would be damage; it can be opened, and forked again.
+// TestForkCrash stops a fork after every engine commit: before the last one the new
+// actor isn't there, nor anything that would be damage; it can be opened, and forked again.
 func TestForkCrash(t *testing.T) {
 	rec := &recorder{Engine: memkv.New()}
 	s := openStore(t, rec, smallForks)
@@ -401,7 +401,7 @@ func TestForkCrash(t *testing.T) {
 	if len(of) < 10 {
 		t.Fatalf("%d commits", len(of))
 	}
-	end := of[len(of)-2] + 1 // the one after it says that the new actor is nobody's
+	end := of[len(of)-2] + 1 // the one after it says that the new actor has no owner
 	for n := begin; n <= end+1; n++ {
 		if testkit.Short() && n > of[1]+1 && n < end-1 && n%4 > 0 {
 			continue

@@ -13,17 +13,17 @@ import (
 // A record is what a store has recorded about an actor.
 type record struct {
 	head  layout.Head
-	row   []byte // the head row, nil when there is none
+	row   []byte // the head row, nil without one
 	name  string
-	owner []byte // the row of the owner, nil when there is none
-	hints []byte // what is read first, nil when nobody has said
+	owner []byte // the row of the owner, nil without one
+	hints []byte // what is read first, nil if that was never said
 
 	layout Layout
 	wake   *wakeRow // nil when nothing wakes it
 }
 
-// written says whether the actor exists. A head of no commit is a claim: somebody
-// has opened the actor, and nobody has written to it.
+// written says whether the actor exists. A head of no commit is a claim: the actor
+// was opened, and never written to.
 func (rec *record) written() bool { return rec.row != nil && rec.head.Seq > 0 }
 
 // loadRecord reads everything that is known of an actor with one scan.
@@ -69,7 +69,7 @@ func (rec *record) part(k layout.RecordRow, row []byte) (err error) {
 			return fmt.Errorf("actorstore: name of actor %s: %w", k.ID, ErrCorrupt)
 		}
 	case layout.PartOwner:
-		// Read by who needs it: without one, or with one of nobody's, an actor is as
+		// Read where it is needed: without one, or with one that belongs to no host, an actor is as
 		// good as any.
 		rec.owner = row
 	case layout.PartHints:
@@ -86,7 +86,7 @@ func (rec *record) part(k layout.RecordRow, row []byte) (err error) {
 	return err
 }
 
-// loadNamed reads the row of a name; ErrUnknownActor when there is none.
+// loadNamed reads the row of a name; ErrUnknownActor without one.
 func loadNamed(ctx context.Context, src kv.Reader, name string) (layout.Named, error) {
 	n, ok, err := keys.Find(ctx, src, layout.NameRow{Name: name})
 	if err == nil && !ok {
@@ -96,7 +96,7 @@ func loadNamed(ctx context.Context, src kv.Reader, name string) (layout.Named, e
 }
 
 // rowError is an error of typed keys in the words of this package: what a row holds
-// says by itself whose it is, and a row that is none is damage.
+// says by itself whose it is, and a row of another form is damage.
 func rowError(err error) error {
 	var of *keys.Error
 	switch {

@@ -59,11 +59,11 @@ func openStore(t testing.TB, eng kv.Engine, l batch.Limits) *Store {
 }
 
 // testTTL is the lease of the stores of tests: so long that it neither is renewed nor runs
-// out while a test runs, however slow the machine is. Who waits for another host does that
+// out while a test runs, however slow the machine is. A test that waits for another host does that
 // in a bubble of testing/synctest.
 const testTTL = time.Hour
 
-// openActor takes the actor testID over, whoever has it, until the test ends.
+// openActor takes the actor testID over, whatever its owner, until the test ends.
 func openActor(t testing.TB, s *Store) *Actor {
 	t.Helper()
 	a, err := s.Actor(ctx, testID, &ActorOptions{Force: true})

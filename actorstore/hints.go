@@ -11,7 +11,7 @@ import (
 
 // Hints say what of an actor is read first when it is opened, so that one read can fetch
 // it. They lie beside the head, in a row of their own that is read with it; what they
-// mean is the business of who sets them. They are never more than hints: nothing is
+// mean is the business of their writer. They are never more than hints: nothing is
 // wrong about an actor whose hints are old, or gone.
 
 // MaxHints bounds the hints of an actor, in bytes: every listing of actors reads them.

@@ -35,7 +35,7 @@ func TestHints(t *testing.T) {
 				t.Errorf("hints %q, want %q", got, want)
 			}
 		}
-		// Nobody is made by hints alone.
+		// No actor is made by hints alone.
 		must(t, a.StoreHints(ctx, []byte("early")))
 		reopen("")
 		must(t, a.Put(ctx, user("k"), []byte("v")))
@@ -144,7 +144,7 @@ func TestHintsFail(t *testing.T) {
 	}
 }
 
-// TestHintsCheck finds hints that are nobody's.
+// TestHintsCheck finds hints of no actor.
 func TestHintsCheck(t *testing.T) {
 	eng := memkv.New()
 	s := openStore(t, eng, batch.Limits{})

@@ -12,19 +12,19 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 )
 
-// HostOptions say who a Store is to the other hosts of an engine that several may
-// use at once (one that is no kv.Sharer). The zero value is fine. On other engines,
+// HostOptions say what a Store is to the other hosts of an engine that several may
+// use at once (one that isn't a kv.Sharer). The zero value is fine. On other engines,
 // and for a Store that only reads, they mean nothing, and nothing is written.
 type HostOptions struct {
-	// Name is what others are told about who has an actor; "" means os.Hostname.
+	// Name is what others are told about the owner of an actor; "" means os.Hostname.
 	//
 	// One that is given must belong to this machine alone. It is then a proof, too:
 	// a process that starts under the name of one that was killed looks whether that
 	// still runs, and takes its actors at once if it doesn't.
 	Name string
 	// Sole promises that no two processes run under Name at the same time, because
-	// something outside makes sure of it. Who starts under a name then takes the
-	// actors of whoever had it before at once, on any machine. If the promise is
+	// something outside makes sure of it. A process that starts under a name then
+	// takes the actors of the one before at once, on any machine. If the promise is
 	// broken data stays whole, but the process before may answer reads from its
 	// memory until its lease is over.
 	Sole bool
@@ -109,8 +109,8 @@ func hostInfo(id HostID, h *layout.Host) HostInfo {
 	return HostInfo{ID: id, Name: h.Name, Expires: time.UnixMilli(h.Expires), TTL: h.Lease()}
 }
 
-// Hosts yields all hosts that have a lease, and those that died and that nobody has
-// cleared away yet, in no useful order. Else as Actors.
+// Hosts yields all hosts that have a lease, and those that died and are yet to be
+// cleared away, in no useful order. Else as Actors.
 func (s *Store) Hosts(ctx context.Context) iter.Seq2[HostInfo, error] {
 	return func(yield func(HostInfo, error) bool) {
 		start, end := layout.RowsRange(layout.KindHost)

@@ -58,7 +58,7 @@ func startOf(pid uint64) (uint64, error) {
 	return strconv.ParseUint(string(fields[starttime]), 10, 64)
 }
 
-// hasEnded says whether the process of a host on this machine has provably ended.
+// hasEnded says whether the process of a host on this machine provably ended.
 func hasEnded(row *layout.Host) bool {
 	machine, err := machineOf()
 	if err != nil || row.Machine != machine || row.PID == 0 || row.PID > 1<<31-1 {

@@ -15,9 +15,9 @@ import (
 // before that host provably answers nothing about the actor any more:
 //
 //   - It has closed its handle, and removed the owner row.
-//   - Its row is gone: it has ended, or somebody has found it dead.
+//   - Its row is gone: it ended, or another host found it dead.
 //   - It is dead: its lease is over, going by what either clock allows, or its
-//     process has ended. Its row is removed first, so that it learns so if it isn't.
+//     process is gone. Its row is removed first, so that it learns so if it isn't.
 //   - It was asked for the actor (ActorOptions.Force), and has renewed its lease since,
 //     which it does only after it has fenced its handle.
 type suitor struct {
@@ -62,7 +62,7 @@ func (w *suitor) bury(ctx context.Context, v *visit) (bool, error) {
 	g := &w.a.store.hosting
 	err := g.kill(ctx, v.host, v.stored)
 	if errors.Is(err, kv.ErrConflict) {
-		return false, ctx.Err() // it lives, or somebody else was faster
+		return false, ctx.Err() // it lives, or another host was faster
 	}
 	if err != nil {
 		return false, fmt.Errorf("actorstore: end the lease of host %s: %w", v.host, err)
@@ -131,8 +131,8 @@ type visit struct {
 	host   HostID
 	row    layout.Host
 	stored []byte
-	same   time.Duration // how long it has not been renewed for sure
-	gone   bool          // there is no such host any more
+	same   time.Duration // for how long it was surely not renewed
+	gone   bool          // the host is gone
 	dead   bool          // it answers nothing any more, and its row says that it might
 }
 
@@ -152,7 +152,7 @@ func (g *hosting) look(ctx context.Context, id HostID) (*visit, error) {
 		return v, nil
 	}
 	if err != nil {
-		// Where nobody can be read nobody can renew: that it was not is no sign.
+		// Where no row can be read none can be renewed: that it was not is not a sign.
 		g.unsee(id)
 		return nil, err
 	}

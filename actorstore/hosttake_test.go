@@ -14,7 +14,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
-// TestInUseByHost: a host that is alive has its actors, and says who it is. They are to be
+// TestInUseByHost: a host that is alive has its actors, and says its name. They are to be
 // had as soon as they are closed.
 func TestInUseByHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -53,7 +53,7 @@ func closeFirst(t testing.TB, a *Actor) *ActorOptions {
 	return nil
 }
 
-// TestWaitForClose: who waits has the actor soon after it was closed, and doesn't ask
+// TestWaitForClose: a call that waits has the actor soon after it was closed, and doesn't ask
 // without pause.
 func TestWaitForClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -194,7 +194,7 @@ func TestDeadHost(t *testing.T) {
 	}
 }
 
-// TestDeadHostSeenBefore: who asked and didn't wait has the actor when it asks again
+// TestDeadHostSeenBefore: a host that asked and didn't wait has the actor when it asks again
 // after a TTL.
 func TestDeadHostSeenBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -231,7 +231,7 @@ func TestHungHost(t *testing.T) {
 		if _, err := a.Page(ctx, user("k"), nil); !errors.Is(err, ErrFenced) {
 			t.Errorf("got %v, want %v", err, ErrFenced)
 		}
-		must(t, other.Owned(ctx)) // nobody has taken it, and the head says so
+		must(t, other.Owned(ctx)) // no host took it, and the head says so
 		p.Release()
 		time.Sleep(leaseTTL / 3)
 		synctest.Wait()
@@ -288,8 +288,8 @@ func TestReadAcrossTakeover(t *testing.T) {
 	}
 }
 
-// TestEngineOutage: that nobody could renew while the engine was out of reach is no
-// sign that a host died.
+// TestEngineOutage: that no host could renew while the engine was out of reach isn't
+// a sign that a host died.
 func TestEngineOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()
@@ -311,7 +311,7 @@ func TestEngineOutage(t *testing.T) {
 	})
 }
 
-// take2 tries to open the actor, and sees who has it.
+// take2 tries to open the actor, and sees which host has it.
 func (m *machine) take2(t testing.TB) {
 	t.Helper()
 	if err := second(m.Actor(ctx, testID, nil)); !errors.Is(err, ErrInUse) {

@@ -46,7 +46,7 @@ func (a *Actor) survey(ctx context.Context) error {
 		h, err := a.ownHead(ctx, a.store.eng)
 		switch {
 		case errors.Is(err, ErrFenced):
-			// It has another owner, who may have begun where this one's commits were lost.
+			// It has another owner, which may have begun where this one's commits were lost.
 			return fmt.Errorf("%w: %w", kv.ErrUnknownOutcome, err)
 		case err != nil:
 			return err

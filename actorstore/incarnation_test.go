@@ -164,7 +164,7 @@ func TestServerReplaced(t *testing.T) {
 	}
 }
 
-// TestServerReplacedUnasked: a handle that nobody asks for anything is told what it has lost
+// TestServerReplacedUnasked: a handle that isn't asked for anything is told what it has lost
 // when the lease is renewed; one that has lost nothing stays.
 func TestServerReplacedUnasked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

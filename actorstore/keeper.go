@@ -10,8 +10,8 @@ import (
 // ErrKept: a namespace of the handle has a keeper already.
 var ErrKept = errkind.New("actorstore: namespace has a keeper", errkind.ErrInUse)
 
-// Keep makes the caller the only one who writes to a namespace through this handle,
-// among those who ask: two that keep what is stored there in memory would not see each
+// Keep makes the caller the only writer of a namespace through this handle, among
+// those that ask: two that keep what is stored there in memory would not see each
 // other's changes. Nothing is enforced upon others. free, which may be called more than
 // once, ends it; so does the end of the handle. Another keeper is ErrKept.
 func (a *Actor) Keep(namespace byte) (free func(), err error) {

@@ -66,7 +66,7 @@ const (
 	NamespaceTraces        byte = 8 // spans, tuples
 	NamespaceSQLite        byte = 9 // SQLite files
 
-	NamespaceHost byte = 'h' // what whoever runs the actor keeps: far from the others, whose format is shared
+	NamespaceHost byte = 'h' // what the program that runs the actor keeps: far from the others, whose format is shared
 )
 
 // A Layout says under which keys the parts of an actor lie. An actor has one for ever: see

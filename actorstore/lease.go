@@ -17,7 +17,7 @@ import (
 
 // Where the owners of actors may be in other processes, each Store that owns actors
 // is a host with a lease: one row, which it rewrites three times in a TTL. As long as
-// the lease holds, nobody else claims an actor of this host, and so its handles
+// the lease holds, no other host claims an actor of this one, and so its handles
 // answer without asking the engine whose the actor is. What they write is fenced by
 // the head as ever: no clock has a say in what is stored.
 //
@@ -30,7 +30,7 @@ type hosting struct {
 	store *Store
 	opts  HostOptions
 	clock steady
-	gone  func(*layout.Host) bool // whether the process of a row has provably ended
+	gone  func(*layout.Host) bool // whether the process of a row provably ended
 
 	registering chan struct{}        // a lock: holds one token
 	now         atomic.Pointer[host] // nil before the first
@@ -83,7 +83,7 @@ type host struct {
 	released  released       // +checklocks:mu
 }
 
-// errHostLost is why the handles of a host are fenced whose lease somebody ended.
+// errHostLost is why the handles of a host are fenced whose lease another host ended.
 var errHostLost = errors.New("the lease of its host was not renewed in time, and others have taken over")
 
 // errWanted is why a handle is fenced that its own host gave up.
@@ -202,7 +202,7 @@ func (h *host) run(ctx context.Context) {
 	rest := h.every
 	for n := 0; h.rest(ctx, rest); n++ {
 		// What fails of it, readers notice: they look at the head when the lease is
-		// over. Who wants another actor then waits for it.
+		// over. A call that wants another actor then waits for it.
 		rest = h.every
 		if err := h.renew(ctx); err != nil {
 			rest = h.retry
@@ -226,8 +226,8 @@ func (h *host) run(ctx context.Context) {
 	}
 }
 
-// settle waits, when the lease is over, until a renewal tells whether it is lost: who
-// enters a host that doesn't know it yet is fenced as soon as it does. A renewal that is
+// settle waits, when the lease is over, until a renewal tells whether it is lost: a
+// handle that enters a host that doesn't know it yet is fenced as soon as it does. A renewal that is
 // under way may fail for what is over by now, the one after it tells; if not even that
 // does, the engine has no answer for the claim, either.
 func (h *host) settle(ctx context.Context) {
@@ -246,8 +246,8 @@ func (h *host) settle(ctx context.Context) {
 	}
 }
 
-// survey has the handles find out what they have lost with the engine's server, which nobody
-// may ask anything for long. One that can't tell yet is asked again.
+// survey has the handles find out what they have lost with the engine's server, which may not
+// be asked anything for long. One that can't tell yet is asked again.
 func (h *host) survey(ctx context.Context) {
 	in := h.hosting.store.eng.Incarnation()
 	h.mu.Lock()
@@ -260,7 +260,7 @@ func (h *host) survey(ctx context.Context) {
 	}
 }
 
-// attempted tells who waits that a renewal has ended.
+// attempted tells those that wait that a renewal is over.
 func (h *host) attempted() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -314,7 +314,7 @@ func (h *host) renew(ctx context.Context) error {
 }
 
 // reread looks why a renewal conflicts: an earlier one landed whose outcome was not
-// known, or somebody wants an actor, or the host was given up.
+// known, or another host wants an actor, or the host was given up.
 func (h *host) reread(ctx context.Context) error {
 	stored, err := h.hosting.store.eng.Get(ctx, h.key, nil)
 	if errors.Is(err, ErrNotFound) {
@@ -328,7 +328,7 @@ func (h *host) reread(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Who renews without them says that they answer nothing any more.
+	// A renewal without them says that they answer nothing any more.
 	for _, id := range row.Wanted {
 		if a := h.handle(ID(id)); a != nil {
 			a.lost(errWanted)
@@ -384,7 +384,7 @@ func (g *hosting) close() error {
 	h.stop()
 	<-h.done
 	h.term.Store(nil)
-	// After a TTL it is over by itself. A short one is no reason to leave it behind on a
+	// After a TTL it is over by itself. A short one isn't a reason to leave it behind on a
 	// server that is slow.
 	ctx, cancel := context.WithTimeout(context.Background(), max(g.opts.TTL, time.Second))
 	defer cancel()

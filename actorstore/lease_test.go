@@ -169,7 +169,7 @@ func TestLeaseRenewals(t *testing.T) {
 	})
 }
 
-// TestRenewalFails: until the lease is over nobody notices; then every answer costs a
+// TestRenewalFails: until the lease is over it isn't noticed; then every answer costs a
 // look at the head; and when the engine doesn't say, nothing is answered.
 func TestRenewalFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -250,8 +250,8 @@ func TestJoinAfterSilence(t *testing.T) {
 	}
 }
 
-// TestJoinInSilence: when the engine doesn't renew the lease, who wants an actor doesn't
-// wait for that for long, and not beyond the end of its context.
+// TestJoinInSilence: when the engine doesn't renew the lease, a call that wants an actor
+// doesn't wait for that for long, and not beyond the end of its context.
 func TestJoinInSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := boot(t, memkv.New(), HostOptions{})
@@ -302,7 +302,7 @@ func TestCloseSlow(t *testing.T) {
 	}
 }
 
-// TestRenewalUnknown: a renewal whose outcome nobody knows counts for nothing, landed
+// TestRenewalUnknown: a renewal of unknown outcome counts for nothing, landed
 // or not, and the next one finds out.
 func TestRenewalUnknown(t *testing.T) {
 	for _, point := range []faultkv.Point{faultkv.BeforeCommit, faultkv.AfterApply} {
@@ -423,8 +423,8 @@ func TestLeaseOptions(t *testing.T) {
 	}
 }
 
-// hostInfo returns what this Store is to the other hosts, the zero HostInfo if it is
-// none: before it has owned an actor, and on an engine that one process has open.
+// hostInfo returns what this Store is to the other hosts, the zero HostInfo if it
+// isn't a host: before it has owned an actor, and on an engine that one process has open.
 func (s *Store) hostInfo() HostInfo {
 	h := s.hosting.now.Load()
 	if h == nil {

@@ -22,7 +22,7 @@ type unclaim struct {
 }
 
 // triesInDoubt is how many renewals a claim whose outcome isn't known is looked for: a
-// TTL, in which an engine has long ended what it heard of a lost connection.
+// TTL, in which an engine surely ends what it heard of a lost connection.
 const triesInDoubt = 4
 
 // released are the actors whose owner rows a host has removed lately. After a failover to a
@@ -78,7 +78,7 @@ func (h *host) leave(a *Actor) {
 	if h.handles[a.id] == a {
 		delete(h.handles, a.id)
 	}
-	claimed := a.claim != nil && !h.lost && h.hosting.store.check() == nil // a host that has gone has claimed nothing
+	claimed := a.claim != nil && !h.lost && h.hosting.store.check() == nil // a host that is gone claims nothing
 	if claimed {
 		h.unclaimed[a.id] = u
 	}

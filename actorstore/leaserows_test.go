@@ -15,7 +15,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
-// TestOnlyLooking: who owns nothing has no lease, and a Store that only reads writes
+// TestOnlyLooking: a Store that owns nothing has no lease, and a Store that only reads writes
 // nothing.
 func TestOnlyLooking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -65,7 +65,7 @@ func TestLeaseOfOneProcess(t *testing.T) {
 	})
 }
 
-// TestDropOfHost: an actor that is dropped is nobody's, and can be begun anew elsewhere.
+// TestDropOfHost: an actor that is dropped has no owner, and can be begun anew elsewhere.
 func TestDropOfHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()
@@ -86,7 +86,7 @@ func TestDropOfHost(t *testing.T) {
 	})
 }
 
-// TestForkOfHost: a fork belongs to nobody when it is made, and to its maker meanwhile.
+// TestForkOfHost: a fork has no owner when it is made, and to its maker meanwhile.
 func TestForkOfHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()
@@ -110,7 +110,7 @@ func TestForkOfHost(t *testing.T) {
 }
 
 // TestUnclaim: what Close can't tell the engine now is told with a renewal, and a claim
-// of which nobody knows whether it landed doesn't lock others out.
+// of unknown outcome doesn't lock others out.
 func TestUnclaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()
@@ -144,8 +144,8 @@ func TestUnclaim(t *testing.T) {
 	})
 }
 
-// TestCrashBeforeClaim: a host that died between its own row and the first claim is in
-// nobody's way, and its row is removed in time.
+// TestCrashBeforeClaim: a host that died between its own row and the first claim isn't
+// in the way of others, and its row is removed in time.
 func TestCrashBeforeClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()
@@ -184,8 +184,8 @@ func TestRegistrationFails(t *testing.T) {
 	}
 }
 
-// TestCloseTellsNobody: a Store that can't end its lease says so, and keeps nobody
-// waiting for more than the rest of it.
+// TestCloseTellsNobody: a Store that can't end its lease says so, and doesn't keep
+// others waiting for more than the rest of it.
 func TestCloseTellsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()
@@ -199,7 +199,7 @@ func TestCloseTellsNobody(t *testing.T) {
 	})
 }
 
-// TestDamagedHostRows: they are found, and nobody takes an actor over on the strength of
+// TestDamagedHostRows: they are found, and no host takes an actor over on the strength of
 // one.
 func TestDamagedHostRows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -231,8 +231,8 @@ func TestDamagedHostRows(t *testing.T) {
 	})
 }
 
-// TestUnclaimLate: a claim that lands after its opening was told that nobody knows is
-// found, as long as it can be on its way.
+// TestUnclaimLate: a claim that lands after its opening was told that this isn't known
+// is found, as long as it can be on its way.
 func TestUnclaimLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()

@@ -11,14 +11,14 @@ const (
 )
 
 // lengths are those of values that the handle wrote lately without being told what they
-// replace, −1 where there is none. The next write to such a key charges the quota without
+// replace, −1 for a missing key. The next write to such a key charges the quota without
 // a read. They are those of the newest applied state: only a flight that has the commit
 // lock reads them, and only one that has landed changes them.
 //
 // They are behind pointers because storing under a key that is there would copy the key.
 type lengths map[string]*int64
 
-// landed keeps l up with the writes that f has just stored.
+// landed keeps l up with the writes that f just stored.
 func (l lengths) landed(f *flight) {
 	for i := f.from; i < f.to; i++ {
 		o := f.op(i)
@@ -28,7 +28,7 @@ func (l lengths) landed(f *flight) {
 		}
 		length, there := l[string(o.Key)]
 		if !there {
-			// Who says what a write replaces knows it the next time, too.
+			// A writer that says what a write replaces knows it the next time, too.
 			if _, known := o.Prior.Known(); known || len(o.Key) > maxLengthKey {
 				continue
 			}

@@ -49,8 +49,8 @@ func (o *ListOptions) bounds() (start, end []byte) {
 	return start, end
 }
 
-// successor returns the smallest key above all that begin with prefix, nil when
-// there is none.
+// successor returns the smallest key above all that begin with prefix, nil behind
+// the last one.
 func successor(prefix []byte) []byte {
 	for i := len(prefix) - 1; i >= 0; i-- {
 		if prefix[i] != 0xff {

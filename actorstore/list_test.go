@@ -211,7 +211,7 @@ func TestDamagedRows(t *testing.T) {
 	}
 }
 
-// TestForeignRows: a row in the actor's subspace that is no envelope is reported.
+// TestForeignRows: a row in the actor's subspace that isn't an envelope is reported.
 func TestForeignRows(t *testing.T) {
 	eng := memkv.New()
 	a := openActor(t, openStore(t, eng, batch.Limits{}))

@@ -36,7 +36,7 @@ type lives struct {
 	handle atomic.Pointer[livesHandle]
 }
 
-// A livesHandle is who has the actor.
+// A livesHandle is the owner of the actor.
 type livesHandle struct {
 	*Actor
 	life uint64
@@ -141,7 +141,7 @@ func livesNeighbour(s *Store, done <-chan struct{}) (err error) {
 	}
 }
 
-// A livesWriter is who has the actor.
+// A livesWriter is the owner of the actor.
 type livesWriter struct {
 	*lives
 	t         *testing.T
@@ -224,7 +224,7 @@ func (w *livesWriter) landed(index int, s livesState) {
 	w.now = s
 }
 
-// fail has a commit fail: refused, or applied and nobody knows.
+// fail has a commit fail: refused, or applied without an answer.
 func (w *livesWriter) fail(with error) {
 	applied := errors.Is(with, kv.ErrUnknownOutcome)
 	rule, want, index := faultkv.Rule{Point: faultkv.BeforeCommit, Err: with, Match: faultkv.Key(w.a.headKey)}, batch.ErrTooLarge, 0
@@ -273,7 +273,7 @@ func (w *livesWriter) commit() {
 			b.DeleteRange(livesKey(k), livesKey(end))
 			clear(next[k:end])
 		case 2:
-			b.Put(livesKey(k), nil) // an empty value is no page
+			b.Put(livesKey(k), nil) // an empty value isn't a page
 			next[k] = ""
 		default:
 			put(k)

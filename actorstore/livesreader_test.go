@@ -51,7 +51,7 @@ func (r *livesReader) close() (err error) {
 	return err
 }
 
-// isGone says whether an error says no more than that somebody else has the actor by now.
+// isGone says whether an error says no more than that another owner has the actor by now.
 func isGone(err error) bool {
 	return errors.Is(err, ErrClosed) || errors.Is(err, ErrFenced) || errors.Is(err, ErrPoisoned)
 }

@@ -33,7 +33,7 @@ import (
 //
 // A WRITE is put KEY SIZE PRIOR, delete KEY PRIOR, range START END PRIOR, with
 // "final" before it in the final group, or by MS: the actor must be woken by then. PRIOR is ? or known. READER is actor, view
-// or the NAME of a snapshot; keys are quoted, - is no bound.
+// or the NAME of a snapshot; keys are quoted, - means without bound.
 type replayer struct {
 	eng     kv.Engine
 	below   kv.Engine // what eng fails the operations of, nil if it doesn't
@@ -105,7 +105,7 @@ func (r *replayer) run(line string) error {
 			r.actor, err = r.store.Named(ctx, "model", nil)
 		}
 		if err == nil && r.seq == 0 {
-			// Without a commit there is no name; Named makes an id of its own.
+			// Without a commit the name is missing; Named makes an id of its own.
 			err = errors.Join(r.actor.Close(), r.reopenByID())
 		}
 	case "restart":

@@ -45,7 +45,7 @@ func (s *Store) Lookup(ctx context.Context, name string) (ID, error) {
 }
 
 // IDs yields the ids of all actors, in the order in which Actors does, also of those
-// whose head is damaged or of a newer format: for who wants to look into each. It reads
+// whose head is damaged or of a newer format: for a caller that looks into each. It reads
 // in pages, too. An error, which is the engine's, is yielded once and ends the
 // sequence.
 func (s *Store) IDs(ctx context.Context) iter.Seq2[ID, error] {

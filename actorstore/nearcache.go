@@ -16,7 +16,7 @@ import (
 // Snapshots are the engine's; they look here first, for what no commit has touched since.
 //
 // A hit doesn't ask the engine, so it finds neither that it was closed, which is an error of
-// who has actors open on it, nor that it was poisoned by another actor's commit.
+// the program that has actors open on it, nor that it was poisoned by another actor's commit.
 type nearCache struct {
 	a      *Actor
 	cache  *cache
@@ -41,7 +41,7 @@ func newNearCache(a *Actor) *nearCache {
 }
 
 // page answers Page of the newest state. While a commit is under way it asks the engine:
-// who has seen a part of the commit there must not find here what was before.
+// a reader that saw a part of the commit there must not find here what was before.
 func (n *nearCache) page(ctx context.Context, key, dst []byte) ([]byte, error) {
 	a := n.a
 	phase, seq := a.phase.Load(), a.Seq()
@@ -143,8 +143,8 @@ func (n *nearCache) land(f *flight) {
 }
 
 // renew replaces an entry whose value is another one now, if it was used; unused it is
-// dropped, and being written uses up a hit: who writes a key time and again and never
-// reads it needs no copy of it.
+// dropped, and being written uses up a hit: a key that is written time and again and
+// never read needs no copy.
 func (n *nearCache) renew(old *entry, value []byte, from uint64) {
 	hits := old.hits.Load()
 	if hits == 0 || !old.hits.CompareAndSwap(hits, hits-1) { // else it is just being read or evicted
@@ -154,7 +154,7 @@ func (n *nearCache) renew(old *entry, value []byte, from uint64) {
 	n.cache.put(&entry{tenant: n.tenant, key: old.key, value: bytes.Clone(value), from: from, kind: entryPage}, false)
 }
 
-// forget gives up the entries: the handle is closed, and nobody asks for them any more.
+// forget gives up the entries: the handle is closed, and they are not asked for any more.
 func (n *nearCache) forget() {
 	n.tenant.dead.Store(true)
 	n.mu.Lock()

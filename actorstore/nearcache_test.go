@@ -138,7 +138,7 @@ func TestNearRanges(t *testing.T) {
 }
 
 // TestNearWhileSending: while a commit is under way the newest state is the engine's,
-// whole; nobody keeps what may be of either state, and older snapshots show theirs.
+// whole; what may be of either state isn't kept, and older snapshots show theirs.
 func TestNearWhileSending(t *testing.T) {
 	for _, tt := range []struct {
 		what        string
@@ -204,8 +204,8 @@ func TestNearWhileSending(t *testing.T) {
 	}
 }
 
-// TestNearClosed: what a handle had is nobody's when it is closed, but its snapshots go
-// on, beside who writes then.
+// TestNearClosed: what a handle had is gone when it is closed, but its snapshots go
+// on, beside the next writer.
 func TestNearClosed(t *testing.T) {
 	s, _ := openNear(t, 0)
 	a := openActor(t, s)
@@ -317,7 +317,7 @@ func TestNearManyRanges(t *testing.T) {
 			t.Errorf("%d ranges are kept", n)
 		}
 	}
-	for i := range 2*maxClearings + 2 { // nobody has asked since, so the entries are those of before
+	for i := range 2*maxClearings + 2 { // no call asked since, so the entries are those of before
 		if _, err := a.Page(ctx, chunk(i), nil); !errors.Is(err, ErrNotFound) {
 			t.Errorf("deleted page %d: %v", i, err)
 		}
@@ -332,7 +332,7 @@ func TestNearManyRanges(t *testing.T) {
 	}
 }
 
-// TestNearReopenedMeanwhile: who takes a snapshot while the handle is closed, and another
+// TestNearReopenedMeanwhile: a reader that takes a snapshot while the handle is closed, and another
 // one writes, gets one state or none.
 func TestNearReopenedMeanwhile(t *testing.T) {
 	s, eng := openNear(t, 0)
@@ -367,7 +367,7 @@ func TestNearReopenedMeanwhile(t *testing.T) {
 }
 
 // TestNearEntering: what a commit that isn't over enters may be a value that a later write
-// of it replaces, and is nobody's yet.
+// of it replaces, and isn't to be seen yet.
 func TestNearEntering(t *testing.T) {
 	s, _ := openNear(t, 0)
 	a := openActor(t, s)

@@ -18,7 +18,7 @@ import (
 // keys: List doesn't show them, DeleteRange doesn't reach them, and the quota doesn't
 // count them, which is why there are bounds.
 
-// Bounds of notes. The number is kept by who writes them, and looked at by Check.
+// Bounds of notes. The number is kept by their writers, and looked at by Check.
 const (
 	maxNoteKey   = 64      // bytes of a note's key, at least 1
 	MaxNoteValue = 256     // bytes of its value
@@ -31,7 +31,7 @@ const notesOfCommit = 512
 // errNote: the key of a note is empty, or something of it is too large.
 var errNote = errors.New("actorstore: bad note")
 
-// A Note is one of the rows. Package comments of who writes them say what they mean; the
+// A Note is one of the rows. Package comments of their writers say what they mean; the
 // first byte of a key says whose it is, and is that of the namespace it belongs to.
 type Note struct {
 	Key, Value []byte
@@ -95,7 +95,7 @@ func (s *Snapshot) Notes(ctx context.Context, prefix []byte) iter.Seq2[Note, err
 	}
 }
 
-// eachNote reports whether the consumer has not ended the iteration.
+// eachNote reports whether the consumer goes on with the iteration.
 func (s *Snapshot) eachNote(ctx context.Context, prefix []byte, yield func(Note, error) bool) (on bool, err error) {
 	id := s.ID()
 	start, end := layout.NotesRange(layout.ID(id))

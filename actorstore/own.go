@@ -30,15 +30,15 @@ func newActor(s *Store, id ID, p *place) *Actor {
 // before conflict. Within one process that commit waits for no fsync: if it is lost in
 // a crash, then so is everything that came after it.
 //
-// A conflict means that the owner before has just committed, or that somebody else
-// takes over too: the last one wins.
+// A conflict means that the owner before just committed, or that another one takes
+// over too: the last one wins.
 //
-// An actor that doesn't exist needs no claim if nobody else can be at work on it:
+// An actor that doesn't exist needs no claim if no other handle can be at work on it:
 // its first commit checks that there is still no head. Else a head is written that
-// says that nothing was: a first commit of somebody else's that is under way must
+// says that nothing was: a first commit of another handle that is under way must
 // not land.
 //
-// On a full disk the claim is refused. An actor that no other handle has open is owned without it then, so that it can be read.
+// On a full disk the claim is refused. An actor without another open handle is owned without it then, so that it can be read.
 //
 // Where others may be on other hosts, an actor that a living host has open isn't taken
 // before that host answers nothing about it any more: see suitor.
@@ -121,8 +121,8 @@ func (a *Actor) checkTaken(ctx context.Context, has, want string) (unsaid bool, 
 	if has != "" {
 		return false, fmt.Errorf("%w: the actor's name is %q", ErrNameTaken, has)
 	}
-	// The commit that records the name checks again; here the caller learns who
-	// has it.
+	// The commit that records the name checks again; here the caller learns which
+	// actor has it.
 	n, err := loadNamed(ctx, a.store.eng, want)
 	switch {
 	case errors.Is(err, ErrUnknownActor):
@@ -138,7 +138,7 @@ func (a *Actor) claimHead(ctx context.Context, rec record) error {
 	// Seq stays: the content is the same, and so are the caches of it.
 	next := rec.head
 	if rec.row == nil {
-		next.Epoch = 1 // which somebody may believe to have
+		next.Epoch = 1 // which another owner may believe to have
 	}
 	next.Epoch = a.store.owners.next(a, next.Epoch)
 	next.Last = a.commitID()
@@ -219,7 +219,7 @@ func hold(a *Actor, rec *record, h layout.Head, row []byte) {
 	a.publish()
 	if h.Seq == 0 {
 		a.durable.Store(0)
-	} // else an earlier handle may have applied what nobody has waited for
+	} // else commits of an earlier handle may be applied and not durable yet
 }
 
 // appendName appends what records the actor's name.

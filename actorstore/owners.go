@@ -14,8 +14,8 @@ import (
 // An owner that was replaced learns of it in one of two ways, besides its next
 // commit, which conflicts. Where all owners are in one process (kv.Sharer) the new
 // one tells the old ones, before its opening returns: from then on they answer
-// nothing any more, and asking that is one atomic load. Everywhere else nobody is
-// replaced whose host has a lease (lease.go), and asking that is a look at two
+// nothing any more, and asking that is one atomic load. Everywhere else no owner
+// is replaced whose host has a lease (lease.go), and asking that is a look at two
 // clocks. When the lease is in doubt a read looks at the head afterwards, which costs a
 // Get.
 
@@ -87,7 +87,7 @@ func (o *owners) other(s *Store, id ID) bool {
 	return own != nil && slices.ContainsFunc(own.handles, func(a *Actor) bool { return a.store != s && a.check() == nil })
 }
 
-// alone says whether nobody else can have a handle to the actor.
+// alone says whether the actor can't have another handle.
 func (o *owners) alone(a *Actor) bool {
 	if o == nil {
 		return false
@@ -158,7 +158,7 @@ func (o *owners) settle(a *Actor) {
 var errReplaced = errors.New("another owner took it over")
 
 // Owned returns nil while this handle is the actor's owner, else what every other
-// call returns. Who keeps data of the actor in memory asks before using them: they are
+// call returns. Code that keeps data of the actor in memory asks before using them: they are
 // the newest then, as of the moment of asking. It reads nothing on an engine that only
 // this process has open (kv.Sharer), nor on any other while the Store's lease holds.
 // When that is in doubt it reads the actor's head; if that fails too, the error is
@@ -207,7 +207,7 @@ func (a *Actor) ownHead(ctx context.Context, src kv.Reader) (layout.Head, error)
 	return h, err
 }
 
-// lost fences the handle, unless it has just been closed by a Drop of its own.
+// lost fences the handle, unless it was just closed by a Drop of its own.
 func (a *Actor) lost(cause error) error {
 	if a.closed.Load() {
 		return ErrClosed

@@ -16,7 +16,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
-// anywhere is an engine whose users may be in other processes: nobody can be told.
+// anywhere is an engine whose users may be in other processes: they can't be told.
 type anywhere struct{ kv.Engine }
 
 // writes says whether the commit sets a key.
@@ -138,7 +138,7 @@ func call2(err error, name string) error {
 	return err
 }
 
-// TestEmptyCommit: a batch of nothing is no way around.
+// TestEmptyCommit: a batch of nothing isn't a way around.
 func TestEmptyCommit(t *testing.T) {
 	onBoth(t, func(t *testing.T, eng kv.Engine) {
 		old := openActor(t, openStore(t, eng, batch.Limits{}))
@@ -307,7 +307,7 @@ func TestClaimOfNothing(t *testing.T) {
 	must(t, a.Close())
 }
 
-// TestFailedTakeover: who can't take over disturbs nobody.
+// TestFailedTakeover: a Store that can't take over disturbs no owner.
 func TestFailedTakeover(t *testing.T) {
 	below := memkv.New()
 	old := openActor(t, openStore(t, below, batch.Limits{}))

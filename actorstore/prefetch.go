@@ -10,13 +10,13 @@ import (
 
 // Prefetch reads the keys in [start, end), at most limit of them, with one Scan of
 // the engine, and keeps the values of at most 10,000 bytes in the cache of the Store,
-// from where Page and Get then have them. A nil end is no bound, a limit of 0 none
-// either. It returns how many are kept; those that a commit has touched since the
-// state of s, or is just touching, are not. Where there is no cache, for a View, and for
+// from where Page and Get then have them. A nil end and a limit of 0 mean without
+// bound. It returns how many are kept; those that a commit has touched since the
+// state of s, or is just touching, are not. Without a cache, for a View, and for
 // a state that the engine keeps because it isn't the newest one, it does nothing.
 //
 // What doesn't fit into the cache together evicts itself: a quarter of
-// Options.CacheBytes is for what nobody has read twice, of all actors.
+// Options.CacheBytes is for what was not read twice, of all actors.
 func (s *Snapshot) Prefetch(ctx context.Context, start, end []byte, limit int) (int, error) {
 	if err := s.check(); err != nil {
 		return 0, err

@@ -10,7 +10,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 )
 
-// A KeyRange is the keys in [Start, End); a nil End is no bound.
+// A KeyRange is the keys in [Start, End); a nil End means without bound.
 type KeyRange struct{ Start, End []byte }
 
 // Caches says whether what is read of the actor is kept in memory for the next time,
@@ -19,7 +19,7 @@ type KeyRange struct{ Start, End []byte }
 func (a *Actor) Caches() bool { return a.tip != nil && a.tip.cache != nil && a.store.engLimits.Far }
 
 // CacheBytes is the size of the cache that the actor shares with all others of its
-// Store, in bytes; 0 if there is none.
+// Store, in bytes; 0 without one.
 func (a *Actor) CacheBytes() int64 {
 	if a.tip == nil || a.tip.cache == nil {
 		return 0
@@ -72,7 +72,7 @@ func (v *View) Hints() []byte { return v.hints }
 // Far says whether each read of the View crosses a network.
 func (v *View) Far() bool { return v.space.store.engLimits.Far }
 
-// used is how often an entry is used that is no longer on probation: no scan drives it
+// used is how often an entry is used that isn't on probation any more: no scan drives it
 // out.
 const used = 2
 
@@ -144,7 +144,7 @@ func askRanges(ctx context.Context, sp *space, rs []kv.Range) (iter.Seq2[kv.Entr
 func (p *preloader) take(e Entry, _ error) bool {
 	if t := p.tip; t != nil && t.cache != nil && e.Size <= layout.RowSize {
 		kept := t.remembered(e.Key, e.Value, nil, true)
-		kept.hits.Store(used) // before, or nobody would ask for it now
+		kept.hits.Store(used) // before, or it would not be asked for now
 		p.read = append(p.read, kept)
 	}
 	if p.each != nil && p.err == nil {

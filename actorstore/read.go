@@ -136,7 +136,7 @@ func (s *space) get(ctx context.Context, key, dst []byte) ([]byte, error) {
 }
 
 // nearSize is size where reads don't cross a network: it asks for row 0, and for METADATA
-// if there is none, and only of what is larger for the last rows. An engine that keeps old
+// if that is missing, and only of what is larger for the last rows. An engine that keeps old
 // versions of a key beside the newest must step over them in a scan, all that were
 // written since it last tidied up, but not in a Get.
 func (s *space) nearSize(ctx context.Context, key []byte) (int64, error) {
@@ -164,7 +164,7 @@ func (s *space) nearSize(ctx context.Context, key []byte) (int64, error) {
 	return 0, readError(key, err)
 }
 
-// size returns the length of the value of key, −1 when there is none. It reads the
+// size returns the length of the value of key, −1 for a missing key. It reads the
 // last two rows, which say it all, and checks no more.
 func (s *space) size(ctx context.Context, key []byte) (int64, error) {
 	k := s.store.getBuf()

@@ -14,7 +14,7 @@ import (
 // ActorsOptions say which actors Store.Actors yields, and in which order. The zero
 // value means all, by id.
 type ActorsOptions struct {
-	// Prefix is what the names of the actors begin with; "" is no bound. With one, or
+	// Prefix is what the names of the actors begin with; "" means without bound. With one, or
 	// with ByName, actors come in the order of their names, and those without one
 	// don't.
 	Prefix string

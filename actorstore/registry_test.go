@@ -98,7 +98,7 @@ func population(t testing.TB, eng kv.Engine, n int) (*Store, []ActorInfo) {
 		must(t, a.Close())
 		all = append(all, ActorInfo{ID: a.ID(), Name: o.Name, Used: int64(4 + i%7), Seq: 1, Epoch: 1})
 	}
-	// One that nobody wrote to, which doesn't exist.
+	// One that was never written to, which doesn't exist.
 	a, err := s.Actor(ctx, NewID(), &ActorOptions{Name: "room:nobody"})
 	must(t, err)
 	must(t, a.Close())

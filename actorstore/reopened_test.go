@@ -8,7 +8,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
-// TestDurableAfterReopening: what a handle has applied, and nobody has waited for, isn't
+// TestDurableAfterReopening: what a handle applied, and no call waited for, isn't
 // durable because another handle was opened since: the next promise waits for it.
 func TestDurableAfterReopening(t *testing.T) {
 	eng := faultkv.New(memkv.New())

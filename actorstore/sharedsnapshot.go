@@ -10,7 +10,7 @@ import (
 )
 
 // shared is the engine's snapshot that several actors of a near engine may use at once.
-// Before every transaction that writes, somebody pins the state that readers go on to see;
+// Before every transaction that writes, a writer pins the state that readers go on to see;
 // of some hundred actors that wait for the same fsync each would make a snapshot of its
 // own. But what an actor needs is any state since its last commit, whatever others have
 // committed: so one will do for all of them.
@@ -18,10 +18,10 @@ type shared struct {
 	clock atomic.Uint64 // counts landed commits, of all actors of the Store
 
 	mu     sync.Mutex
-	newest *sharedSnapshot // the one that was begun last, nil when nobody has it  +checklocks:mu
+	newest *sharedSnapshot // the one that was begun last, nil when it is closed  +checklocks:mu
 }
 
-// A snapshot is given to nobody else when so many commits have landed, or so much time has
+// A snapshot is given to no further actor when so many commits have landed, or so much time has
 // passed: else readers could keep an old one for ever, handing it on. Not every commit to
 // the engine is one of this Store.
 const (
@@ -29,7 +29,7 @@ const (
 	maxSharedTime = 100 * time.Millisecond
 )
 
-// A sharedSnapshot is a snapshot of the engine, and who has it.
+// A sharedSnapshot is a snapshot of the engine, and its users.
 type sharedSnapshot struct {
 	kv.Snapshot
 	of    *shared
@@ -41,7 +41,7 @@ type sharedSnapshot struct {
 // landed is the time of a commit that everybody sees now.
 func (s *shared) landed() uint64 { return s.clock.Add(1) }
 
-// take returns a snapshot of a state that has everything that landed up to since. The
+// take returns a snapshot of a state with everything that landed up to since. The
 // caller closes it, once.
 func (s *shared) take(ctx context.Context, eng kv.Engine, since uint64) (kv.Snapshot, error) {
 	s.mu.Lock()

@@ -47,7 +47,7 @@ func testSharedSnapshots(t *testing.T) {
 	}
 	all := []*Snapshot{open(0, "0", 1), open(1, "1", 1), open(0, "0", 1)}
 	must(t, actors[0].Put(ctx, user("k"), []byte("new")))
-	all = append(all, open(1, "1", 1), open(2, "2", 1)) // who hasn't committed shares the older one
+	all = append(all, open(1, "1", 1), open(2, "2", 1)) // an actor that didn't commit shares the older one
 	all = append(all, open(0, "new", 2), open(1, "1", 2), open(0, "new", 2))
 	for i := range maxShared {
 		must(t, actors[2].Put(ctx, user("k"), strconv.AppendInt(nil, int64(i), 10)))
@@ -67,7 +67,7 @@ func testSharedSnapshots(t *testing.T) {
 	must(t, open(1, "1", 5).Close())
 }
 
-// TestSharedDropped: who opens a dropped actor again isn't given a snapshot from before.
+// TestSharedDropped: the next handle of a dropped actor isn't given a snapshot from before.
 func TestSharedDropped(t *testing.T) {
 	s, _ := openNear(t, 0)
 	other, err := s.Actor(ctx, NewID(), nil)
@@ -128,8 +128,8 @@ func (e *tardy) Snapshot(ctx context.Context) (kv.Snapshot, error) {
 	return s, err
 }
 
-// TestSharedTardy: a snapshot has nothing of what landed while it was being returned, so
-// who has committed since doesn't share it.
+// TestSharedTardy: what landed while a snapshot was being returned isn't in it, so an
+// actor with a commit since doesn't share it.
 func TestSharedTardy(t *testing.T) {
 	eng := &tardy{Engine: memkv.New()}
 	s, err := Open(ctx, eng, &Options{Now: clock})
@@ -159,7 +159,7 @@ func TestSharedHosted(t *testing.T) {
 	must(t, err)
 	defer func() { must(t, held.Close()) }()
 	a.host.term.Store(nil)
-	must(t, eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Clear(a.headKey)}})) // somebody else has dropped it
+	must(t, eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Clear(a.headKey)}})) // another owner dropped it
 	snap, err := a.PageSnapshot(ctx)
 	if !errors.Is(err, ErrFenced) {
 		t.Errorf("got %v, want ErrFenced", err)

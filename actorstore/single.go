@@ -35,7 +35,7 @@ func (a *Actor) Put(ctx context.Context, key, value []byte) error {
 	return a.alone(ctx, s)
 }
 
-// Delete removes key; a missing one is no error. It is durable when Delete returns.
+// Delete removes key; a missing one isn't an error. It is durable when Delete returns.
 func (a *Actor) Delete(ctx context.Context, key []byte) error {
 	s := a.store.single()
 	s.batch.Delete(key)

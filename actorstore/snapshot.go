@@ -114,7 +114,7 @@ func (s *Snapshot) check() error {
 	return nil
 }
 
-// owned is check for after a read: it looks who owns the actor now.
+// owned is check for after a read: it looks which host owns the actor now.
 func (s *Snapshot) owned(ctx context.Context) error {
 	switch {
 	case s.owner == nil:
@@ -189,7 +189,7 @@ func (s *Snapshot) Close() error {
 	return s.snap.Close()
 }
 
-// A View is a Snapshot of an actor that needn't be owned: looking disturbs nobody.
+// A View is a Snapshot of an actor that needn't be owned: looking disturbs no owner.
 type View struct {
 	*Snapshot
 	info  ActorInfo

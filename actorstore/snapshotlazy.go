@@ -49,7 +49,7 @@ func (t *tip) learn(l *learned) (ok bool, wait <-chan struct{}) {
 	from := l.seq
 	if l.snap != nil {
 		if e, pin, err := t.find(l.key, l.snap.seq); e != nil || pin != nil || err != nil {
-			return false, nil // it has been touched, and this is how to read it
+			return false, nil // it was touched, and this is how to read it
 		}
 		if t.over {
 			return false, nil // it may have been another's state already
@@ -229,7 +229,7 @@ func (l lazySource) Get(ctx context.Context, key, dst []byte) ([]byte, error) {
 }
 
 // Scan is kv.Reader's. The state of a scan is fixed by the time its first entry is
-// there: if nobody has begun to change it by then, it is that of the Snapshot.
+// there: if no commit has begun to change it by then, it is that of the Snapshot.
 func (l lazySource) Scan(ctx context.Context, r kv.Range) iter.Seq2[kv.Entry, error] {
 	return func(yield func(kv.Entry, error) bool) {
 		begun, pin, err := false, kv.Snapshot(nil), error(nil)
@@ -258,7 +258,7 @@ func (l lazySource) Scan(ctx context.Context, r kv.Range) iter.Seq2[kv.Entry, er
 
 // pinned returns the engine's snapshot of the state, nil while that is the newest.
 func (l lazySource) pinned(ctx context.Context) (kv.Snapshot, error) {
-	// For who may list, every commit that changes the state it shows has pinned that
+	// For a snapshot that may list, every commit that changes the state it shows has pinned that
 	// before, so that the key doesn't matter.
 	_, pin, err := l.s.find(ctx, nil)
 	return pin, err

@@ -15,7 +15,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
-// TestLazyConcurrent has a writer, and readers who know what each state must show.
+// TestLazyConcurrent has a writer, and readers that know what each state must show.
 // Commit n writes n under every key whose number + 1 divides n, and some commits delete
 // instead.
 func TestLazyConcurrent(t *testing.T) {
@@ -59,7 +59,7 @@ func TestLazyConcurrent(t *testing.T) {
 					case n%3 == 0:
 						b.Delete(concurrentKey(k))
 					default:
-						b.Put(concurrentKey(k), []byte("-1")) // which nobody may see
+						b.Put(concurrentKey(k), []byte("-1")) // which no reader may see
 						b.Put(concurrentKey(k), []byte(strconv.Itoa(n)))
 					}
 				}
@@ -73,7 +73,7 @@ func TestLazyConcurrent(t *testing.T) {
 	}
 }
 
-// TestLazyWhole: nobody sees a part of a commit, also not while it is being entered.
+// TestLazyWhole: no reader sees a part of a commit, also not while it is being entered.
 func TestLazyWhole(t *testing.T) {
 	t.Run("far", func(t *testing.T) { testWhole(t, far{memkv.New()}) })
 	t.Run("near", func(t *testing.T) { testWhole(t, memkv.New()) })

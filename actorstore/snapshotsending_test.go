@@ -34,8 +34,8 @@ func sending(t *testing.T, s *Store, eng *faultkv.Engine, rule faultkv.Rule) (a 
 	}
 }
 
-// TestReadWhileSending: nobody believes what may be of the state before a commit or
-// after it, and nobody keeps it.
+// TestReadWhileSending: what may be of the state before a commit or after it isn't
+// believed, and isn't kept.
 func TestReadWhileSending(t *testing.T) {
 	for _, tt := range []struct {
 		what string
@@ -86,7 +86,7 @@ func TestReadWhileSending(t *testing.T) {
 	}
 }
 
-// TestPanicWhileSending: nobody waits for a commit whose engine panicked.
+// TestPanicWhileSending: no call waits for a commit whose engine panicked.
 func TestPanicWhileSending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, eng := openFar(t, 0)
@@ -181,7 +181,7 @@ func TestSnapshotWhileSending(t *testing.T) {
 }
 
 // TestLateAnswer: an answer that comes after the handle was closed, or fenced, isn't
-// kept for who has the actor then.
+// kept for the next owner.
 func TestLateAnswer(t *testing.T) {
 	for _, fenced := range []bool{false, true} {
 		s, eng := openFar(t, 0)

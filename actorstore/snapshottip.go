@@ -11,16 +11,16 @@ import (
 )
 
 // A tip is what a handle on a far engine knows of the newest states of its actor, so
-// that it needn't ask: nobody else changes them. A near engine has none.
+// that it needn't ask: no other handle changes them. A near engine has none.
 //
 // A Snapshot takes no snapshot of the engine there, which would be a round trip and
 // hold a connection. It is the number of a commit, and reads the newest state: what
 // no later commit has touched is still the same. For what it will touch, a commit
 // prepares an undo, before it is sent and only if there is a Snapshot that needs
-// one: the old values, if memory has them all, as it does when who overwrites a page
-// has read it; else one snapshot of the engine, for all of them.
+// one: the old values, if memory has them all, as it does when a writer reads a page
+// before it overwrites that; else one snapshot of the engine, for all of them.
 //
-// Who reads the newest state while a commit is being sent can't tell which one it
+// A reader of the newest state can't tell while a commit is being sent which one it
 // got. So an answer that the commit touches doesn't count, and is asked for again
 // when the commit has been applied, or has failed.
 type tip struct {
@@ -32,10 +32,10 @@ type tip struct {
 	// from an answer is entered under it, and so are commits: nothing old comes late.
 	mu      sync.Mutex
 	sending *flight       // the engine may have applied it, and has not said so  +checklocks:mu
-	sent    chan struct{} // closed when it is over, nil while nobody waits  +checklocks:mu
+	sent    chan struct{} // closed when it is over, nil while no call waits  +checklocks:mu
 	over    bool          // the handle is closed: others may write  +checklocks:mu
 	retired chan struct{} // closed when what that takes is done
-	unkept  bool          // the entries are of no use to who opens the actor next  +checklocks:mu
+	unkept  bool          // the entries are of no use to the next handle  +checklocks:mu
 	states  []openState   // with snapshots, oldest first  +checklocks:mu
 	undos   []*undo       // oldest first  +checklocks:mu
 	held    int64         // bytes of values in undos  +checklocks:mu
@@ -125,7 +125,7 @@ func (o *openState) count(lists bool, n int) {
 	}
 }
 
-// release closes a Snapshot that register opened, and what nobody needs any more.
+// release closes a Snapshot that register opened, and what isn't needed any more.
 func (t *tip) release(s *Snapshot) error {
 	t.mu.Lock()
 	for i := range t.states {
@@ -167,7 +167,7 @@ func (t *tip) land(f *flight) {
 	case f.drop:
 		t.over, t.unkept = true, true
 		t.tenant.dead.Store(true)
-	case f.a.hidden: // nobody reads it yet
+	case f.a.hidden: // it isn't read yet
 		t.unkept = true
 	case t.cache != nil && !t.over:
 		t.writeThrough(f)
@@ -192,7 +192,7 @@ func (t *tip) abort(f *flight) {
 	t.arrive()
 }
 
-// arrive lets those go on who wait for what is being sent.
+// arrive lets those go on that wait for what is being sent.
 //
 // +checklocks:t.mu
 func (t *tip) arrive() {
@@ -228,7 +228,7 @@ func (t *tip) writeThrough(f *flight) {
 	}
 }
 
-// size returns the length of the value of key, −1 when there is none, if it is
+// size returns the length of the value of key, −1 for a missing key, if it is
 // known. It is for the flight that has the commit lock.
 func (t *tip) size(key []byte) (n int64, ok bool) {
 	switch e := t.cached(key); {
@@ -242,7 +242,7 @@ func (t *tip) size(key []byte) (n int64, ok bool) {
 }
 
 // retire keeps what open Snapshots need for the time when others own the actor, and
-// the cache's entries for who opens it next. The handle is closed, and no commit of
+// the cache's entries for the next handle. The handle is closed, and no commit of
 // it under way.
 func (t *tip) retire() {
 	t.mu.Lock()
@@ -250,7 +250,7 @@ func (t *tip) retire() {
 		t.over = true
 		if any, _ := t.needed(); any && t.a.Err() == nil {
 			t.mu.Unlock()
-			// The handle is closed in any case: who reads the state learns of an error.
+			// The handle is closed in any case: a reader of the state learns of an error.
 			u := &undo{seq: t.next()}
 			u.pin, u.err = t.pin(context.Background())
 			t.mu.Lock()
@@ -260,7 +260,7 @@ func (t *tip) retire() {
 	keep := !t.unkept && t.a.exists && t.a.Err() == nil
 	t.mu.Unlock()
 	close(t.retired)
-	// Snapshots that were closed meanwhile have left the last undo to nobody.
+	// Snapshots that were closed meanwhile leave the last undo without a user.
 	_ = t.prune()
 	switch {
 	case t.cache != nil && keep:

@@ -20,11 +20,11 @@ type undo struct {
 	bytes int64
 }
 
-// final says whether no later undo is needed by who has this one.
+// final says whether this undo needs no later one.
 func (u *undo) final() bool { return u.pin != nil || u.err != nil }
 
 // pinned returns the newest commit before which the engine keeps the state: those that
-// are older need no undo of a later one. 0 is none.
+// are older need no undo of a later one. 0 for none.
 //
 // +checklocks:t.mu
 func (t *tip) pinned() (seq uint64) {
@@ -51,13 +51,13 @@ func (t *tip) needed() (any, all bool) {
 }
 
 // depart prepares the undo of what f is about to send. When the old state can't be
-// kept for those who read it, nothing may be sent: errNotPinned.
+// kept for its readers, nothing may be sent: errNotPinned.
 func (t *tip) depart(ctx context.Context, f *flight) error {
 	var pin kv.Snapshot
 	for {
 		ready, unused := t.tryDepart(f, pin)
 		if unused != nil {
-			_ = unused.Close() // nobody reads it; if the engine is ill, the commit will tell
+			_ = unused.Close() // it isn't read; if the engine is ill, the commit will tell
 		}
 		if ready {
 			return nil

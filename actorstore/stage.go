@@ -119,7 +119,7 @@ func (f *flight) base(key []byte) []byte {
 	n := len(f.keys)
 	f.keys = f.a.space.prefix.AppendBase(f.keys, key)
 	base := f.keys[n:len(f.keys):len(f.keys)]
-	// The base by itself is no key: the next one that is built takes its place.
+	// The base by itself isn't a key: the next one that is built takes its place.
 	// It is the same bytes there, so base stays right.
 	f.keys = f.keys[:n]
 	return base
@@ -153,7 +153,7 @@ func (f *flight) bounds(o *batch.Op) (start, end []byte) {
 // before the first write.
 func (f *flight) fits() error {
 	n, l := f.parts(), f.a.store.engLimits
-	l.Far = false // is no bound
+	l.Far = false // which isn't a bound
 	if n > 1 && l == (kv.Limits{}) {
 		return nil // flown part by part, each staged just before
 	}

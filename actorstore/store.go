@@ -1,4 +1,4 @@
-// Package actorstore keeps the data of actors in a kv.Engine: each actor has an
+// Package actorstore keeps the data of actors in a kv.Engine: each actor with an
 // ordered keyspace of its own, one owner at a time, limits and an exact quota.
 //
 // A Store stands on an engine. Store.Actor takes an actor over and returns the one
@@ -18,7 +18,7 @@
 // Late functions and the hooks of a batch run under that lock, the hooks in the
 // order of the commits. They may read the actor and take locks of their own, but
 // must not wait for another commit of the same actor, nor close or drop it; and
-// nobody may commit while holding a lock that a Late function or a hook takes.
+// no goroutine may commit while holding a lock that a Late function or a hook takes.
 //
 // # What a writer knows
 //
@@ -27,27 +27,27 @@
 // reads nothing; else it reads one range for each such key, or all keys of a
 // deleted range. A Prior describes the state before the first write of the batch;
 // that several writes of one batch meet the same key is taken care of here. A
-// wrong Prior leaves rows behind and makes the quota wrong: only who owns a key,
-// and keeps track of it, may give one.
+// wrong Prior leaves rows behind and makes the quota wrong: only the owner of a
+// key, which keeps track of it, may give one.
 //
 // # Far engines
 //
 // Where a read crosses a network, values of at most 10,000 bytes stay in a bounded
 // cache (Options.CacheBytes), what isn't there included, and a Snapshot asks the engine
 // for nothing: it reads the newest state, and the next commit sees to it that what it
-// replaces stays readable, from memory if it can. Who reads single keys of a state
+// replaces stays readable, from memory if it can. A reader of single keys of a state
 // should take a PageSnapshot, for which that is almost always so; Snapshot.Prefetch
 // reads ahead.
 //
 // On near engines a Snapshot is the engine's, and only the pages that are read more than
 // once are kept, of values of any size the first 10,000 bytes: that saves a search in the
-// tables of the engine. A commit brings nothing in, and what a closed handle has left is
-// nobody's.
+// tables of the engine. A commit brings nothing in, and what a closed handle leaves behind
+// is of no use.
 //
 // # What it is not
 //
 // actorstore gives no meaning to values, has no transactions beyond one batch, and
-// doesn't own the engine: who opened it closes it, after the Store.
+// doesn't own the engine: the program that opened it closes it, after the Store.
 package actorstore
 
 // Files, from the top down:
@@ -86,15 +86,15 @@ type Options struct {
 	// CacheBytes bounds the memory for what is kept of values, of all actors that the
 	// Store owns, in bytes. 0 means 32 MiB; a negative value means none.
 	CacheBytes int64
-	// Host says who this Store is to the others, where several hosts may use the
-	// engine: one that is no kv.Sharer.
+	// Host says what this Store is to the others, where several hosts may use the
+	// engine: one that isn't a kv.Sharer.
 	Host HostOptions
 }
 
 // A Store is the actors of one engine. It is safe for concurrent use.
 //
 // Several Stores may stand on one engine, in one process or in many. In one process
-// (kv.Sharer) an actor belongs to who took it last. On other engines each Store is a
+// (kv.Sharer) an actor belongs to the Store that took it last. On other engines each Store is a
 // host with a lease, and an actor that a living host has open is ErrInUse elsewhere:
 // see HostOptions and docs/hosts.md.
 type Store struct {
@@ -112,7 +112,7 @@ type Store struct {
 	shared  shared
 	singles sync.Pool // of *single
 
-	hosting hosting // who this Store is to other hosts
+	hosting hosting // what this Store is to other hosts
 
 	closing chan struct{} // closed by Close
 	mu      sync.Mutex
@@ -192,7 +192,7 @@ func format(ctx context.Context, eng kv.Engine, now func() time.Time, readOnly b
 			Ops:        []kv.Op{kv.Set(layout.FormatKey(), layout.AppendFormat(nil, now().UnixMilli()))},
 			Durability: d,
 		})
-		// A conflict means that somebody else was faster: look again.
+		// A conflict means that another one was faster: look again.
 		if !errors.Is(err, kv.ErrConflict) {
 			return err
 		}
@@ -229,7 +229,7 @@ func noRows(ctx context.Context, eng kv.Engine) error {
 func (s *Store) millis() int64 { return s.now().UnixMilli() }
 
 // Close closes every handle of s, waiting for commits until they are applied, and
-// refuses new ones; who waits for an actor gets ErrClosed. Other hosts may take the
+// refuses new ones; a call that waits for an actor gets ErrClosed. Other hosts may take the
 // actors at once then; if the engine can't be told so within a TTL they wait for the
 // end of the lease, and the error says why. Snapshots and views stay open and are their owners'
 // to close. It doesn't close the engine. A second Close returns nil.

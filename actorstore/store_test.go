@@ -120,7 +120,7 @@ func TestInUse(t *testing.T) {
 }
 
 // TestWait: a second handle waits until the first is closed, the context ends, or
-// the store is closed. In a synctest bubble, whoever polls would never be idle.
+// the store is closed. In a synctest bubble, a call that polls would never be idle.
 func TestWait(t *testing.T) {
 	ends := []struct {
 		name string

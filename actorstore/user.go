@@ -59,7 +59,7 @@ func (u *User) Put(ctx context.Context, key, value []byte) error {
 	return u.to.alone(ctx, s)
 }
 
-// Delete removes the user key, durably; a missing one is no error.
+// Delete removes the user key, durably; a missing one isn't an error.
 func (u *User) Delete(ctx context.Context, key []byte) error {
 	if u.to == nil {
 		return ErrReadOnly
