@@ -106,7 +106,7 @@ func TestSleep(t *testing.T) {
 }
 
 // TestAlarmDuringBatch: if the process ends while a batch has a message whose lease is
-// over, somebody must be woken for it; so there is a time in the clock all the while.
+// over, the actor must be woken for it; so there is a time in the clock all the while.
 func TestAlarmDuringBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var h host
@@ -157,7 +157,7 @@ func TestReopenedAlarm(t *testing.T) {
 	})
 }
 
-// TestFencedAlarm: who has lost the actor knows nothing new about when it must be woken.
+// TestFencedAlarm: a queue that lost the actor knows nothing new about when it must be woken.
 func TestFencedAlarm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var h host
@@ -179,7 +179,7 @@ func TestFencedAlarm(t *testing.T) {
 }
 
 // TestCloseWaits: a commit that is under way when the queue is closed lands or fails before
-// Close returns, so that who opens it anew sees what is there, and gives no id twice.
+// Close returns, so that the next opening sees what is there, and gives no id twice.
 func TestCloseWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var h host

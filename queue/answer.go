@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// An answer is what who waits for a message gets.
+// An answer is what a caller that waits for a message gets.
 type answer struct {
 	response Raw
 	err      error
@@ -15,9 +15,9 @@ type answer struct {
 
 // An Answer waits for the completion of one message.
 //
-// It lives in memory: what completes a message after a restart tells nobody of before.
-// The message itself is as durable as any, so that after a restart whoever has its ID,
-// or sends again with its Key, may Expect it anew, and gets the response unless it was
+// It lives in memory: a completion after a restart isn't told to callers from before.
+// The message itself is as durable as any, so that after a restart a caller that has
+// its ID, or sends again with its Key, may Expect it anew, and gets the response unless it was
 // completed meanwhile (ErrNoAnswer): responses are not stored.
 type Answer struct {
 	q    *Queue
@@ -45,8 +45,8 @@ func (q *Queue) Expect(id ID) (*Answer, error) {
 // Wait returns the response, once: a second call waits for nothing. It comes when the
 // completion is on stable storage; if that fails, the actor's error comes. It ends with the
 // context, with its error, and then may be called again; with the queue, with ErrClosed;
-// and with ErrNoAnswer when nobody will answer any more. The response is the caller's,
-// and shared by all who wait for the message: it must not be changed.
+// and with ErrNoAnswer when an answer can't come any more. The response is the caller's,
+// and shared by all that wait for the message: it must not be changed.
 func (a *Answer) Wait(ctx context.Context) (Raw, error) {
 	select {
 	case got := <-a.came: // what came in time counts
@@ -71,7 +71,7 @@ func (a *Answer) Close() {
 	}
 }
 
-// answer tells all who wait for a message.
+// answer tells all that wait for a message.
 //
 // +checklocks:q.mu
 func (q *Queue) answer(id ID, got answer) {
@@ -88,7 +88,7 @@ type told struct {
 }
 
 // tell tells what has become of a commit that was applied: that it is durable, or why
-// nobody can know.
+// that can't be known.
 func tell(all []told, err error) {
 	for _, t := range all {
 		if err != nil {
@@ -100,8 +100,8 @@ func tell(all []told, err error) {
 	}
 }
 
-// tellLater is tell for somebody else's batch: whether and when that gets durable isn't
-// said to who has staged in it. With the next sync it is.
+// tellLater is tell for a caller's batch: the queue isn't told whether and when that gets
+// durable. With the next sync it is.
 //
 // +checklocks:q.mu
 func (q *Queue) tellLater(all []told) {
@@ -121,10 +121,10 @@ func (q *Queue) tellLater(all []told) {
 	}
 }
 
-// Forever as a timeout is none. As a delay, or as the length of a lease, it is 292 years.
+// Forever as a timeout means to wait without end. As a delay, or as the length of a lease, it is 292 years.
 const Forever time.Duration = 1<<63 - 1
 
-// EnqueueAndWait is Enqueue, and waits for the response of who completes the message. Its
+// EnqueueAndWait is Enqueue, and waits for the response with which the message is completed. Its
 // completion is never missed, however fast it comes. When the time is over the error is
 // ErrTimedOut, and the message stays in the queue; with a timeout of 0 or less it is that
 // at once, and nothing is enqueued. The other errors are those of Enqueue and Answer.Wait.

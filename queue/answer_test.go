@@ -26,7 +26,7 @@ func (r *rig) echo() {
 	}
 }
 
-// TestEnqueueAndWait gets the response of who completes the message.
+// TestEnqueueAndWait gets the response with which the message is completed.
 func TestEnqueueAndWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Options{})
@@ -45,7 +45,7 @@ func TestEnqueueAndWait(t *testing.T) {
 	})
 }
 
-// TestFastCompletion has the message completed before the commit that enqueues it has
+// TestFastCompletion: the message is completed before the commit that enqueues it has
 // returned: the earliest moment there is.
 func TestFastCompletion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestWaitTimeouts(t *testing.T) {
 	})
 }
 
-// TestNoAnswer tells who waits that nobody will answer.
+// TestNoAnswer tells waiting callers that no answer will come.
 func TestNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Options{MaxReceive: 1, Visibility: time.Second})
@@ -141,8 +141,8 @@ func TestNoAnswer(t *testing.T) {
 	})
 }
 
-// TestWaitAcrossRestart: the message outlives a restart, and who sends again with its key
-// waits for the very same.
+// TestWaitAcrossRestart: the message outlives a restart, and a caller that sends again with
+// its key waits for the very same.
 func TestWaitAcrossRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Options{})
@@ -163,20 +163,20 @@ func TestWaitAcrossRestart(t *testing.T) {
 			got <- response
 		}()
 		synctest.Wait()
-		must(t, r.q.Complete(ctx, leased.Receipt(), "done")) // by who had it before
+		must(t, r.q.Complete(ctx, leased.Receipt(), "done")) // by the holder before
 		if err, s := <-errs, <-got; err != nil || text(t, s) != "done" {
 			t.Errorf("got %x, %v", s, err)
 		}
 		if r.q.Len() != 0 {
 			t.Error("it was enqueued twice")
 		}
-		// Responses are not stored: who asks after that learns that much.
+		// Responses are not stored: a caller that asks after that learns that much.
 		_, err := r.q.EnqueueAndWait(ctx, Send{Name: "a", Body: "x", Key: "order 1"}, Forever)
 		wantErr(t, "too late", err, ErrNoAnswer)
 	})
 }
 
-// TestAnswers gives the response to all who wait, and refuses one that can't be encoded.
+// TestAnswers gives the response to all that wait, and refuses one that can't be encoded.
 func TestAnswers(t *testing.T) {
 	r := newRig(t, Options{})
 	id := r.enqueue("a", nil)
@@ -205,8 +205,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestAnswerIsDurable: who waits learns of a completion when it is on stable storage, and
-// not before, whoever commits it.
+// TestAnswerIsDurable: a waiting caller learns of a completion when it is on stable storage,
+// and not before, whatever commits it.
 func TestAnswerIsDurable(t *testing.T) {
 	for _, staged := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -246,8 +246,8 @@ func TestAnswerIsDurable(t *testing.T) {
 	}
 }
 
-// TestAnswerIsLost: who waits learns that a completion, or what ends the waiting, was
-// applied and could not be made durable: nobody knows what a crash leaves of it.
+// TestAnswerIsLost: a waiting caller learns that a completion, or what ends the waiting, was
+// applied and could not be made durable: it isn't known what a crash leaves of it.
 func TestAnswerIsLost(t *testing.T) {
 	for what, end := range map[string]func(r *rig, m *Message) error{
 		"completed": func(r *rig, m *Message) error {

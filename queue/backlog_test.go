@@ -6,8 +6,8 @@ import (
 )
 
 // TestBacklogUnseen receives from a long queue without a look at what stands behind. Among
-// that are decoys: whoever compares them takes one for the message that is next or due, and
-// whoever asks one for its name panics. So a receive on many looks at as few as on one.
+// that are decoys: code that compares them takes one for the message that is next or due, and
+// code that asks one for its name panics. So a receive on many looks at as few as on one.
 func TestBacklogUnseen(t *testing.T) {
 	const n = 100_000
 	r := newRigWith(t, Options{MaxMessages: -1, MemoryBytes: 64 << 20}, whole)
@@ -44,7 +44,7 @@ func (r *rig) decoys(n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	x, decoy := &q.index, func() *item { return &item{where: visible} }
-	x.byID[0] = decoy() // for who goes by the keys
+	x.byID[0] = decoy() // for code that goes by the keys
 	for i := n / 2; i < n/2+100; i++ {
 		it := x.all.tail[i]
 		ready := &it.line.ready

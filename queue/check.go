@@ -10,7 +10,7 @@ import (
 )
 
 // Check reads the queue that v shows, and yields what is wrong with it: messages and
-// senders' keys that can't be read, or that nobody can have stored so; and metadata that
+// senders' keys that can't be read, or that no queue can have stored so; and metadata that
 // are missing beside messages, can't be read, name a next id that was given, or have
 // another number of messages than there are. Rows that don't fit together, and keys of
 // another form, actorstore's check finds.
@@ -41,7 +41,7 @@ type checker struct {
 	ctx     context.Context
 	view    *actorstore.View
 	yield   func(actorstore.Finding, error) bool
-	stopped bool // nobody wants more
+	stopped bool // the caller wants no more
 	found   metadata
 }
 

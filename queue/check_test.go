@@ -89,7 +89,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestCheckEnds stops when nobody wants more, and tells damage from an engine that fails.
+// TestCheckEnds stops when the caller wants no more, and tells damage from an engine that fails.
 func TestCheckEnds(t *testing.T) {
 	r := newRig(t, Options{})
 	for range 3 {

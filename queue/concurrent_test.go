@@ -15,7 +15,7 @@ import (
 )
 
 // TestConcurrent has many do everything at once, some of it in batches that are given up,
-// and counts: each message is completed once, and by who held it.
+// and counts: each message is completed once, and by its holder.
 func TestConcurrent(t *testing.T) {
 	r := newRig(t, Options{MaxMessages: -1, Visibility: time.Hour, MemoryBytes: 10_000})
 	const senders, receivers, each = 4, 6, 200
@@ -146,7 +146,7 @@ func TestExactlyOnceMany(t *testing.T) {
 		})
 	}
 	all.Wait()
-	// All have gone home; what came back later somebody else must do.
+	// All have gone home; what came back later another one must do.
 	for worker := 0; w.q.Len() > 0; worker++ {
 		_, err := work(worker % workers)
 		must(t, err)

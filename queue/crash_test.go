@@ -102,7 +102,7 @@ func (w *worker) stored() map[ID]bool {
 }
 
 // TestExactlyOnce stops a worker after every engine commit: what is left has each message
-// either in the queue or in the table, and who goes on there ends up with each message in
+// either in the queue or in the table, and a worker that goes on there ends up with each message in
 // the table once.
 func TestExactlyOnce(t *testing.T) {
 	for _, c := range []struct {

@@ -61,7 +61,7 @@ func (q *Queue) EnqueueAll(ctx context.Context, sends []Send) (ids []ID, err err
 	return ids, nil
 }
 
-// retryKeys is commit, again and again while somebody is about to use a key: what comes
+// retryKeys is commit, again and again while another batch is about to use a key: what comes
 // of that decides.
 func (q *Queue) retryKeys(ctx context.Context, stage func(tx *Tx) error) error {
 	for {

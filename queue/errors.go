@@ -24,10 +24,10 @@ var (
 	ErrOptions = errors.New("queue: bad options")
 	// ErrPlain: Options.Plain stores no delays.
 	ErrPlain = errkind.New("queue: delayed messages are not stored in a plain queue", errkind.ErrUnsupported)
-	// ErrGone: there is no such message: it was completed, received at most once,
+	// ErrGone: the message isn't there: it was completed, received at most once,
 	// deleted, or moved to its dead-letter name.
 	ErrGone = errkind.New("queue: message is gone", errkind.ErrNotFound)
-	// ErrLeaseOver: the message is there, and the receipt is no good any more: its lease
+	// ErrLeaseOver: the message is there, and the receipt isn't good any more: its lease
 	// has ended, or was given back.
 	ErrLeaseOver = errors.New("queue: lease is over")
 	// ErrBusy: a batch that isn't settled yet has staged something about the message, or
@@ -38,7 +38,7 @@ var (
 	// ErrTimedOut: no answer came in time. The message stays in the queue if it was
 	// enqueued.
 	ErrTimedOut = errors.New("queue: timed out")
-	// ErrNoAnswer: nobody will answer any more: the message was received at most once,
+	// ErrNoAnswer: an answer can't come any more: the message was received at most once,
 	// became a dead letter, was deleted, can't be read, or was settled before anybody
 	// waited.
 	ErrNoAnswer = errors.New("queue: no answer")
@@ -49,7 +49,7 @@ var (
 	ErrStale = errkind.New("queue: must be opened again", errkind.ErrPoisoned)
 	// ErrClosed: the queue is closed.
 	ErrClosed = errkind.New("queue: closed", errkind.ErrClosed)
-	// ErrID: a text is no ID, or no Receipt.
+	// ErrID: a text isn't an ID, or a Receipt.
 	ErrID = errors.New("queue: bad id")
 	// ErrNoIDs: all ids have been given; none is given twice.
 	ErrNoIDs = errors.New("queue: there are no ids left")

@@ -90,7 +90,7 @@ func ExampleQueue_EnqueueAndWait() {
 	// Output: 42
 }
 
-// A lease that is over is no good any more, whoever has the message now.
+// A lease that is over isn't good any more, wherever the message is now.
 func ExampleReceipt() {
 	ctx := context.Background()
 	_, q := open(ctx, nil)

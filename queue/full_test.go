@@ -26,8 +26,8 @@ func (r *rig) fullBut(left int64) {
 	}
 }
 
-// TestFullActor: an actor that stores all that it may takes no more messages, and those
-// that it has can be received, given back and completed, one by one or many: what replaces
+// TestFullActor: an actor that stores all that it may takes no more messages, and its
+// messages can be received, given back and completed, one by one or many: what replaces
 // a value is charged the difference, and a lease that has no room is in memory alone.
 func TestFullActor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -120,8 +120,8 @@ func TestFullLate(t *testing.T) {
 	r.verify("in the end")
 }
 
-// TestFullDeadLetter: what an actor that is full has no room to lay aside waits, and nobody
-// gets it meanwhile. It goes when the queue makes room, or when others do and it is tried
+// TestFullDeadLetter: what an actor that is full has no room to lay aside waits, and isn't
+// received meanwhile. It goes when the queue makes room, or when others do and it is tried
 // again.
 func TestFullDeadLetter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -161,7 +161,7 @@ func TestFullDeadLetter(t *testing.T) {
 			t.Errorf("counted %v", sink.sums)
 		}
 
-		// Room for one, by somebody else.
+		// Room for one, by another batch.
 		must(t, r.actor.Delete(ctx, []byte{actorstore.NamespaceUser}))
 		room := r.actor.Limits().Storage - r.actor.Used()
 		must(t, r.actor.Put(ctx, []byte{actorstore.NamespaceUser}, make([]byte, room-12-1-batch.WrapperBytes)))
@@ -169,7 +169,7 @@ func TestFullDeadLetter(t *testing.T) {
 		want("room for one", NameStats{Name: "a", Dying: 3}, NameStats{Name: "a.dlq", Ready: 1}, other)
 		_, err = waits.Wait(ctx)
 		wantErr(t, "it became a dead letter", err, ErrNoAnswer)
-		// The id that the batch reserved was shown to somebody; the others weren't.
+		// The id that the batch reserved was shown to a caller; the others weren't.
 		if rec := r.record(last + 2); rec.name != "a.dlq" || rec.deliveries.value != 1 {
 			t.Errorf("the dead letter is %+v", rec)
 		}

@@ -178,7 +178,7 @@ func (x *index) take(it *item) {
 }
 
 // first returns the visible item with the lowest id, of those names if there are any; nil
-// when there is none.
+// without one.
 func (x *index) first(names []string) (it *item) {
 	if len(names) == 0 {
 		return x.all.top()

@@ -135,7 +135,7 @@ func TestKeysFailForgotten(t *testing.T) {
 	}
 }
 
-// TestKeyBusy waits for who is about to use the key.
+// TestKeyBusy waits for the batch that is about to use the key.
 func TestKeyBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, lands := range []bool{true, false} {
@@ -168,8 +168,8 @@ func TestKeyBusy(t *testing.T) {
 	})
 }
 
-// TestKeyOfFullQueue: who sends again is told that it has been sent, though there is no
-// room any more.
+// TestKeyOfFullQueue: a caller that sends again is told that the message was sent, though the
+// queue is full by then.
 func TestKeyOfFullQueue(t *testing.T) {
 	r := newRig(t, Options{MaxMessages: 1})
 	if a, b := r.keyed("a", "k"), r.keyed("a", "k"); a != b {

@@ -238,7 +238,7 @@ func TestPlain(t *testing.T) {
 }
 
 // TestForeignLarge leases in memory what has no room for the fields of a lease: such a
-// message was stored by somebody else.
+// message was stored by another program.
 func TestForeignLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRigWith(t, Options{MaxReceive: 1, Visibility: time.Second}, batch.Limits{ValueSize: 4096})

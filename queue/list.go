@@ -29,7 +29,7 @@ type ListOptions struct {
 // A Stored is a message as it is stored, or, with Err, a key that can't be read as one.
 // Body is its own.
 type Stored struct {
-	ID         ID // 0 when the key is no message's
+	ID         ID // 0 when the key isn't a message's
 	Name       string
 	Body       Raw
 	Created    time.Time
@@ -111,8 +111,8 @@ type Stats struct {
 type NameStats struct {
 	Name                   string
 	Ready, Delayed, Leased int
-	// Dying were handed out often enough, and wait to become dead letters: nobody gets
-	// them. That takes a moment, or until the actor has room for them.
+	// Dying were handed out often enough, and wait to become dead letters: they are not
+	// handed out. That takes a moment, or until the actor has room for them.
 	Dying  int
 	Oldest time.Time // when the oldest message was enqueued
 	Bytes  int64     // of the stored values

@@ -12,12 +12,12 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 )
 
-// A Quarantined is a stored message that can't be read, a key among the messages that is
-// none, or a message that was handed out often enough and for which no commit has room as
-// a dead letter. It stays where it is, in nobody's way, until it is deleted or discarded;
+// A Quarantined is a stored message that can't be read, a key among the messages that
+// isn't a message's, or a message that was handed out often enough and for which no commit has room as
+// a dead letter. It stays where it is, out of the way, until it is deleted or discarded;
 // when the queue is opened again, what it is is found out anew.
 type Quarantined struct {
-	ID   ID     // 0 when the key is no message's
+	ID   ID     // 0 when the key isn't a message's
 	Key  []byte // of the actor
 	Size int    // of the value in bytes, 0 when that isn't known
 	Err  error  // what is wrong with it; often wraps actorstore.ErrCorrupt or actorstore.ErrNewerFormat
@@ -40,8 +40,8 @@ func (q *Queue) quarantine(bad Quarantined) {
 		"key", actorstore.Describe(bad.Key), "err", bad.Err)
 }
 
-// putAside puts a message that is in no order among the quarantined ones. Nobody can
-// complete it, so who waits for it is told.
+// putAside puts a message that is in no order among the quarantined ones. It can't be
+// completed, so those that wait for it are told.
 //
 // +checklocks:q.mu
 func (q *Queue) putAside(it *item, err error) {

@@ -125,8 +125,8 @@ func slicesSort(keys [][]byte) {
 	}
 }
 
-// TestQuarantine sets aside what can't be read: it is listed, lost to nobody, and in
-// nobody's way.
+// TestQuarantine sets aside what can't be read: it is listed, isn't lost, and isn't
+// in the way.
 func TestQuarantine(t *testing.T) {
 	r := newRigWith(t, Options{MaxMessages: 6}, batch.Limits{})
 	for range 9 {
@@ -162,7 +162,7 @@ func TestQuarantine(t *testing.T) {
 		}
 	}
 	wantIDs(t, "received", ids(r.try(ReceiveOptions{Count: 99})), 1, 6, 7, 8, 9, 10)
-	// They are listed, deleted when somebody wants it, and stay if that fails.
+	// They are listed, deleted on demand, and stay if that fails.
 	snap, err := r.actor.Snapshot(ctx)
 	must(t, err)
 	listed := map[ID]bool{}
@@ -181,7 +181,7 @@ func TestQuarantine(t *testing.T) {
 	removed, err := r.q.Delete(ctx, 2, 3, 4)
 	must(t, err)
 	wantIDs(t, "removed", removed, 2, 3, 4)
-	// One that has lost its METADATA row can be removed, and is no longer charged.
+	// One that has lost its METADATA row can be removed, and isn't charged any more.
 	removed, err = r.q.Delete(ctx, 5)
 	must(t, err)
 	wantIDs(t, "removed", removed, 5)
@@ -234,7 +234,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestIDsBeyond: a message with an id that nobody can have come to is received as any, and
+// TestIDsBeyond: a message with an id out of reach of counting is received as any, and
 // doesn't use up all ids below it.
 func TestIDsBeyond(t *testing.T) {
 	r := newRig(t, Options{})

@@ -18,7 +18,7 @@ type ID uint64
 
 // lastID is the last that is given; after that, at a thousand million a second in three
 // hundred years, there are none. What is stored with a higher one was not given by
-// anybody who counts.
+// counting.
 const lastID = ID(math.MaxInt64)
 
 // String is the number in decimal.
@@ -70,7 +70,7 @@ type Message struct {
 // when the lease has come to stable storage.
 func (m *Message) Receipt() Receipt {
 	r := Receipt{ID: m.ID, Deliveries: m.Deliveries}
-	if m.grant != nil && !m.grant.durable(m.q) { // nil: somebody made it up, for a test
+	if m.grant != nil && !m.grant.durable(m.q) { // nil: a test made it up
 		r.Nonce = m.grant.nonce
 	}
 	return r

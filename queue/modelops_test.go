@@ -201,7 +201,7 @@ func (m *model) settle(mb *modelBatch) {
 }
 
 // act completes, gives back or extends by a receipt, and returns what follows for the
-// message, nil if there is none, when that has been handed out so often.
+// message, nil for none, when that has been handed out so often.
 func (m *model) act(mb *modelBatch, r Receipt, msg *modelMessage, deliveries uint32) (then func(), err error) {
 	now := time.Now()
 	delay := time.Duration(m.rng.IntN(3)) * 5 * time.Second

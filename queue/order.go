@@ -19,7 +19,7 @@ type order struct {
 
 func (o *order) init(kind seatKind) { o.kind, o.back.kind = kind, kind }
 
-// top returns the item with the lowest id, nil if there is none.
+// top returns the item with the lowest id, nil without one.
 func (o *order) top() *item {
 	it := o.back.top()
 	if len(o.tail) > 0 && (it == nil || o.tail[0].id < it.id) {

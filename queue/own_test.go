@@ -12,7 +12,7 @@ import (
 )
 
 // TestReceiveOwn receives what the same batch has enqueued: behind what is stored, in the
-// order of ids, by name, no more than asked for, and nobody else sees any of it.
+// order of ids, by name, no more than asked for, and no other batch sees any of it.
 func TestReceiveOwn(t *testing.T) {
 	r := newRig(t, Options{})
 	var first, b batch.Batch
@@ -106,7 +106,7 @@ func (r *rig) enqueueKey(name, key string) ID {
 	return id
 }
 
-// TestOwnFails: what a batch has enqueued and received is nothing when it doesn't land.
+// TestOwnFails: what a batch enqueued and received is nothing when it doesn't land.
 func TestOwnFails(t *testing.T) {
 	for what, fail := range map[string]func(r *rig, b *batch.Batch) error{
 		"given up": func(r *rig, b *batch.Batch) error { b.Abort(nil); return batch.ErrAborted },
@@ -138,7 +138,7 @@ func TestOwnFails(t *testing.T) {
 	}
 }
 
-// TestOwnAnswer: whoever expects a message hears of its completion by the batch that
+// TestOwnAnswer: a caller that expects a message hears of its completion by the batch that
 // enqueues it, when that is on stable storage.
 func TestOwnAnswer(t *testing.T) {
 	r := newRig(t, Options{})

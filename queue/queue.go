@@ -2,8 +2,8 @@
 // in the actor's own keys in the order in which they came.
 //
 // A message is stored until it is settled. Receive hands it out under a lease: it is
-// invisible until the lease is over, Complete removes it, Nack gives it back, and if
-// nobody does either, it comes back by itself; after Options.MaxReceive times it goes to
+// invisible until the lease is over, Complete removes it, Nack gives it back, and
+// without either it comes back by itself; after Options.MaxReceive times it goes to
 // a dead-letter name instead. With ReceiveOptions.AtMostOnce it is removed by the very
 // commit that hands it out. Messages can be delayed, deduplicated by a key of the
 // sender's, and waited for: EnqueueAndWait returns what Complete answers.
@@ -34,7 +34,7 @@
 //
 // # What it is not
 //
-// A queue belongs to one actor and is used by its owner: it is no broker between
+// A queue belongs to one actor and is used by its owner: it isn't a broker between
 // processes. Bodies are opaque but for being CBOR, as package internal/cbor describes
 // it. There are no priorities, and no order but that of ids.
 package queue
@@ -244,10 +244,10 @@ func (q *Queue) options() error {
 	return nil
 }
 
-// Close ends the queue, not the actor. Whoever waits for a message or an answer gets
-// ErrClosed, and what is staged can't be committed any more; Close waits for commits of it
+// Close ends the queue, not the actor. A call that waits for a message or an answer
+// gets ErrClosed, and what is staged can't be committed any more; Close waits for commits of it
 // that are under way. What is stored and due later goes on counting in Options.Clock, so
-// that whoever puts the actor to sleep knows when it must be awake. A second Close does
+// that the program that puts the actor to sleep knows when it must be awake. A second Close does
 // nothing. Participants of a batch must not call it.
 func (q *Queue) Close() error {
 	q.mu.Lock()
@@ -320,7 +320,7 @@ func (q *Queue) commit(ctx context.Context, stage func(tx *Tx) error) error {
 		err = q.actor.Commit(ctx, &w.batch)
 		q.landed(&w.tx, err)
 	}
-	// Whatever became of it, nobody uses its memory any more.
+	// Whatever became of it, its memory isn't used any more.
 	w.batch.Reset()
 	w.tx.reset()
 	over = true
@@ -365,7 +365,7 @@ func after(now int64, d time.Duration) int64 {
 }
 
 // ended reports whether an error is that of the queue's end or the caller's context. Once
-// the queue is closed the actor may be, too, and who is under way may meet that first.
+// the queue is closed the actor may be, too, and a call that is under way may meet that first.
 func (q *Queue) ended(ctx context.Context, err error) bool {
 	if errors.Is(err, actorstore.ErrClosed) {
 		select {

@@ -191,7 +191,7 @@ func (r *rig) open2() {
 	r.q = q
 }
 
-// TestNames refuses names that nobody has declared, instead of losing their messages.
+// TestNames refuses names that are not declared, instead of losing their messages.
 func TestNames(t *testing.T) {
 	r := newRig(t, Options{Names: []string{"a"}, MaxReceive: 1})
 	_, err := r.q.Enqueue(ctx, Send{Name: "b"})
@@ -243,7 +243,7 @@ func TestDelete(t *testing.T) {
 	}
 }
 
-// TestFenced tells who waits, and who asks, that the actor has another owner.
+// TestFenced tells waiting calls, and new ones, that the actor has another owner.
 func TestFenced(t *testing.T) {
 	r := newRig(t, Options{})
 	r.enqueue("a", nil)
@@ -268,7 +268,7 @@ func TestFenced(t *testing.T) {
 // queue's memory are in the store's.
 func TestFarEngine(t *testing.T) {
 	for _, shared := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) { // where nobody renews a lease unless time passes
+		synctest.Test(t, func(t *testing.T) { // where no lease is renewed unless time passes
 			var engine kv.Engine = memkv.New()
 			if shared {
 				engine = sharedEngine{engine}

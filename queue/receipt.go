@@ -9,8 +9,8 @@ import (
 )
 
 // A Receipt is what entitles to settle a message: that it was handed out, and which time
-// that was. It is good until the lease is over or given back, and never for the lease of
-// somebody else.
+// that was. It is good until the lease is over or given back, and never for another
+// lease.
 type Receipt struct {
 	ID         ID
 	Deliveries uint32 // how often the message was handed out, this time included

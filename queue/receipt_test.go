@@ -11,7 +11,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
-// wantVoid holds that a receipt is good for nothing, whoever has the message.
+// wantVoid holds that a receipt is good for nothing, wherever the message is.
 func (r *rig) wantVoid(what string, receipts ...Receipt) {
 	r.t.Helper()
 	for _, void := range receipts {
@@ -76,7 +76,7 @@ func TestReceiptOfBatch(t *testing.T) {
 	m := r.stageReceive(&b, ReceiveOptions{})[0]
 	first := m.Receipt()
 	must(t, r.q.In(&b).Extend(ctx, first, time.Hour))
-	must(t, r.actor.Apply(ctx, &b)) // nobody has waited for stable storage
+	must(t, r.actor.Apply(ctx, &b)) // no call waited for stable storage
 	if m.Receipt() != first || first.Nonce == 0 {
 		t.Errorf("the receipt is %s, before %s", m.Receipt(), first)
 	}
@@ -96,7 +96,7 @@ func TestReceiptOfBatch(t *testing.T) {
 }
 
 // TestReceiptOfLostLease: a lease that was applied and lost in a crash leaves a receipt
-// that isn't good for the same delivery of somebody else's.
+// that isn't good for the same delivery to another caller.
 func TestReceiptOfLostLease(t *testing.T) {
 	r := newRig(t, Options{})
 	r.enqueue("a", nil)
@@ -130,8 +130,8 @@ func TestPlainReceipts(t *testing.T) {
 	r.verify("in the end")
 }
 
-// TestIDsShown: an id that a batch has shown to somebody is nobody else's, though the
-// batch didn't land; one that nobody was told of is given.
+// TestIDsShown: an id that a batch has shown to a caller isn't given to another one, though the
+// batch didn't land; one that no caller was told of is given.
 func TestIDsShown(t *testing.T) {
 	r := newRig(t, Options{})
 	var a, b batch.Batch

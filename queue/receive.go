@@ -18,7 +18,7 @@ type ReceiveOptions struct {
 	// Names are the names to choose from; none means all.
 	Names []string
 	// Count is the largest number of messages; 0 means 1. Fewer are returned as soon as
-	// there is one: nobody waits for more. Nor are there more than fit into one commit,
+	// there is one: Receive doesn't wait for more. Nor are there more than fit into one commit,
 	// unless they are staged: then the batch's owner may be told batch.ErrTooLarge.
 	Count int
 	// Timeout is how long Receive waits; 0 means as long as the context lasts. The other
@@ -88,7 +88,7 @@ func (q *Queue) TryReceive(ctx context.Context, opts *ReceiveOptions) ([]*Messag
 	return q.receive(ctx, &o)
 }
 
-// receive commits nothing when there is no message.
+// receive commits nothing when it finds no message.
 func (q *Queue) receive(ctx context.Context, o *ReceiveOptions) (msgs []*Message, err error) {
 	if err := errors.Join(ctx.Err(), q.check(ctx)); err != nil {
 		return nil, err
@@ -179,7 +179,7 @@ func (tx *Tx) receive(ctx context.Context, o *ReceiveOptions) (msgs []*Message, 
 }
 
 // first claims the first visible message: one that is stored, or that tx gives back or adds;
-// nil if there is none.
+// nil without one.
 func (tx *Tx) first(names []string) (*change, error) {
 	q := tx.q
 	q.mu.Lock()
@@ -195,7 +195,7 @@ func (tx *Tx) first(names []string) (*change, error) {
 	return tx.claim(it)
 }
 
-// firstBack returns the first message that tx has received and given back, nil if there is none.
+// firstBack returns the first message that tx has received and given back, nil without one.
 //
 // +checklocks:tx.q.mu
 func firstBack(tx *Tx, names []string) (first *change) {

@@ -8,7 +8,7 @@ import (
 	"github.com/greenroomdb/greenroom/internal/bare"
 )
 
-// Versions of what is stored. There is no earlier one of messages and metadata.
+// Versions of what is stored. Messages and metadata have no earlier one.
 const (
 	recordVersion = 4
 	noteVersion   = 1

@@ -95,7 +95,7 @@ func (q *Queue) nextRing() (next ringing) {
 
 // claimedRing returns when the alarm must ring for a message that a batch has, and that is
 // stored as it was. While the batch is open there is nothing to be done about it; but
-// should the process end with it, somebody must be woken. So it counts as if its time
+// should the process end with it, the actor must be woken. So it counts as if its time
 // were yet to come.
 func (q *Queue) claimedRing(at, now int64, held bool) int64 {
 	if at > now || held {
@@ -119,7 +119,7 @@ const (
 )
 
 // buryAll makes dead letters of the messages that were handed out often enough. That is
-// done here and not by who receives: nobody may be there to receive.
+// done here and not by a receiver, since a queue may be without one.
 func (q *Queue) buryAll() {
 	for most := buriedAtOnce; ; {
 		q.mu.Lock()
@@ -171,7 +171,7 @@ const buriedAtOnce = 32
 func (q *Queue) park(it *item, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if it.where == dying { // else somebody has it, or has removed it
+	if it.where == dying { // else a receiver has it, or it is removed
 		q.index.take(it)
 		q.putAside(it, fmt.Errorf("it can't become a dead letter: %w", err))
 	}

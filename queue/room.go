@@ -58,7 +58,7 @@ func (tx *Tx) growth() (n int64) {
 	return n
 }
 
-// leaveStored has what is stored of the message stay as it is.
+// leaveStored leaves what is stored of the message as it is.
 func (c *change) leaveStored() {
 	if c.rec = nil; c.granted != nil {
 		c.granted.stored = false
@@ -66,7 +66,7 @@ func (c *change) leaveStored() {
 }
 
 // exhume undoes bury, and returns how much room that saves. The message then waits, in
-// memory alone, until there is room for the dead letter, and nobody gets it.
+// memory alone, until there is room for the dead letter, and isn't received.
 //
 // +checklocks:tx.q.mu
 func (tx *Tx) exhume(c *change) int64 {

@@ -13,10 +13,10 @@ import (
 )
 
 // Complete removes a message that was received, durably, and gives the response, any
-// value or a Raw, to who waits for it; nil is null.
+// value or a Raw, to those that wait for it; nil is null.
 //
-// Errors: ErrGone when there is no such message any more, ErrLeaseOver when the receipt
-// is no good any more, ErrBusy, *InvalidError for a response that can't be encoded, and
+// Errors: ErrGone when the message isn't there any more, ErrLeaseOver when the receipt
+// isn't good any more, ErrBusy, *InvalidError for a response that can't be encoded, and
 // those of actorstore.Actor.Commit.
 func (q *Queue) Complete(ctx context.Context, r Receipt, response any) error {
 	return q.commit(ctx, func(tx *Tx) error { return tx.Complete(r, response) })
@@ -166,8 +166,8 @@ func (tx *Tx) held(r Receipt) (c *change, fresh bool, err error) {
 }
 
 // bury stages that a message becomes a dead letter, behind all others: a new message
-// takes its place. It reports false when there is no room for the longer name in the
-// value, or no id: the message then stays what it is.
+// takes its place. It reports false when the value has no room for the longer name,
+// or the queue no id: the message then stays what it is.
 //
 // +checklocks:tx.q.mu
 func (tx *Tx) bury(c *change, r *record) bool {

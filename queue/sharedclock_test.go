@@ -76,7 +76,7 @@ func (s *sleeper) note(what string) {
 
 // TestSharedClock has an actor that is in memory only when its one clock said it must be:
 // every event runs and every message is received at its very time, none displacing
-// another, and in the end nobody is to be woken any more.
+// another, and in the end no actor is to be woken any more.
 func TestSharedClock(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestSharedClock(t *testing.T) {
 					if want = append(want, fmt.Sprintf("%v message %s", at, id)); coin() {
 						continue
 					}
-					// One that nobody completes comes again when its lease is over.
+					// One that isn't completed comes again when its lease is over.
 					_, err = s.q.Enqueue(ctx, Send{Name: "leased"})
 					must(t, err)
 					m := s.one(ReceiveOptions{Names: []string{"leased"}, Visibility: 2 * d})

@@ -49,7 +49,7 @@ func TestStagedEnqueues(t *testing.T) {
 	must(t, r.actor.Commit(ctx, &c))
 	wantIDs(t, "landed", ids(r.try(ReceiveOptions{Count: 9})), 2, 3, 4)
 	r.verify("in the end")
-	// Ids that somebody was told of are nobody else's, if they were used or not.
+	// Ids that a caller was told of are not given to others, if they were used or not.
 	var d batch.Batch
 	r.stageEnqueue(&d, Send{})
 	r.stageEnqueue(&d, Send{})
@@ -476,7 +476,7 @@ func TestRefusedLate(t *testing.T) {
 	r.verify("opened")
 }
 
-// TestReadErrors: who receives is told that the store can't be read, and loses nothing.
+// TestReadErrors: a receiver is told that the store can't be read, and loses nothing.
 func TestReadErrors(t *testing.T) {
 	r := newRig(t, Options{MemoryBytes: -1})
 	for range 3 {

@@ -42,7 +42,7 @@ type Tx struct {
 	landed  uint64        // the number of the commit
 	told    []told        // answers that wait for stable storage
 	spared  bool          // a dead letter had no room
-	settled chan struct{} // closed when the batch is settled; nil while nobody waits
+	settled chan struct{} // closed when the batch is settled; nil while no call waits
 
 	// What a Tx needs every time.
 	spare  change
@@ -78,7 +78,7 @@ func (a *added) value() []byte {
 // additions are the new messages of a batch, in the order of their ids.
 type additions []added
 
-// find returns the message of that id, nil if there is none or it is a dead letter.
+// find returns the message of that id, nil without one, and for a dead letter.
 func (all additions) find(id ID) *item {
 	i, ok := slices.BinarySearchFunc(all, id, func(a added, id ID) int { return cmp.Compare(a.it.id, id) })
 	if !ok || all[i].dead {
@@ -88,7 +88,7 @@ func (all additions) find(id ID) *item {
 }
 
 // first returns the first message that can be handed out, of those names if there are any;
-// nil if there is none.
+// nil without one.
 func (all additions) first(names []string) *item {
 	for i := range all {
 		a := &all[i]
@@ -110,7 +110,7 @@ type change struct {
 	to     lease  // what follows, unless the message is removed
 	back   bool   // it was received and given back, to be handed out again at once
 	name   string // of a message that is back
-	// answer goes to who waits for it, if the message is removed.
+	// answer goes to those that wait for it, if the message is removed.
 	answer  answer
 	granted *grant          // it is handed out, nil: it isn't
 	waited  time.Duration   // how long it was there then
@@ -124,7 +124,8 @@ func (q *Queue) In(b *batch.Batch) *Tx {
 	return (*Tx)(batch.In(b, q, func() *participant { return &participant{q: q, batch: b} }))
 }
 
-// begin is how every method begins: it has Late called, once more if it was called already.
+// begin is how every method starts: it enlists tx, so that Late is called, once more if it was
+// called already.
 //
 // +checklocks:tx.q.mu
 func (tx *Tx) begin() error {
@@ -209,7 +210,7 @@ func (tx *Tx) forgetChange(c *change) {
 	*c = change{}
 }
 
-// put puts a message where it belongs, and wakes whoever waits for one. One that hasn't
+// put puts a message where it belongs, and wakes a call that waits for one. One that hasn't
 // landed belongs nowhere.
 //
 // +checklocks:q.mu
@@ -281,7 +282,7 @@ func (p *participant) Late(b *batch.Batch) error {
 	m, grown := q.landing, int64(0)
 	for i := range tx.adds {
 		a := &tx.adds[i]
-		// Ids that batches have shown to others are skipped, whether they land or not.
+		// Ids that batches showed to callers are skipped, whether they land or not.
 		m.next = max(m.next, a.it.id+1, q.shown)
 		value := a.value()
 		if value != nil {
@@ -490,8 +491,8 @@ func (tx *Tx) end() {
 	}
 }
 
-// value returns the stored value of a message that is claimed, which nobody else can
-// change meanwhile. The slice must not be changed.
+// value returns the stored value of a message that is claimed, which no other batch
+// can change meanwhile. The slice must not be changed.
 func (q *Queue) value(ctx context.Context, it *item) ([]byte, error) {
 	q.mu.Lock()
 	rec := it.rec

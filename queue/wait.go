@@ -11,7 +11,7 @@ import (
 )
 
 // WaitFor returns when a message of one of the names, or of any name if there are none,
-// is visible; who is first may have it. It returns the errors of the context and of the
+// is visible; the first receiver may have it. It returns the errors of the context and of the
 // queue.
 func (q *Queue) WaitFor(ctx context.Context, names ...string) error {
 	return waitUntil(ctx, q, names, func() bool { return q.index.first(names) != nil })
@@ -49,7 +49,7 @@ func waitUntil(ctx context.Context, q *Queue, names []string, look func() bool) 
 	}
 }
 
-// lookOut is how often who waits asks whether the actor is still ours, where another host
+// lookOut is how often a waiting call asks whether the actor is still ours, where another host
 // may take it over without telling.
 const lookOut = time.Second
 
@@ -92,12 +92,12 @@ func lost(ctx context.Context, q *Queue) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if known := q.usable(); known != nil || !errors.Is(err, actorstore.ErrClosed) {
-		return known // any other error may pass, and is for who asks for something
+		return known // any other error may pass, and is for the next call to find
 	}
 	return err
 }
 
-// A listener is who waits for a message to become visible.
+// A listener is a call that waits for a message to become visible.
 type listener struct {
 	names []string      // nil: any
 	woken chan struct{} // holds one token

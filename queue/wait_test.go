@@ -61,7 +61,7 @@ func TestWaiting(t *testing.T) {
 		if res := <-got; !errors.Is(res.err, context.Canceled) || res.msgs != nil {
 			t.Errorf("after a cancel: %+v", res)
 		}
-		_, err = r.q.Receive(stopped, nil) // there is one, and nobody wants it
+		_, err = r.q.Receive(stopped, nil) // there is one, and no call wants it
 		wantErr(t, "with a context that is over", err, context.Canceled)
 		receive(ctx, ReceiveOptions{Names: []string{"b"}})
 		must(t, r.q.Close())
@@ -104,7 +104,7 @@ func TestNoLostWakeUp(t *testing.T) {
 			}
 			seen[id] = true
 		}
-		synctest.Wait() // who lost the last message to another has a batch open yet
+		synctest.Wait() // a receiver that lost the last message to another has a batch open yet
 		r.verify("in the end")
 	})
 }
@@ -233,7 +233,7 @@ func TestAll(t *testing.T) {
 			case 1:
 				must(t, m.Complete(ctx, nil))
 			case 2:
-				later(defaultVisibility) // the lease ends: it is nobody's
+				later(defaultVisibility) // the lease ends: no receiver has it
 			case 3:
 				if m.ID != 2 { // and comes again
 					t.Errorf("got %s", m.ID)
@@ -312,8 +312,8 @@ func TestAllStaged(t *testing.T) {
 	r.verify("in the end")
 }
 
-// TestWaitersOfLostActor: who waits learns that the actor is lost, though nobody tells the
-// queue: another owner took it over, or a commit that isn't the queue's poisoned it.
+// TestWaitersOfLostActor: a waiting call learns that the actor is lost, though the queue
+// isn't told: another owner took it over, or a commit that isn't the queue's poisoned it.
 func TestWaitersOfLostActor(t *testing.T) {
 	for want, lose := range map[error]func(r *rig){
 		actorstore.ErrFenced: func(r *rig) {
@@ -368,7 +368,7 @@ func TestWaitersOfLostActor(t *testing.T) {
 	}
 }
 
-// TestWaitersOfStaleQueue: who waits is told that the queue must be opened again, though
+// TestWaitersOfStaleQueue: a waiting call is told that the queue must be opened again, though
 // the actor is as good as before.
 func TestWaitersOfStaleQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -404,11 +404,11 @@ func TestWaitersOfStaleQueue(t *testing.T) {
 	})
 }
 
-// TestWaitersOutlast a time in which nobody can tell whose the actor is.
+// TestWaitersOutlast a time in which the engine can't tell whose the actor is.
 func TestWaitersOutlast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRigOn(t, sharedEngine{memkv.New()}, Options{}, batch.Limits{})
-		r.enqueue("other", nil) // has the host registered
+		r.enqueue("other", nil) // which registers the host
 		got := make(chan error, 1)
 		go func() {
 			msgs, err := r.q.Receive(ctx, &ReceiveOptions{Names: []string{"a"}})

@@ -42,7 +42,7 @@ type walk struct {
 	snap      *actorstore.Snapshot
 	next, end []byte // what is left
 	yield     func(entry) bool
-	over      bool // nothing is left, or nobody wants it
+	over      bool // nothing is left, or the caller wants no more
 }
 
 // page yields the next keys.
