@@ -7,8 +7,8 @@
 // sets its time when it is loaded. A time that has passed rings at once.
 //
 // What a source waits for is mostly stored, and stays so when the source is closed to let
-// the actor sleep. Such a source is a lasting one: its time outlives it, rings nobody any
-// more, and still counts for the earliest of all, until a source of the same name takes
+// the actor sleep. Such a source is a lasting one: its time outlives it, rings no more,
+// and still counts for the earliest of all, until a source of the same name takes
 // its place. So the last time that Options.OnChange is told of before the actor sleeps is
 // when it must be woken. A Clock knows only of what was opened with it: an actor that is
 // awake opens everything that may want to be woken before anybody relies on Next.
@@ -47,7 +47,7 @@ type Options struct {
 	// Now is the time of day; nil means time.Now.
 	Now func() time.Time
 	// OnChange is called with the earliest time of all sources whenever it changes,
-	// the zero time when there is none: for whatever must wake the actor when it is
+	// the zero time without one: for whatever must wake the actor when it is
 	// not in memory. It is called in the order of the changes, and may be called with a
 	// time that was overtaken; it must not call the Clock. The time for which a
 	// source is being rung counts until ring has set the next one or returned, so that
@@ -70,13 +70,13 @@ func New(opts *Options) *Clock {
 // Now returns the time of day that c goes by.
 func (c *Clock) Now() time.Time { return c.now() }
 
-// A Source is one of those who want to be woken.
+// A Source is one of those that want to be woken.
 type Source struct {
 	clock *Clock
 	name  string // of a lasting one, else ""
 	ring  func()
 	at    time.Time // zero: not set  +checklocks:clock.mu
-	held  bool      // at counts, and rings nobody  +checklocks:clock.mu
+	held  bool      // at counts, and doesn't ring  +checklocks:clock.mu
 	rung  time.Time // for which ring is being called, else zero  +checklocks:clock.mu
 	// running says that ring is being called, again that it must be once more.
 	running, again bool // +checklocks:clock.mu
@@ -90,9 +90,9 @@ type Source struct {
 func (c *Clock) Source(ring func()) *Source { return c.Lasting("", ring) }
 
 // Lasting adds a source whose times are stored: Close leaves its time to the Clock, where
-// it counts, and rings nobody. A source takes the place of the one that has the same name,
-// and what was left of that counts until the new one is Set or Held. The empty name is
-// nobody's: such a source is one that Source returns.
+// it counts, and doesn't ring. A source takes the place of the one that has the same name,
+// and what was left of that counts until the new one is Set or Held. A source without
+// a name is one that Source returns.
 func (c *Clock) Lasting(name string, ring func()) *Source {
 	s := &Source{clock: c, name: name, ring: ring}
 	c.mu.Lock()
@@ -113,15 +113,15 @@ func (c *Clock) Lasting(name string, ring func()) *Source {
 // is closed it does nothing.
 func (s *Source) Set(at time.Time) { s.set(at, false) }
 
-// Hold is Set of a time that counts and doesn't ring: for who has something stored that
-// is due then, and can't do it, as it isn't started, or is about to be closed.
+// Hold is Set of a time that counts and doesn't ring: for a part that stores something
+// that is due then, and can't do it, as it isn't started, or is about to be closed.
 func (s *Source) Hold(at time.Time) { s.set(at, true) }
 
 func (s *Source) set(at time.Time, held bool) {
 	c := s.clock
 	c.mu.Lock()
 	if !s.gone {
-		s.at, s.held, s.rung = at, held, time.Time{} // whoever rings has told what is left
+		s.at, s.held, s.rung = at, held, time.Time{} // the code that rings told what is left
 		c.arm()
 	}
 	c.mu.Unlock()
@@ -162,7 +162,7 @@ func (c *Clock) remove(s *Source) {
 }
 
 // Next returns the earliest time of all sources, those held and those being rung for
-// included; the zero time if there is none.
+// included; the zero time without one.
 func (c *Clock) Next() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -177,7 +177,7 @@ func (c *Clock) earliest() (first time.Time) {
 	return first
 }
 
-// earlier returns the earlier of two times, of which zero is none.
+// earlier returns the earlier of two times, of which zero means no time.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -242,7 +242,7 @@ func (c *Clock) tick() {
 	c.tell()
 }
 
-// start calls ring, or has it called once more after the call that is under way.
+// start calls ring, or makes the call once more after the one that is under way.
 //
 // +checklocks:s.clock.mu
 func (s *Source) start() {

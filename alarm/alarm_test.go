@@ -122,7 +122,7 @@ func TestOneAtATime(t *testing.T) {
 	})
 }
 
-// A host remembers what it was told last, as who wakes an actor does.
+// A host remembers what it was told last, as the waker of an actor does.
 type host struct {
 	mu   sync.Mutex
 	last time.Time
@@ -164,7 +164,7 @@ func TestLasting(t *testing.T) {
 		queue.Set(time.Time{})
 		h.want(t, at(time.Minute))
 		time.Sleep(2 * time.Minute)
-		b.want(t) // nobody who is held or closed
+		b.want(t) // no source that is held or closed
 		schedule.Set(time.Time{})
 		h.want(t, at(time.Hour))
 
@@ -173,13 +173,13 @@ func TestLasting(t *testing.T) {
 			t.Errorf("the next one begins with %v", queue.At())
 		}
 		time.Sleep(time.Hour)
-		b.want(t) // it has not looked yet
+		b.want(t) // it is yet to look
 		queue.Set(queue.At())
 		b.want(t, time.Hour+2*time.Minute)
 		h.want(t, time.Time{})
 		queue.Set(at(3 * time.Hour))
 		again := c.Lasting("queue", b.ring)
-		queue.Set(at(2 * time.Hour)) // it has been replaced
+		queue.Set(at(2 * time.Hour)) // it was replaced
 		queue.Close()
 		h.want(t, at(3*time.Hour))
 		again.Set(at(4 * time.Hour))
@@ -213,7 +213,7 @@ func TestRingCounts(t *testing.T) {
 					h.want(t, want)
 				case "closes":
 					s.Close()
-					want = due // nobody has said what is left
+					want = due // it isn't said what is left
 				case "is replaced":
 					c.Lasting("s", func() {})
 					want = due
@@ -281,7 +281,7 @@ func TestRandom(t *testing.T) {
 					if nap > at-time.Since(start) {
 						want = append(want, at)
 					} else if nap == at-time.Since(start) {
-						nap-- // which of the two comes first is nobody's to say
+						nap-- // either of the two may come first
 					}
 					time.Sleep(nap)
 				}

@@ -184,7 +184,7 @@ func (g *gathered) span() SpanData {
 
 // apart returns the spans that the records are of. Ids are unique in a trace, and only the
 // records that a span begins with have that of the trace: the others are of the one that
-// began last of those that have not ended.
+// began last of those that still run.
 func (g *gathered) apart(from uint64) []*gathered {
 	if !g.mixed() {
 		return []*gathered{g}

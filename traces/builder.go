@@ -8,7 +8,7 @@ import (
 )
 
 // A bucket is the chunks of one stretch of time that are made since Open. What ids
-// they have is not known before somebody has looked what is stored, which recording must
+// they have isn't known before a look at what is stored, which recording must
 // not wait for: until then they are counted.
 type bucket struct {
 	start    int64  // Unix seconds
@@ -117,7 +117,7 @@ type pendingState uint8
 const (
 	waiting pendingState = iota
 	writing              // an attempt is under way
-	staged               // in a batch of somebody else's
+	staged               // in a caller's batch
 	gone                 // written, or dropped
 )
 
@@ -134,7 +134,7 @@ func (r *ref) away(chunks map[seat]bool) bool {
 	return in(r.start) && (!r.snapshot.set || in(r.snapshot.value))
 }
 
-// An ending is the end of a span at a time in Unix ns. If its chunk is dropped it has to be
+// An ending is the end of a span at a time in Unix ns. If its chunk is dropped it must be
 // recorded again: what the span began with may be stored, and would run for ever.
 type ending struct {
 	span *Span

@@ -121,7 +121,7 @@ func (c *catalog) since(m numbered) (ranges []keyRange) {
 // A keyRange is [start, end).
 type keyRange struct{ start, end []byte }
 
-// ranges returns the ranges in which there may be chunks that somebody wants: those that
+// ranges returns the ranges in which there may be chunks that the caller wants: those that
 // are covered if keep says so, and whatever isn't covered in gaps. Neighbours are one
 // range.
 func (c *catalog) ranges(gaps keyRange, keep func(*covered) bool) (out []keyRange) {
@@ -136,7 +136,7 @@ func (c *catalog) ranges(gaps keyRange, keep func(*covered) bool) (out []keyRang
 		out = append(out, keyRange{start, end})
 	}
 	// The index says of chunks that they are there, never that there are no others: what
-	// lies between those that are covered has to be looked at, too.
+	// lies between those that are covered must be looked at, too.
 	at := gaps.start
 	gap := func(end []byte) {
 		if bytes.Compare(end, gaps.end) > 0 {

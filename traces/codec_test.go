@@ -300,7 +300,7 @@ func TestKeyVectors(t *testing.T) {
 		}
 		want := chunkKey{j.Tuple[1], uint32(j.Tuple[2])}
 		k, ok := parseChunkKey(layout, b)
-		if j.Tuple[2] > math.MaxUint32 { // what is above all chunks is no chunk
+		if j.Tuple[2] > math.MaxUint32 { // what is above all chunks isn't a chunk
 			if ok {
 				t.Errorf("%s: is the key of %v", v.Name, k)
 			}

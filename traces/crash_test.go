@@ -294,7 +294,7 @@ func failing(t *testing.T, rule faultkv.Rule) bool {
 	return met
 }
 
-// TestWriterAlone: nobody flushes, the engine fails now and then, and everything gets there.
+// TestWriterAlone: without a flush, the engine fails now and then, and everything gets there.
 func TestWriterAlone(t *testing.T) {
 	opts := Options{ChunkAge: time.Millisecond, MaxBackoff: time.Millisecond}
 	r := newRigFull(t, opts)

@@ -50,7 +50,7 @@ type Event struct {
 }
 
 // A Resource is the program that recorded spans. It is compared by its address:
-// whoever records many spans gives them all the same one. It must not change.
+// a program that records many spans gives them all the same one. It must not change.
 type Resource struct {
 	Attributes []Attr
 	SchemaURL  string
@@ -76,7 +76,7 @@ type SpanData struct {
 	Name       string
 	Kind       SpanKind
 	Start      time.Time
-	End        time.Time // zero: it has not ended
+	End        time.Time // zero: it still runs
 	TraceState string    // of W3C Trace Context
 	Flags      uint32    // of W3C Trace Context, as in OTLP
 	Status     Status
@@ -88,7 +88,7 @@ type SpanData struct {
 	// There were so many more, which a limit kept out.
 	DroppedAttributes, DroppedLinks, DroppedEvents uint32
 
-	// Resource and Scope say who recorded it, nil and zero if nobody said. They are
+	// Resource and Scope say what recorded it, nil and zero if that isn't said. They are
 	// stored as docs/traces.md says.
 	Resource *Resource
 	Scope    Scope
@@ -98,7 +98,7 @@ type SpanData struct {
 	Partial bool
 }
 
-// Running reports whether the span has not ended.
+// Running reports whether the span still runs.
 func (s *SpanData) Running() bool { return s.End.IsZero() }
 
 // Duration is how long the span took, 0 while it runs.

@@ -109,8 +109,8 @@ func TestStartAhead(t *testing.T) {
 	}
 }
 
-// TestEndBeforeStart: a span that ends before it begins, in another hour. Nobody looks there
-// who reads from its beginning on.
+// TestEndBeforeStart: a span that ends before it begins, in another hour. A reader from its
+// beginning on doesn't look there.
 func TestEndBeforeStart(t *testing.T) {
 	r, w := newTimed(t)
 	w.set(at(3700))

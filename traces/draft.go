@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Keys of attributes by which OpenTelemetry tells formats that have no place for them who
+// Keys of attributes by which OpenTelemetry tells formats that have no place for them what
 // recorded a span, and what is missing
 // (https://opentelemetry.io/docs/specs/otel/common/mapping-to-non-otlp/).
 const (
@@ -117,7 +117,7 @@ func (d *draft) setStatus(s *Status) {
 }
 
 // addAttr adds an attribute if there is room; otherwise it counts it as dropped. A text, and
-// bytes, for which there is none is cut, and leaves some for others.
+// bytes, for which the room is missing is cut, and leaves some for others.
 func (t *Traces) addAttr(d *draft, a *Attr) (ok bool) {
 	from := len(d.values)
 	key := a.Key

@@ -13,13 +13,13 @@ import (
 var (
 	// ErrOptions: Open was given options that make no sense.
 	ErrOptions = errors.New("traces: bad options")
-	// ErrID: a text is no TraceID, or no SpanID.
+	// ErrID: a text isn't a TraceID, or a SpanID.
 	ErrID = errors.New("traces: bad id")
 	// ErrClosed: the Traces are closed.
 	ErrClosed = errkind.New("traces: closed", errkind.ErrClosed)
 	// ErrDropped: what a Flush waited for was given up because too much was waiting.
 	ErrDropped = errors.New("traces: dropped before it was written")
-	// ErrBusy: a batch that isn't settled yet has staged what was recorded before.
+	// ErrBusy: what was recorded before is staged in a batch that isn't settled yet.
 	ErrBusy = errkind.New("traces: another batch has it", errkind.ErrConflict)
 
 	errKey = fmt.Errorf("it is the key of no chunk: %w", actorstore.ErrCorrupt)

@@ -106,7 +106,7 @@ func ExampleTraces_In() {
 	// Output: 1 1
 }
 
-// Somebody else's actor is looked at without owning it.
+// Another owner's actor is looked at without owning it.
 func ExampleRead() {
 	ctx := context.Background()
 	engine := memkv.New()

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// A flush is somebody who waits until chunks are written.
+// A flush is a call that waits until chunks are written.
 type flush struct {
 	upto  uint64 // all that were cut up to this one
 	tried bool   // an attempt has begun since
@@ -118,7 +118,7 @@ func (t *Traces) settleFlushes(dropped uint64, err error) {
 	})
 }
 
-// failFlushes tells those who wait for an attempt that began since they came.
+// failFlushes tells those that wait for an attempt that began since they came.
 //
 // +checklocks:t.mu
 func (t *Traces) failFlushes(err error) {

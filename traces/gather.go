@@ -271,8 +271,8 @@ func (g *gatherer) keep(s *gathered, r timed) {
 	s.records = append(s.records, r)
 }
 
-// judge forgets a span that has ended and that nobody wants, or that is one too many, so
-// that memory has the spans that are wanted, and not all.
+// judge forgets a span that ended and isn't wanted, or that is one too many, so that memory
+// holds the wanted spans, and not all.
 func (g *gatherer) judge(s *gathered) {
 	if s.mixed() || s.restated(g.from) || s.orphaned() {
 		return // there may be more of it before the range, or there are two

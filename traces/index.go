@@ -60,7 +60,7 @@ func (tx *Tx) notes(bucket int64) bucketNotes {
 	return tx.t.index.buckets[bucket]
 }
 
-// follow takes over what a batch has changed that landed.
+// follow takes over the changes of a batch that landed.
 func (x *index) follow(tx *Tx) {
 	for bucket, n := range tx.buckets {
 		x.bytes += n.bytes - x.buckets[bucket].bytes

@@ -62,7 +62,7 @@ func TestLookup(t *testing.T) {
 		if len(res.Spans) != 1 || res.Spans[0].TraceID != id {
 			t.Fatalf("%s: %+v", id, res)
 		}
-		// A chunk has at most 14 rows and one of metadata; who reads a page looks one row on.
+		// A chunk has at most 14 rows and one of metadata; a reader of a page looks one row on.
 		if res.Chunks > 20 || rows > 20*15 {
 			t.Errorf("%s: %d chunks, %d rows", id, res.Chunks, rows)
 		}

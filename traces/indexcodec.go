@@ -11,7 +11,7 @@ import (
 )
 
 // A note of the index says what times and what traces some chunks of a bucket hold, so
-// that who looks for a trace, or for a minute, reads few chunks. It is a version and
+// that a search for a trace, or for a minute, reads few chunks. It is a version and
 // entries, up to its end. An entry is
 //
 //	chunk uint     its id, less that of the first chunk of the note, which is in its key
@@ -23,7 +23,7 @@ import (
 //	               in Golomb-Rice code, 14 low bits behind the rest in ones and a zero;
 //	               the first bit is the highest of a byte
 //
-// A chunk whose traces don't fit into one note has several entries. It is covered by the
+// A chunk whose traces don't fit into one note takes several entries. It is covered by the
 // index only if all of them are there: what is not covered has to be read. One lookup in
 // 16,384 finds a trace where it isn't, and costs reading a chunk for nothing.
 const (

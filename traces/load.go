@@ -70,8 +70,8 @@ func (t *Traces) load(ctx context.Context) (err error) {
 	return nil
 }
 
-// newest returns the chunk that was cut last, which says what spans ran; nil if there is
-// none, or it is damaged.
+// newest returns the chunk that was cut last, which says what spans ran; nil without one,
+// and if it is damaged.
 func (s *scanner) newest(ctx context.Context) (k keyed, err error) {
 	var tip optional[chunkKey]
 	seq := uint64(0)
@@ -86,7 +86,7 @@ func (s *scanner) newest(ctx context.Context) (k keyed, err error) {
 		return keyed{}, err
 	}
 	// The last key isn't always of the chunk that was cut last: what is dated back is in
-	// an earlier bucket. But what somebody else has written, the ledgers don't know.
+	// an earlier bucket. But what other programs wrote, the ledgers don't know.
 	if l, ok := s.cat.ledgers[last.value.bucket]; !tip.set || !ok || last.value.id >= l.next {
 		tip = last
 	}
@@ -100,8 +100,8 @@ func (t *Traces) resume(ctx context.Context, s *scanner, newest keyed, since opt
 	if err != nil || len(found) == 0 {
 		return err
 	}
-	// When the host died nobody knows. The last sign of life is nearer to it than now:
-	// a span that seems to run through all the time that the actor was asleep is no use.
+	// When the host died isn't known. The last sign of life is nearer to it than now:
+	// a span that seems to run through all the time that the actor was asleep is of no use.
 	seen := uint64(0)
 	for i := range newest.records {
 		seen = max(seen, newest.base+newest.records[i].offset)
@@ -237,7 +237,7 @@ func (t *Traces) adopt(g *gathered) {
 		s.scope = &d.Scope
 	}
 	if !d.Parent.IsZero() {
-		s.depth = 1 // or more: its parents are for nobody to know
+		s.depth = 1 // or more: its parents can't be known
 	}
 	if last := g.newest(); last != g.start(true) {
 		s.snapshot = some(stored(last))

@@ -270,7 +270,7 @@ func TestRecordTorn(t *testing.T) {
 	}
 }
 
-// TestAdoptTooMany: spans for which there is no room any more end.
+// TestAdoptTooMany: spans that have no room any more end.
 func TestAdoptTooMany(t *testing.T) {
 	o := quiet()
 	o.Adopt = true
@@ -296,7 +296,7 @@ func TestAdoptTooMany(t *testing.T) {
 }
 
 // TestStagedClose: a batch with chunks of Traces that are closed may be on its way into the
-// engine. Who comes next doesn't take their places.
+// engine. The next opening doesn't take their places.
 func TestStagedClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, quiet())
@@ -345,7 +345,7 @@ func TestRefusedInARow(t *testing.T) {
 		}
 		want(t, "waiting", r.Stats().Pending, 1)
 		for range hopelessTries {
-			var b batch.Batch // of somebody else's that doesn't land
+			var b batch.Batch // of another caller's that doesn't land
 			must(t, r.In(&b).Flush(ctx))
 			b.Abort(batch.ErrTooLarge)
 		}

@@ -28,8 +28,8 @@ var (
 var chunks = metrics.Labelled("traces_chunks", "what",
 	"Chunks of spans, by what happened to them; one that failed is tried again")
 
-// later has fn called when t.mu is free. Loggers and sinks are the program's, and may ask
-// for Stats, or record; those who wait hear of something when these have.
+// later calls fn when t.mu is free. Loggers and sinks are the program's, and may ask
+// for Stats, or record; those that wait hear of something when these have.
 //
 // +checklocks:t.mu
 func (t *Traces) later(fn func()) { t.tell = append(t.tell, fn) }

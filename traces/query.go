@@ -6,7 +6,7 @@ import "time"
 type Query struct {
 	// Start and End select the spans of which something was recorded in [Start, End),
 	// and show them as they were before End: an event, a status or an end that came later
-	// is not there. A zero time is no bound. What comes before Start is there.
+	// is not there. A zero time means without bound. What comes before Start is there.
 	Start, End time.Time
 	// TraceID selects the spans of one trace, unless it is zero. It is looked up in an
 	// index.
@@ -20,7 +20,7 @@ type Query struct {
 	// Status selects the spans with one of these codes, unless there are none.
 	Status []StatusCode
 	// MinDuration and MaxDuration select the spans that took at least, and less than,
-	// that long; MaxDuration 0 is no bound. With either, spans that run are not selected.
+	// that long; MaxDuration 0 means without bound. With either, spans that run are not selected.
 	MinDuration, MaxDuration time.Duration
 	// Limit is the largest number of spans: the first ones by the time of the first
 	// record in the range. 0 means Options.MaxRead, which is also the most; a negative

@@ -41,8 +41,8 @@ func (t *Traces) reading(ctx context.Context, fn func(snap *actorstore.Snapshot,
 	return errors.Join(fn(snap, memory), snap.Close())
 }
 
-// Read returns the spans that q selects of those that are stored: of an actor that
-// somebody else owns (actorstore.View has a Snapshot), or of an earlier state. maxRead is
+// Read returns the spans that q selects of those that are stored: of an actor with
+// another owner (actorstore.View has a Snapshot), or of an earlier state. maxRead is
 // Options.MaxRead, with the same default.
 func Read(ctx context.Context, s *actorstore.Snapshot, q Query, maxRead int) (*Result, error) {
 	return read(ctx, s, q, cmp.Or(maxRead, defaultMaxRead), nil)

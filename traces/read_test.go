@@ -59,7 +59,7 @@ func everywhere(t *testing.T, do func(r *rig, w *watch, step func()), check func
 	}
 }
 
-// dropIndex removes all notes, as if somebody else had written the chunks.
+// dropIndex removes all notes, as if another program had written the chunks.
 func (r *rig) dropIndex() {
 	r.t.Helper()
 	snap, err := r.actor.Snapshot(ctx)
@@ -364,7 +364,7 @@ func TestDamage(t *testing.T) {
 	if d := r.one(between(50, 60)); d.Name != "s5" {
 		t.Errorf("%+v", d)
 	}
-	// The newest chunk is damaged: that is no reason not to go on, behind it.
+	// The newest chunk is damaged: that isn't a reason not to go on, behind it.
 	r.breakRows(k(5))
 	r.reopen()
 	r.Begin("new", nil).End()
@@ -379,7 +379,7 @@ func (r *rig) breakRows(key []byte) {
 	breakRow(r.t, r.engine.Unwrap(), key)
 }
 
-// TestForeign goes on behind chunks that somebody else has written.
+// TestForeign goes on behind chunks of another program.
 func TestForeign(t *testing.T) {
 	o := quiet()
 	o.Now = newWatch(t0.Add(30 * 24 * time.Hour)).now

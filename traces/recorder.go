@@ -85,7 +85,7 @@ func (t *Traces) put(at uint64, s *Span, more addition) (seat, bool) {
 		b = t.builder(k)
 	}
 	b.saw(at, t.hashIn(b, s))
-	// The others have to list what is added, too.
+	// The others must list what is added, too.
 	for i := len(t.open) - 1; i > 0; i-- {
 		if o := t.open[i]; o.size(refs, refBytes) > t.limit {
 			t.cut(o)
@@ -119,7 +119,7 @@ func (t *Traces) try(b *builder, at uint64, s *Span, refs, refBytes int) bool {
 	return false
 }
 
-// stateResource says in b who records from here on. The format has no place for it: it is
+// stateResource says in b what records from here on. The format has no place for it: it is
 // an update of the span that no span is, which other readers ignore.
 //
 // +checklocks:t.mu
@@ -186,7 +186,7 @@ func (t *Traces) refs() []ref {
 	return refs
 }
 
-// dropOldest drops the oldest chunk that nobody is writing.
+// dropOldest drops the oldest chunk that isn't being written.
 //
 // +checklocks:t.mu
 func (t *Traces) dropOldest() bool {

@@ -82,7 +82,7 @@ func (s *scanner) stored(ctx context.Context, ranges []keyRange, yield func(keye
 }
 
 // page reads some chunks, and returns where to go on, nil at the end. A chunk is yielded
-// when the page is read: who gets it may take its time.
+// when the page is read: the consumer may take its time.
 func (s *scanner) page(ctx context.Context, r keyRange, yield func(keyed) error) (next []byte, err error) {
 	type raw struct{ key, value []byte }
 	var page []raw

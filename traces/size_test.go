@@ -103,7 +103,7 @@ func anything(t *Traces, w *watch, limit int) {
 	}
 }
 
-// TestOpenSpansCount: a target of 1,000 bytes with many open spans is no reason for values
+// TestOpenSpansCount: a target of 1,000 bytes with many open spans isn't a reason for values
 // that are larger than a value may be. (The reference wrote 15,923 bytes.)
 func TestOpenSpansCount(t *testing.T) {
 	opts := quiet()

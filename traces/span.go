@@ -26,7 +26,7 @@ type StartOptions struct {
 	Links      []Link
 	// DroppedAttributes and DroppedLinks are how many there were that are not given here.
 	DroppedAttributes, DroppedLinks uint32
-	// Resource and Scope say who records; nil means Options.Resource, zero nobody.
+	// Resource and Scope say what records; nil means Options.Resource, a zero Scope says nothing.
 	Resource *Resource
 	Scope    Scope
 }
@@ -215,7 +215,7 @@ func (t *Traces) mergeOne(s *Span, a *Attr) bool {
 	return true
 }
 
-// over reports whether one more than n is over a limit, of which a negative one is none.
+// over reports whether one more than n is over a limit, of which a negative one doesn't count.
 func over(n, limit int) bool { return limit >= 0 && n >= limit }
 
 // setLinks sets the links of the span as far as the limits allow.
@@ -373,7 +373,7 @@ func (t *Traces) draftBare(s *Span, kind recordKind) {
 	t.addScope(d, s.scope)
 }
 
-// addScope says who recorded the span.
+// addScope says what recorded the span.
 //
 // +checklocks:t.mu
 func (t *Traces) addScope(d *draft, s *Scope) {

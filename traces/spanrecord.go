@@ -18,7 +18,7 @@ func (s *Span) SpanID() SpanID {
 	return s.id
 }
 
-// Active reports whether the span is being recorded: it has neither ended nor been
+// Active reports whether the span is being recorded: it neither ended nor was
 // dropped.
 func (s *Span) Active() bool {
 	if s == nil {
@@ -95,7 +95,7 @@ func (t *Traces) putMore(s *Span, at uint64) {
 		return
 	}
 	s.bytes += before + 64 // about the size of the record
-	// As it is now, whatever it was that has a date: what it wasn't then nobody is to see.
+	// As it is now, whatever it was that has a date: what it wasn't then must not be seen.
 	now := t.now()
 	if s.bytes >= t.opts.SnapshotBytes || now > s.whole && now-s.whole >= uint64(t.opts.SnapshotInterval) {
 		t.restate(s, now)
@@ -255,7 +255,7 @@ func (s *Span) beginsBeside(end seat) bool {
 
 // Record records a span that has ended elsewhere, all of it at once: for spans that were
 // not started here, or were dropped since. Of one that is stored already it replaces
-// everything but the events. A span without ids is given them; one that has not ended ends
+// everything but the events. A span without ids is given them; one that still runs ends
 // now.
 func (t *Traces) Record(d *SpanData) {
 	s := &Span{t: t, id: d.SpanID, trace: d.TraceID, parent: d.Parent, began: unixNano(d.Start)}
@@ -292,7 +292,7 @@ func (t *Traces) recordWhole(s *Span, d *SpanData, end uint64) {
 	}
 	s.lostEvents += int(d.DroppedEvents)
 	// If a chunk is cut meanwhile it lists the span as one that runs: the host may die
-	// before its end is stored. If there is no room, an end before the beginning does it.
+	// before its end is stored. Without room, an end before the beginning does it.
 	more := addition{1, activeSize}
 	if t.active == t.maxActive {
 		t.putEnd(s, end, nil)

@@ -13,7 +13,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
-// TestStage has what was recorded land with a batch of somebody else's, in one commit.
+// TestStage: what was recorded lands with a caller's batch, in one commit.
 func TestStage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // where no bucket ends meanwhile
 		r := newRig(t, quiet())

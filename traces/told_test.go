@@ -23,7 +23,7 @@ func (a asker) Enabled(context.Context, slog.Level) bool  { return true }
 func (a asker) Add(*metrics.Metric, int64)                { a.ask() }
 func (a asker) Observe(*metrics.Metric, time.Duration)    { a.ask() }
 
-// TestToldUnlocked: who is told that something went wrong may use the Traces.
+// TestToldUnlocked: a logger that is told that something went wrong may use the Traces.
 func TestToldUnlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // which knows a deadlock
 		var traces *Traces

@@ -12,7 +12,7 @@
 //
 // Read finds spans by time, trace, name, status and duration. It sees everything that was
 // recorded, written or not, and damage is reported beside what could be read. The function
-// Read does the same for an actor that somebody else owns.
+// Read does the same for an actor with another owner.
 //
 // # What is kept
 //
@@ -20,7 +20,7 @@
 //
 // # What it is not
 //
-// Package traces is no OpenTelemetry SDK, and imports none: it samples nothing and
+// Package traces isn't an OpenTelemetry SDK, and imports none: it samples nothing and
 // propagates nothing. Package traces/otelsdk is a span processor of the SDK that records
 // here, and package traces/otlp turns spans into OTLP. What is stored is byte for byte what
 // the TypeScript runtime reads and writes; docs/traces.md has the format.
@@ -99,7 +99,7 @@ type Options struct {
 
 // Limits are those of OpenTelemetry's SDKs
 // (https://opentelemetry.io/docs/specs/otel/trace/sdk/#span-limits), with their defaults
-// for 0; a negative number is no limit. What is over is dropped, and the span says how
+// for 0; a negative number means without limit. What is over is dropped, and the span says how
 // many. A text that is too long is cut.
 type Limits struct {
 	Attributes      int // of a span: 128
@@ -198,7 +198,7 @@ type Traces struct {
 	queue            []*pending        // +checklocks:mu
 	pendingBytes     int               // +checklocks:mu
 	flushes          []*flush          // +checklocks:mu
-	retryAt          time.Time         // no attempt before, unless somebody flushes  +checklocks:mu
+	retryAt          time.Time         // no attempt before, unless a call flushes  +checklocks:mu
 	backoff          time.Duration     // +checklocks:mu
 	written, synced  uint64            // commits applied, and of these on stable storage  +checklocks:mu
 	trimAt           uint64            // when to look for what is too old, Unix ns  +checklocks:mu
@@ -341,7 +341,7 @@ func (t *Traces) Close(ctx context.Context) error {
 	t.unlock()
 	t.cancel()
 	<-t.done
-	// Whoever opens the traces next looks for the places that are taken, and must find those
+	// The next opening of the traces looks for the places that are taken, and must find those
 	// of batches on their way into the engine. No other batch gets there any more.
 	_ = t.commits.Close(context.WithoutCancel(ctx)) // which doesn't give up
 	t.mu.Lock()

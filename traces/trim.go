@@ -12,7 +12,7 @@ import (
 )
 
 // maxIndexNotes is how many index notes there are at most: half of the notes that an actor
-// may have. With more, the oldest are removed, and who looks for an old trace reads more.
+// may have. With more, the oldest are removed, and a search for an old trace reads more.
 const maxIndexNotes = actorstore.MaxNotes / 2
 
 // notesOfCommit is how many notes are removed with one commit.
@@ -206,7 +206,7 @@ func (t *Traces) sweep(ctx context.Context, first optional[chunkKey]) error {
 	if err != nil {
 		return err
 	}
-	// The ledgers last: as long as one is there, somebody comes to sweep.
+	// The ledgers last: as long as one is there, it is swept some day.
 	for _, keys := range [][][]byte{index, ledgers} {
 		for len(keys) > 0 {
 			n := min(len(keys), notesOfCommit)

@@ -44,7 +44,7 @@ func (t *Traces) In(b *batch.Batch) *Tx {
 	return (*Tx)(batch.In(b, t, func() *participant { return &participant{t: t, batch: b} }))
 }
 
-// Flush has everything that was recorded so far land with the batch. If the batch doesn't
+// Flush makes everything that was recorded so far land with the batch. If the batch doesn't
 // land it is written as usual. What is being written at that moment lands by itself. ctx is
 // for the one read that the first chunk of a bucket takes.
 //

@@ -10,8 +10,8 @@ import (
 	"github.com/greenroomdb/greenroom/internal/cbor"
 )
 
-// decodeValue returns the value that b holds. What is no value of the profile comes as the
-// bytes that are there: one attribute is no reason to lose a span.
+// decodeValue returns the value that b holds. What isn't a value of the profile comes as the
+// bytes that are there: one attribute isn't a reason to lose a span.
 func decodeValue(b []byte) Value {
 	d := valueDecoder{b: b}
 	v := d.item(0)

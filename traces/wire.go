@@ -79,7 +79,7 @@ func (g *gathered) split(from uint64) (base, in []timed) {
 	return base, in
 }
 
-// A wireRange is the answer of the TypeScript runtime to who asks for a range: the chunks
+// A wireRange is the answer of the TypeScript runtime to a question for a range: the chunks
 // with the records in it, and for the spans that began before it a chunk of one record
 // each. Version 1, in the schema language of BARE:
 //

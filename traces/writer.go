@@ -104,7 +104,7 @@ func (t *Traces) attempt(p *pending) {
 	}
 	t.unclaim(p)
 	if t.closed || t.ctx.Err() != nil && errors.Is(err, t.ctx.Err()) {
-		return // closing: nobody wants to know
+		return // closing: it isn't wanted any more
 	}
 	t.stats.Retries++
 	t.count(metricRetries, 1)
@@ -177,7 +177,7 @@ func (t *Traces) commit(p *pending) error {
 	return t.actor.Apply(t.ctx, &b)
 }
 
-// since says from what chunk on somebody who opens the actor has to look for spans that
+// since says from what chunk on the next opening of the actor must look for spans that
 // were left open, when p has landed: unset if the list of the newest chunk says it. A span
 // that has ended is in no list, and the host may die before its end is stored; and of one
 // that is listed, all that the list knows of its beginning may not be.

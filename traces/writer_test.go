@@ -156,7 +156,7 @@ func TestPendingBound(t *testing.T) {
 	})
 }
 
-// TestDroppedFlush: who waits for what is dropped is told.
+// TestDroppedFlush: a call that waits for what is dropped is told.
 func TestDroppedFlush(t *testing.T) {
 	r := newRig(t, quiet())
 	r.Begin("s", nil).End()
@@ -228,7 +228,7 @@ func TestRecordingDoesNotWait(t *testing.T) {
 	must(t, <-done)
 }
 
-// TestReadRace: a chunk that is written while somebody reads is met once. (In the reference
+// TestReadRace: a chunk that is written during a read is met once. (In the reference
 // one that was done between two looks was met never, or twice.)
 func TestReadRace(t *testing.T) {
 	for _, moment := range []string{"between the looks", "before the snapshot", "before the scan"} {

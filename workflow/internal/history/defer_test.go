@@ -165,8 +165,8 @@ func TestDeferLate(t *testing.T) {
 	}
 }
 
-// What was deferred and is not written yet isn't touched by who uses the memory of its
-// transaction next.
+// What was deferred and is not written yet isn't touched by the next user of its
+// transaction's memory.
 func TestFree(t *testing.T) {
 	r := newRig(t, Options{}, batch.Limits{})
 	for i := range 20 { // a pool may have other plans

@@ -55,7 +55,7 @@ func (f *Failure) clean() (*Failure, error) {
 	return c, nil
 }
 
-// parseFailure decodes the stored form of a Failure. Members that it doesn't have are
+// parseFailure decodes the stored form of a Failure. Members of other names are
 // skipped.
 func parseFailure(b []byte) (*Failure, error) {
 	v, err := cbor.Decode(b)

@@ -54,8 +54,8 @@ type Options struct {
 	// must be new.
 	NewID func() string
 	// Changed, unless it is nil, is told of every commit that changed something stored, in
-	// their order, after memory has changed. It is called under the actor's commit lock, so
-	// it must be quick and must neither commit nor wait for who does. What it is given is
+	// their order, after the change of memory. It is called under the actor's commit lock, so
+	// it must be quick and must neither commit nor wait for a commit. What it is given is
 	// its own, but for the bytes.
 	Changed func(Change)
 }
@@ -92,7 +92,7 @@ type History struct {
 	mu     sync.RWMutex
 	m      memory        // +checklocks:mu
 	flying bool          // something is being committed  +checklocks:mu
-	landed chan struct{} // closed when that has landed, or not; nil while nobody waits  +checklocks:mu
+	landed chan struct{} // closed when that has landed, or not; nil while no call waits  +checklocks:mu
 	lands  uint64        // how often something has, or not  +checklocks:mu
 	closed bool          // +checklocks:mu
 }
@@ -173,8 +173,8 @@ func (h *History) Close() {
 	}
 }
 
-// Reload forgets what was deferred and reads the store again: for who gives a run up after
-// a failure, and begins anew with what is stored. Names stay registered. Its errors are
+// Reload forgets what was deferred and reads the store again: for a caller that gives a run
+// up after a failure, and begins anew with what is stored. Names stay registered. Its errors are
 // those of Open, after which memory is as it was.
 func (h *History) Reload(ctx context.Context) error {
 	for {
@@ -239,7 +239,7 @@ func (h *History) take(l *loader, lands uint64) bool {
 	if h.lands != lands || h.flying {
 		return false
 	}
-	// Who has the index of a name keeps it.
+	// An index of a name that was given out stays good.
 	for _, name := range h.m.names[min(len(l.names), len(h.m.names)):] {
 		l.register(name)
 	}

@@ -2,7 +2,7 @@ package history
 
 // A Kind is what an entry records: one of Step, Loop, Sleep, Message, Checkpoint, Join,
 // Race, Removed and Version, as values. The bytes and slices in them are shared between
-// the history and whoever gets them, and must never be changed: to change an entry, put
+// the history and its callers, and must never be changed: to change an entry, put
 // another one in its place.
 //
 // Where a text or a value may be missing it is a pointer, or a slice, that is nil then.

@@ -236,7 +236,7 @@ func (tx *Tx) deferChange(c *change) {
 	rec := tx.h.m.records[l]
 	if c.value != nil {
 		rec, _ = tx.h.m.put(c.entry)
-		rec.value = bytes.Clone(c.value) // what tx has is used again
+		rec.value = bytes.Clone(c.value) // the memory of tx is used again
 		tx.h.dirty.Mark(deferred{what: whatEntry, at: l})
 	}
 	if c.metaValue != nil && rec != nil && !rec.stores(c) {

@@ -184,7 +184,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// Metadata that have lost their entry are counted, and taken by an entry of their id.
+// Metadata without their entry are counted, and taken by an entry of their id.
 func TestOrphans(t *testing.T) {
 	r := newRig(t, Options{}, batch.Limits{})
 	must(t, r.actor.Put(ctx, appendMetadataKey(layout, nil, "x"), appendMetadata(nil, &Metadata{Attempts: 3})))
@@ -207,7 +207,7 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
-// Metadata that have lost their entry are removed by commits that write something, some at
+// Metadata without their entry are removed by commits that write something, some at
 // a time, without a read.
 func TestOrphansGo(t *testing.T) {
 	r := newRig(t, Options{}, batch.Limits{})

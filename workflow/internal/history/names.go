@@ -67,7 +67,7 @@ func (h *History) Lookup(name string) (NameIndex, bool) {
 	return i, ok
 }
 
-// NameOf returns the name of that index, "" if there is none.
+// NameOf returns the name of that index, "" without one.
 func (h *History) NameOf(i NameIndex) string {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -85,7 +85,7 @@ func (h *History) Unstored() int {
 }
 
 // StoreNames writes names ahead of what needs them, up to a hundred in a commit, until at
-// most so many are left: for who may only make small commits. Errors are those of
+// most so many are left: for a writer of small commits. Errors are those of
 // Tx.Commit.
 func (h *History) StoreNames(ctx context.Context, left int) error {
 	for h.Unstored() > left {

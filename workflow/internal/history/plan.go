@@ -169,7 +169,7 @@ func (m *memory) metaSize(rec *record, id string) int {
 func (p *plan) add(w write) { p.writes = append(p.writes, w) }
 
 // stageNames stages the names that aren't stored, if entries are that may need them.
-// Somebody else's may be among them, which makes no difference.
+// Those of other transactions may be among them, which makes no difference.
 //
 // +checklocksread:tx.h.mu
 func (tx *Tx) stageNames(b *batch.Batch) {

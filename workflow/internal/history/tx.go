@@ -183,7 +183,7 @@ func (tx *Tx) findID(id string) int {
 	return slices.IndexFunc(tx.changes, func(c change) bool { return c.entry.ID == id })
 }
 
-// change returns the change at l of the entry id, a new one if there is none, or only one
+// change returns the change at l of the entry id, a new one if it has none, or only one
 // of another entry.
 func (tx *Tx) change(l Location, id string) *change {
 	c := tx.find(l)
