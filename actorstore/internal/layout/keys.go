@@ -4,7 +4,7 @@
 //	("greenroom", 1, 0)                v1: created i64 ms; its version is the store's format
 //	("greenroom", 1, 1, id)            v1: the actor's head: epoch u64, seq u64, used u64,
 //	                                   last commit data[16], created i64 ms; with a
-//	                                   seq of 0 there is no actor, and what used
+//	                                   seq of 0 the actor doesn't exist, and what used
 //	                                   counts is of a fork that was cut off
 //	("greenroom", 1, 1, id, 1)         the actor's name, UTF-8, if it has one
 //	("greenroom", 1, 1, id, 2)         v1: the actor's owner, where several hosts use the
@@ -139,8 +139,8 @@ func RecordRange(id ID) (start, end []byte) {
 	return RecordKey(id, PartHead), AppendAbove(RecordKey(id, PartHead))
 }
 
-// ParseRecordKey decodes the key of a part of an actor's record. ok is false if it is no
-// such key, or of a part that this package doesn't know.
+// ParseRecordKey decodes the key of a part of an actor's record. ok is false if it isn't
+// such a key, or of a part that this package doesn't know.
 func ParseRecordKey(key []byte) (id ID, part int64, ok bool) {
 	k, err := keys.Parse[RecordRow](key)
 	return k.ID, k.Part, err == nil && k.Part >= PartHead && k.Part < Parts
