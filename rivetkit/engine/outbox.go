@@ -24,6 +24,7 @@ type outbox struct {
 	writing bool          // +checklocks:mu
 	slow    bool          // it is out of its actor's sequence until everything is written  +checklocks:mu
 	ended   bool          // nothing is taken any more  +checklocks:mu
+	failed  error         // why a message could not be written  +checklocks:mu
 	code    websocket.StatusCode
 	reason  string
 }
@@ -98,6 +99,13 @@ func (o *outbox) end() []message {
 	return rest
 }
 
+// failure returns why a message could not be written, nil if that didn't happen.
+func (o *outbox) failure() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.failed
+}
+
 // drop cuts the socket off, and drops messages.
 func (o *outbox) drop(rest []message) {
 	_ = o.ws.CloseNow()
@@ -147,7 +155,7 @@ func (o *outbox) write() {
 		if err != nil { // the reader of the socket hears of it
 			o.mu.Lock()
 			rest := o.end()
-			o.writing, o.slow = false, false
+			o.writing, o.slow, o.failed = false, false, err
 			o.mu.Unlock()
 			o.drop(rest)
 			return

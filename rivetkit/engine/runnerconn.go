@@ -245,7 +245,7 @@ func (c *runnerConn) ended(err error) {
 	}
 	r.disconnect()
 	after := e.opts.LostThreshold
-	r.broken = errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
+	r.broken = brokeOff(err) || brokeOff(c.failure()) // what ends first is a read or a write
 	switch p := e.pools[r.pool()]; {
 	case r.stopping:
 		after = 200 * time.Millisecond
@@ -253,6 +253,16 @@ func (c *runnerConn) ended(err error) {
 		after = min(after, e.opts.BrokenThreshold)
 	}
 	r.lose(after)
+}
+
+// brokeOff reports whether an error says that the other end of a connection is gone without a word.
+func brokeOff(err error) bool {
+	for _, gone := range []error{io.EOF, io.ErrClosedPipe, syscall.ECONNRESET, syscall.EPIPE} {
+		if errors.Is(err, gone) {
+			return true
+		}
+	}
+	return false
 }
 
 // ping asks the runner whether it is there, and cuts it off if it doesn't answer for long. What waits to be written before the
