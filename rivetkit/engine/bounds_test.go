@@ -147,10 +147,14 @@ func flood(c *crowd) {
 func TestFloods(t *testing.T) { inCrowd(t, 1, floods) }
 
 func floods(c *crowd) {
+	var sockets []*websocket.Conn
+	for range 30 { // all before the first message, behind which they would wait
+		ws, _ := c.p.socket(c.id)
+		sockets = append(sockets, ws)
+	}
 	c.busy(5 * time.Millisecond)
 	var all sync.WaitGroup
-	for range 30 {
-		ws, _ := c.p.socket(c.id)
+	for _, ws := range sockets {
 		all.Go(func() {
 			for range 10 {
 				must(c, ws.Write(c.Context(), websocket.MessageBinary, make([]byte, c.body()/4)))
