@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
+	"github.com/greenroomdb/greenroom/actorstore/internal/reads"
+	"github.com/greenroomdb/greenroom/actorstore/internal/rows"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 )
@@ -55,9 +57,8 @@ type Actor struct {
 	store   *Store
 	id      ID
 	place   *place
-	space   space
-	tip     *tip       // nil on a near engine
-	near    *nearCache // nil on a far engine, and without a cache
+	space   rows.Space // of the newest state
+	reads   reads.Reads
 	headKey []byte
 	nonce   [8]byte // half of every commit id
 
@@ -100,10 +101,9 @@ type Actor struct {
 	// forking: the handle makes a fork. hidden: the fork isn't complete, and its
 	// commits count for nothing yet: a head of no commit is one of no actor.
 	forking, hidden bool
-	tries           uint64  // engine commits started
-	notes           []Note  // what lands with the batch that is being committed
-	rewake          *Wake   // what SetWake wants of the commit that is being made
-	lengths         lengths // nil before they are of use, and on a far engine
+	tries           uint64 // engine commits started
+	notes           []Note // what lands with the batch that is being committed
+	rewake          *Wake  // what SetWake wants of the commit that is being made
 
 	kept [16]atomic.Bool // the namespaces that have a keeper
 }
@@ -167,7 +167,7 @@ func (s *Store) own(ctx context.Context, id ID, opts *ActorOptions) (*Actor, err
 		return nil, err
 	}
 	a := newActor(s, id, l)
-	a.tip, a.near = tipOf(a), newNearCache(a)
+	a.reads = reads.New(reads.Actor{ID: layout.ID(id), Rows: a.space, Engine: s.eng, Handle: reading{a}}, s.cache)
 	s.owners.enter(a)
 	if err := a.takeOver(ctx, opts); err != nil {
 		a.leave()
@@ -229,14 +229,8 @@ func (a *Actor) fail(reason, cause error) error {
 	err := fmt.Errorf("%w: actor %s: %w", reason, a.id, cause)
 	a.failed.CompareAndSwap(nil, &err)
 	a.finish()
-	if !a.opened() {
-		return *a.failed.Load() // its tenant may still change; leave ends that
-	}
-	if a.tip != nil {
-		a.tip.tenant.dead.Store(true)
-	}
-	if a.near != nil {
-		a.near.tenant.dead.Store(true)
+	if a.opened() { // else what it has kept may still change; leave ends that
+		a.reads.Part().Die()
 	}
 	return *a.failed.Load()
 }
@@ -319,12 +313,11 @@ func (a *Actor) Close() error {
 
 // leave gives the places of the handle to the next one.
 func (a *Actor) leave() {
-	if a.tip != nil {
-		a.tip.retire()
+	var last *[layout.HeadSize]byte
+	if a.exists {
+		last = &a.row
 	}
-	if a.near != nil {
-		a.near.forget()
-	}
+	a.reads.Retire(last)
 	if d := a.doubted.Load(); d != nil {
 		a.store.setDoubt(a.id, d)
 	}

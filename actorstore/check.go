@@ -85,11 +85,11 @@ func (s *Store) CheckActor(ctx context.Context, id ID) iter.Seq2[Finding, error]
 // Check is Store.CheckActor of the state that the view shows.
 func (v *View) Check(ctx context.Context) iter.Seq2[Finding, error] {
 	return func(yield func(Finding, error) bool) {
-		if err := v.check(); err != nil {
+		if err := v.state.Err(); err != nil {
 			yield(Finding{}, err)
 			return
 		}
-		c := &checker{store: v.space.store, src: v.snap, yield: yield}
+		c := &checker{store: v.store, src: v.state.Rows.Source, yield: yield}
 		c.run(ctx, func(c *checker) error { return c.one(v.info.ID) })
 	}
 }

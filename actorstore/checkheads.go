@@ -97,7 +97,7 @@ func (c *checker) one(id ID) error {
 }
 
 // prefixRange returns the range of all keys that begin with p.
-func prefixRange(p []byte) kv.Range { return kv.Range{Start: p, End: successor(p)} }
+func prefixRange(p []byte) kv.Range { return kv.Range{Start: p, End: layout.Successor(p)} }
 
 // written says whether there is a head of an actor with a commit, or
 // one that can't be read.

@@ -96,7 +96,7 @@ func (s *surveyor) finish() error {
 
 // ID returns whose state it is.
 func (s *Snapshot) ID() ID {
-	id, _ := layout.ActorOf(s.space.prefix[:]) // made of an id
+	id, _ := layout.ActorOf(s.state.Rows.Prefix[:]) // made of an id
 	return ID(id)
 }
 
@@ -108,12 +108,9 @@ func (s *Snapshot) ID() ID {
 // sequence.
 func (s *Snapshot) Survey(ctx context.Context, start, end []byte) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		err := s.check()
-		if err == nil && !s.lists {
-			err = errPagesOnly
-		}
+		err := s.listable()
 		if err == nil && (end == nil || bytes.Compare(start, end) < 0) {
-			err = s.survey(ctx, s.space.bounds(start, end), yield)
+			err = s.survey(ctx, s.state.Rows.Bounds(start, end), yield)
 		}
 		if err != nil && err != errStopped {
 			yield(Entry{}, fmt.Errorf("actorstore: survey: %w", err))
@@ -122,13 +119,13 @@ func (s *Snapshot) Survey(ctx context.Context, start, end []byte) iter.Seq2[Entr
 }
 
 func (s *Snapshot) survey(ctx context.Context, r kv.Range, yield func(Entry, error) bool) error {
-	rows := surveyor{prefix: &s.space.prefix, emit: func(k *surveyed) error {
+	rows := surveyor{prefix: &s.state.Rows.Prefix, emit: func(k *surveyed) error {
 		if k.stray {
 			return nil
 		}
 		e, err := Entry{Key: k.key}, error(nil)
 		if k.fault != "" {
-			err = corrupt(k.key, "%s", k.fault)
+			err = s.state.Rows.Corrupt(k.key, "%s", k.fault)
 		} else {
 			e.Size, e.Updated = k.shape.Size, time.UnixMilli(k.shape.Updated)
 		}
@@ -137,9 +134,9 @@ func (s *Snapshot) survey(ctx context.Context, r kv.Range, yield func(Entry, err
 		}
 		return nil
 	}}
-	for e, err := range s.space.src.Scan(ctx, r) {
+	for e, err := range s.state.Rows.Source.Scan(ctx, r) {
 		if err == nil {
-			err = s.check()
+			err = s.state.Err()
 		}
 		if err == nil {
 			err = rows.row(e)

@@ -57,7 +57,7 @@ func (a *Actor) write(ctx context.Context, b *batch.Batch, d kv.Durability, with
 	if err := f.prepare(ctx); err != nil {
 		return err
 	}
-	if f.ops() == 0 {
+	if f.Ops() == 0 {
 		if len(a.notes) == 0 && !besideOf(f.b).writes() && (a.rewake == nil || !a.exists || a.hidden) && (!a.forking || a.hidden) {
 			if err := a.owned(ctx, a.store.eng); err != nil {
 				return err
@@ -85,7 +85,7 @@ func (a *Actor) Drop(ctx context.Context) (err error) {
 		return err
 	}
 	f := a.store.flights.take()
-	f.a, f.b, f.locked, f.durability, f.drop = a, new(batch.Batch), true, kv.Durable, true
+	f.a, f.b, f.locked, f.durability, f.Drop = a, new(batch.Batch), true, kv.Durable, true
 	defer func() { f.end(err) }()
 	if !a.exists {
 		a.shut()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/reads"
 	"github.com/greenroomdb/greenroom/internal/errkind"
 	"github.com/greenroomdb/greenroom/kv"
 )
@@ -39,14 +40,10 @@ var (
 	// ErrPoisoned: an earlier commit or sync failed in a way that leaves it open
 	// what is stored. The handle refuses everything; open the actor again.
 	ErrPoisoned = errkind.New("actorstore: poisoned by an earlier failure", errkind.ErrPoisoned)
-	// errNotPinned: a commit would have changed what open Snapshots show, and the
-	// engine couldn't pin it for them; nothing was written. A Snapshot returns it
-	// whose state could not be pinned when the handle was closed.
-	errNotPinned = errors.New("actorstore: the state of a snapshot could not be pinned")
 	// errPagesOnly: a snapshot made by PageSnapshot was asked for a list.
 	errPagesOnly = errkind.New("actorstore: a page snapshot has no lists", errkind.ErrUnsupported)
 	// ErrClosed: the handle, the snapshot, the view or the Store is closed.
-	ErrClosed = errkind.New("actorstore: closed", errkind.ErrClosed)
+	ErrClosed = reads.ErrClosed
 	// ErrNewerFormat: the store was written by a newer version of this package;
 	// it comes as a *FormatError. It is kv.ErrNewerFormat.
 	ErrNewerFormat = kv.ErrNewerFormat
@@ -107,9 +104,3 @@ func (e *QuotaError) Unwrap() error { return ErrQuota }
 // A FormatError says which version of a row was found: "store", "head of actor …",
 // "name …", "owner of actor …" or "host …". It wraps ErrNewerFormat.
 type FormatError = kv.FormatError
-
-// corrupt returns an error that marks what is stored under a logical key as
-// damaged, and says how.
-func corrupt(key []byte, format string, args ...any) error {
-	return fmt.Errorf("actorstore: %s: %s: %w", Describe(key), fmt.Sprintf(format, args...), ErrCorrupt)
-}

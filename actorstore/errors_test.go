@@ -3,6 +3,7 @@ package actorstore
 import (
 	"testing"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/rows"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
@@ -16,7 +17,7 @@ func TestErrorTexts(t *testing.T) {
 		{&QuotaError{Used: 1, Wanted: 3, Limit: 2}, "actorstore: quota exceeded: 1 bytes used, 3 wanted, limit 2"},
 		{&FormatError{What: "store", Found: 3, Known: 1}, "kv: newer format: store has version 3, known are versions up to 1"},
 		{&batch.OrderedError{Landed: 1, Total: 3, Err: errTest}, "batch: 1 of 3 sub-batches landed: thrown by the test"},
-		{corrupt(user("k"), "row %d", 1), "actorstore: user/k: row 1: kv: corrupt"},
+		{rows.NewPool(Describe).Corrupt(user("k"), "row %d", 1), "actorstore: user/k: row 1: kv: corrupt"},
 	}
 	for _, tt := range tests {
 		if got := tt.err.Error(); got != tt.want {

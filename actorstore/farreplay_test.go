@@ -48,7 +48,7 @@ func (r *replayer) runFar(w []string) error {
 	case "pages":
 		s, err := r.actor.PageSnapshot(ctx)
 		if err == nil {
-			r.snaps[w[1]] = pinned{s, maps.Clone(r.model), r.seq}
+			r.snaps[w[1]] = pinned{s, r.actor, maps.Clone(r.model), r.seq}
 		}
 		return err
 	case "prefetch":
@@ -165,7 +165,7 @@ func (r *replayer) steal(w []string) error {
 func (r *replayer) reopenFailed(want error) error {
 	r.eng.(*faultkv.Engine).Heal()
 	for name, p := range r.snaps {
-		if p.snap.owner != r.actor {
+		if p.owner != r.actor {
 			continue
 		}
 		for key := range p.model {
@@ -200,7 +200,7 @@ func (r *replayer) prefetch(w []string) (err error) {
 			return err
 		}
 		defer func() { err = errors.Join(err, snap.Close()) }()
-		p = pinned{snap, r.model, r.seq}
+		p = pinned{snap, r.actor, r.model, r.seq}
 	}
 	var end []byte
 	if w[2] != "-" {

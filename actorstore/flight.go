@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
+	"github.com/greenroomdb/greenroom/actorstore/internal/reads"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 )
@@ -17,20 +18,17 @@ import (
 // allocates nothing. A flight is apart from its actor because the engine may use
 // the memory until the batch is durable, while the next one starts.
 type flight struct {
+	reads.Change
+
 	a          *Actor
 	b          *batch.Batch
 	durability kv.Durability
 	within     kv.Incarnation // in which alone it may land, 0 for any
-	drop       bool           // the actor ends with this flight
 	locked     bool           // the flight has the commit lock
 	calling    bool           // the engine is at work, and didn't apply it yet
-	asked      bool           // a write doesn't say what it replaces, on a near engine
 
-	subs   []batch.Sub
-	plan   []batch.Op // the ordinary writes
-	final  []batch.Op // the final ones, behind them
-	before []int64    // for each write, what it replaces; see resolve
-	sim    simulation
+	subs []batch.Sub
+	sim  simulation
 
 	// One engine commit.
 	keys   []byte // arena of physical keys
@@ -45,11 +43,7 @@ type flight struct {
 	last   bool // no engine commit follows
 	hints  *[]byte
 	in     kv.Incarnation // as it was before the commit was sent
-	// The writes [from, to) are what is being sent.
-	from, to  int
-	rangesBuf []int
-
-	landed int // engine commits applied
+	landed int            // engine commits applied
 	// onApply and show, made once.
 	applied, shown func()
 }
@@ -81,12 +75,12 @@ func (l *freeList) take() *flight {
 		return f
 	}
 	f := new(flight)
-	f.applied, f.shown = f.onApply, f.show
+	f.applied, f.shown, f.Publish = f.onApply, f.show, f.publish
 	return f
 }
 
 func (l *freeList) put(f *flight) {
-	if cap(f.keys) > maxKept || cap(f.before) > maxKeptOps || cap(f.subs) > maxKeptSubs {
+	if cap(f.keys) > maxKept || cap(f.Before) > maxKeptOps || cap(f.subs) > maxKeptSubs {
 		return
 	}
 	l.mu.Lock()
@@ -103,9 +97,7 @@ func (f *flight) end(err error) {
 	if f.calling {
 		// Only the next handle to the actor is left to be told.
 		_ = f.doubt(errors.New("panic during a commit"))
-		if a.tip != nil {
-			a.tip.abort(f)
-		}
+		a.reads.Abort(&f.Change)
 	}
 	// Under the lock still, so that what OnAbort gives back is there for the next
 	// batch. A batch that is settled ignores it.
@@ -115,8 +107,8 @@ func (f *flight) end(err error) {
 	clear(f.subs)
 	f.subs = f.subs[:0]
 	f.unstage()
-	f.a, f.b, f.plan, f.final, f.commit = nil, nil, nil, nil, kv.Commit{}
-	f.drop, f.calling, f.asked, f.last, f.landed, f.hints, f.wake, f.within = false, false, false, false, 0, nil, nil, 0
+	f.a, f.b, f.Plan, f.Final, f.commit = nil, nil, nil, nil, kv.Commit{}
+	f.Drop, f.calling, f.last, f.landed, f.hints, f.wake, f.within = false, false, false, 0, nil, nil, 0
 	a.store.flights.put(f)
 }
 
@@ -141,11 +133,11 @@ func (f *flight) prepare(ctx context.Context) (err error) {
 	if err := l.CheckSubs(f.b.Mode, len(f.subs)); err != nil {
 		return err
 	}
-	f.plan, f.final = f.b.Ops(), f.b.Final().Ops()
-	if f.ops() == 0 {
+	f.Plan, f.Final = f.b.Ops(), f.b.Final().Ops()
+	if f.Ops() == 0 {
 		return nil
 	}
-	f.before = slices.Grow(f.before[:0], f.ops())[:f.ops()]
+	f.Before = slices.Grow(f.Before[:0], f.Ops())[:f.Ops()]
 	if err := f.resolve(ctx); err != nil {
 		return err
 	}
@@ -154,40 +146,6 @@ func (f *flight) prepare(ctx context.Context) (err error) {
 	}
 	f.meta = layout.AppendMetadataValue(f.meta[:0], layout.MetadataVersion, f.a.store.millis())
 	return f.fits()
-}
-
-// ops returns the number of writes, op the i-th of them.
-func (f *flight) ops() int { return len(f.plan) + len(f.final) }
-
-func (f *flight) op(i int) *batch.Op {
-	if i < len(f.plan) {
-		return &f.plan[i]
-	}
-	return &f.final[i-len(f.plan)]
-}
-
-// ranges returns which of the writes that are being sent delete a range, in order. It is
-// valid until the next call.
-func (f *flight) ranges() []int {
-	f.rangesBuf = f.rangesBuf[:0]
-	for i := f.from; i < f.to; i++ {
-		if f.op(i).Kind == batch.DeleteRange {
-			f.rangesBuf = append(f.rangesBuf, i)
-		}
-	}
-	return f.rangesBuf
-}
-
-// clearedLater says whether one of ranges behind write i, of the same commit, removes what
-// write i has stored, with others.
-func (f *flight) clearedLater(i int, ranges []int) bool {
-	key := f.op(i).Key
-	for n := len(ranges) - 1; n >= 0 && ranges[n] > i; n-- {
-		if covers(f.op(ranges[n]), key) {
-			return true
-		}
-	}
-	return false
 }
 
 // parts returns how many engine commits the flight takes, part the writes [from,
@@ -201,7 +159,7 @@ func (f *flight) parts() int {
 
 func (f *flight) part(i int) (from, to int) {
 	if f.b.Mode == batch.Atomic || len(f.subs) == 0 {
-		return 0, f.ops()
+		return 0, f.Ops()
 	}
 	for _, s := range f.subs[:i] {
 		from += len(s.Ops)
@@ -213,9 +171,9 @@ func (f *flight) part(i int) (from, to int) {
 func (f *flight) fly(ctx context.Context) error {
 	n := f.parts()
 	for i := range n {
-		f.from, f.to = f.part(i)
+		f.From, f.To = f.part(i)
 		if n > 1 {
-			f.stage(f.from, f.to) // else it is staged already, see fits
+			f.stage(f.From, f.To) // else it is staged already, see fits
 		}
 		f.last = i == n-1
 		d := kv.Applied
@@ -240,17 +198,15 @@ func (f *flight) fly(ctx context.Context) error {
 // send makes the engine commit that was staged, and says what became of it.
 func (f *flight) send(ctx context.Context, d kv.Durability) error {
 	a, landed := f.a, f.landed
-	if a.tip != nil {
-		if err := a.tip.depart(ctx, f); err != nil {
-			return err
-		}
+	if err := a.reads.Depart(ctx, &f.Change); err != nil {
+		return err
 	}
 	f.commit = kv.Commit{ID: f.next.Last, Checks: f.checks, Ops: f.opsBuf, In: f.within, Durability: d, OnApply: f.applied}
 	a.phase.Add(1)
 	f.calling = true
 	f.in = a.store.eng.Incarnation()
 	var beside *companion
-	if f.last && !f.drop {
+	if f.last && !f.Drop {
 		beside = besideOf(f.b)
 	}
 	err := beside.commit(ctx, a.store.eng, &f.commit)
@@ -267,9 +223,7 @@ func (f *flight) send(ctx context.Context, d kv.Durability) error {
 		// snapshot has, must not believe that nothing landed when that isn't known.
 		if !applied {
 			a.phase.Add(1)
-			if a.tip != nil {
-				a.tip.abort(f)
-			}
+			a.reads.Abort(&f.Change)
 		}
 		return err
 	}
@@ -296,30 +250,15 @@ func (f *flight) onApply() {
 }
 
 // show makes what was applied the newest state for all readers.
-func (f *flight) show() {
-	switch {
-	case f.a.tip != nil:
-		f.a.tip.land(f)
-	case f.a.near != nil:
-		f.a.near.land(f)
-	default:
-		f.publish()
-	}
-}
+func (f *flight) show() { f.a.reads.Land(&f.Change) }
 
 // publish makes what was applied the newest state.
 func (f *flight) publish() {
 	a := f.a
-	a.head, a.row, a.exists, a.unsaid = f.next, f.row, !f.drop, a.unsaid && a.hidden
+	a.head, a.row, a.exists, a.unsaid = f.next, f.row, !f.Drop, a.unsaid && a.hidden
 	a.wake.Store(f.wake)
-	if f.asked && a.lengths == nil {
-		a.lengths = lengths{}
-	}
-	switch {
-	case f.drop:
+	if f.Drop {
 		a.shut()
-	case a.lengths != nil:
-		a.lengths.landed(f)
 	}
 	a.publish()
 }

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/reads"
 	"github.com/greenroomdb/greenroom/batch"
 )
 
@@ -13,7 +14,7 @@ func TestIdleFlights(t *testing.T) {
 	var l freeList
 	for what, f := range map[string]*flight{
 		"keys":        {keys: make([]byte, maxKept+1)},
-		"writes":      {before: make([]int64, maxKeptOps+1)},
+		"writes":      {Change: reads.Change{Before: make([]int64, maxKeptOps+1)}},
 		"sub-batches": {subs: make([]batch.Sub, maxKeptSubs+1)},
 	} {
 		if l.put(f); len(l.free) > 0 {

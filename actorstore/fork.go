@@ -67,7 +67,7 @@ func (s *Store) Fork(ctx context.Context, from *Snapshot, opts *ForkOptions) (ID
 
 // fork is Fork with an ID, and without the wrapping of errors.
 func (s *Store) fork(ctx context.Context, from *Snapshot, o *ForkOptions) (err error) {
-	if err := errors.Join(s.check(), from.check()); err != nil {
+	if err := errors.Join(s.check(), from.state.Err()); err != nil {
 		return err
 	}
 	if from.Seq() == 0 {

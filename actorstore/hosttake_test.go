@@ -268,7 +268,7 @@ func TestReadAcrossTakeover(t *testing.T) {
 			reached, resume := make(chan struct{}), make(chan struct{})
 			held := false
 			one.eng.Hook(func(op faultkv.Op) error {
-				if at := append(op.Key, op.Range.Start...); !held && bytes.HasPrefix(at, a.space.prefix[:]) {
+				if at := append(op.Key, op.Range.Start...); !held && bytes.HasPrefix(at, a.space.Prefix[:]) {
 					held = true
 					close(reached)
 					<-resume

@@ -53,6 +53,7 @@ type contents map[string]string
 
 type pinned struct {
 	snap  *Snapshot
+	owner *Actor
 	model contents
 	seq   uint64
 }
@@ -392,7 +393,7 @@ func (r *replayer) list(w []string) error {
 	}
 	var got []string
 	for e, err := range from.List(ctx, o) {
-		if p, ok := r.snaps[w[0]]; ok && !p.snap.lists {
+		if p, ok := r.snaps[w[0]]; ok && !p.snap.state.Lists {
 			if !errors.Is(err, errPagesOnly) {
 				return fmt.Errorf("got %v, want %w", err, errPagesOnly)
 			}
@@ -411,6 +412,6 @@ func (r *replayer) list(w []string) error {
 
 func (r *replayer) snapshot(name string) error {
 	s, err := r.actor.Snapshot(ctx)
-	r.snaps[name] = pinned{s, maps.Clone(r.model), r.seq}
+	r.snaps[name] = pinned{s, r.actor, maps.Clone(r.model), r.seq}
 	return err
 }

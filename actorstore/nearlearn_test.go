@@ -3,13 +3,10 @@ package actorstore
 import (
 	"bytes"
 	"errors"
-	"runtime"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/greenroomdb/greenroom/batch"
-	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
@@ -89,41 +86,6 @@ func TestNearClosedSince(t *testing.T) {
 	must(t, next.Close())
 }
 
-// TestNearLandedSince: an answer isn't kept if a commit has landed just before it would be.
-func TestNearLandedSince(t *testing.T) {
-	_, a, old := nearBefore(t)
-	wantPage(t, old, 0, 0) // there is an entry from now on, which is taken out
-	a.store.cache.remove(a.near.tenant, chunk(0))
-	a.near.mu.Lock()
-	read := make(chan error)
-	go func() {
-		_, err := old.Page(ctx, chunk(0), nil)
-		read <- err
-	}()
-	awaitLocked(t, "(*nearCache).learn")
-	a.seq.Add(1) // as land does, with the lock
-	a.near.mu.Unlock()
-	must(t, <-read)
-	if e := a.store.cache.peek(a.near.tenant, chunk(0)); e != nil {
-		t.Errorf("an answer of state %d is kept in state %d", e.from, a.Seq())
-	}
-	a.seq.Add(-1)
-}
-
-// awaitLocked waits until a goroutine that is in fn waits for a Mutex.
-func awaitLocked(t *testing.T, fn string) {
-	t.Helper()
-	buf := make([]byte, 1<<20)
-	for end := time.Now().Add(testkit.Patience(time.Second)); time.Now().Before(end); runtime.Gosched() {
-		for g := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
-			if head, calls, _ := strings.Cut(g, "\n"); strings.Contains(head, "[sync.Mutex.Lock") && strings.Contains(calls, fn) {
-				return
-			}
-		}
-	}
-	t.Fatalf("nobody in %s waits for a lock", fn)
-}
-
 // TestNearBuffers: what is kept is neither the reader's buffer nor the writer's.
 func TestNearBuffers(t *testing.T) {
 	s, _ := openNear(t, 0)
@@ -138,7 +100,7 @@ func TestNearBuffers(t *testing.T) {
 	value := bytes.Clone(pageOf(9))
 	must(t, a.Put(ctx, chunk(0), value))
 	clear(value)
-	if s.cache.peek(a.near.tenant, chunk(0)) == nil {
+	if a.reads.Part().Peek(chunk(0)) == nil {
 		t.Fatal("the entry wasn't renewed")
 	}
 	wantPage(t, a, 0, 9)

@@ -59,7 +59,7 @@ func (a *Actor) StageNote(b *batch.Batch, key, value []byte) error {
 
 // stageNotes stages the notes, if the commit is the last of the flight.
 func (f *flight) stageNotes(to int) {
-	if to < f.ops() {
+	if to < f.Ops() {
 		return
 	}
 	for _, n := range f.a.notes {
@@ -79,10 +79,7 @@ func (f *flight) stageNotes(to int) {
 // yielded once, with a zero Note, and ends the sequence.
 func (s *Snapshot) Notes(ctx context.Context, prefix []byte) iter.Seq2[Note, error] {
 	return func(yield func(Note, error) bool) {
-		err := s.check()
-		if err == nil && !s.lists {
-			err = errPagesOnly
-		}
+		err := s.listable()
 		if err == nil {
 			var on bool
 			if on, err = s.eachNote(ctx, prefix, yield); !on {
@@ -99,9 +96,9 @@ func (s *Snapshot) Notes(ctx context.Context, prefix []byte) iter.Seq2[Note, err
 func (s *Snapshot) eachNote(ctx context.Context, prefix []byte, yield func(Note, error) bool) (on bool, err error) {
 	id := s.ID()
 	start, end := layout.NotesRange(layout.ID(id))
-	for e, err := range s.space.src.Scan(ctx, kv.Range{Start: start, End: end}) {
+	for e, err := range s.state.Rows.Source.Scan(ctx, kv.Range{Start: start, End: end}) {
 		if err == nil {
-			err = errors.Join(s.check(), s.owned(ctx))
+			err = errors.Join(s.state.Err(), s.state.Owned(ctx))
 		}
 		if err != nil {
 			return true, err
@@ -114,7 +111,7 @@ func (s *Snapshot) eachNote(ctx context.Context, prefix []byte, yield func(Note,
 			return false, nil
 		}
 	}
-	return true, s.owned(ctx)
+	return true, s.state.Owned(ctx)
 }
 
 // copyNotes stages the notes that from shows, and lands them in pieces.

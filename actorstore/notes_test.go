@@ -77,7 +77,7 @@ func TestNotes(t *testing.T) {
 		}
 		pages, err := a.PageSnapshot(ctx)
 		must(t, err)
-		if !pages.lists {
+		if !pages.state.Lists {
 			for _, err := range pages.Notes(ctx, nil) {
 				if !errors.Is(err, errPagesOnly) {
 					t.Errorf("got %v", err)

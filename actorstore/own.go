@@ -18,7 +18,7 @@ import (
 func newActor(s *Store, id ID, p *place) *Actor {
 	a := &Actor{
 		store: s, id: id, place: p, headKey: layout.RecordKey(layout.ID(id), layout.PartHead), lock: make(chan struct{}, 1), over: make(chan struct{}),
-		space: space{src: s.eng, store: s, prefix: layout.NewPrefix(layout.ID(id))},
+		space: s.space(id, s.eng),
 	}
 	rand.Read(a.nonce[:]) // never fails
 	a.name.Store(new(string))
@@ -78,7 +78,7 @@ func (a *Actor) takeOver(ctx context.Context, opts *ActorOptions) error {
 		a.unsaid = unsaid
 		doubt := a.store.doubtOf(a.id)
 		a.wake.Store(rec.wake)
-		a.tip.recall(rec.row)
+		a.reads.Recall(rec.row)
 		if rec.row == nil && doubt == nil && a.store.owners.alone(a) {
 			a.head, a.exists = layout.Head{Epoch: 1}, false
 			a.incarnation.landed(in, nil)
@@ -145,7 +145,7 @@ func (a *Actor) claimHead(ctx context.Context, rec record) error {
 	var ops []kv.Op
 	if !rec.written() && next.Used > 0 { // left of a fork that was cut off
 		next.Used = 0
-		ops = append(ops, kv.ClearRange(tuple.Range(a.space.prefix[:])))
+		ops = append(ops, kv.ClearRange(tuple.Range(a.space.Prefix[:])))
 	}
 	if !rec.written() && rec.row != nil { // so may notes be
 		ops = append(ops, kv.ClearRange(layout.NotesRange(layout.ID(a.id))))

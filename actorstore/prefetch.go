@@ -2,9 +2,9 @@ package actorstore
 
 import (
 	"context"
-	"fmt"
 
-	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
+	"github.com/greenroomdb/greenroom/actorstore/internal/reads"
+	"github.com/greenroomdb/greenroom/actorstore/internal/rows"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -18,86 +18,67 @@ import (
 // What doesn't fit into the cache together evicts itself: a quarter of
 // Options.CacheBytes is for what was not read twice, of all actors.
 func (s *Snapshot) Prefetch(ctx context.Context, start, end []byte, limit int) (int, error) {
-	if err := s.check(); err != nil {
+	if err := s.state.Err(); err != nil {
 		return 0, err
 	}
-	if s.tip == nil || s.tip.cache == nil || !s.newest() {
-		return 0, nil
-	}
-	r := s.space.bounds(start, end)
-	// A value of one row has two, with METADATA. Of larger ones less comes.
-	r.Limit = 2 * max(limit, 0)
-	sp := s.space
-	sp.src = s.snap
-	p := prefetcher{s: s, limit: limit}
-	if s.snap == nil {
-		sp.src = s.owner.store.eng
-	}
-	n, err := p.run(ctx, &sp, r)
-	if err != nil {
-		return n, fmt.Errorf("actorstore: prefetch: %w", err)
-	}
-	return n, nil
+	return s.state.Prefetch(ctx, s.state.Rows.Bounds(start, end), limit)
 }
 
-// newest says whether what the engine shows can be what s shows and the newest state
-// at once, which is all that the cache is for.
-func (s *Snapshot) newest() bool {
-	if s.snap != nil {
-		return s.owner.Seq() == s.seq
+// Cached says whether Page of key would be answered from memory. It asks nothing of the
+// engine, and doesn't count as a use of what is there.
+func (s *Snapshot) Cached(key []byte) bool { return s.state.Cached(key) }
+
+// A KeyRange is the keys in [Start, End); a nil End means without bound.
+type KeyRange struct{ Start, End []byte }
+
+// Caches says whether what is read of the actor is kept in memory for the next time,
+// and reading ahead pays: the engine is far, and the Store has a cache. Else Prefetch
+// and Preload are of no use.
+func (a *Actor) Caches() bool { return a.CacheBytes() > 0 }
+
+// CacheBytes is the size of the cache that the actor shares with all others of its
+// Store, in bytes; 0 unless it Caches.
+func (a *Actor) CacheBytes() int64 { return a.reads.Ahead() }
+
+// Preload reads the keys in ranges with one read of the engine, and keeps the values of
+// at most 10,000 bytes in the cache of the Store, as Prefetch does, but as what is used
+// often. The ranges ascend
+// and don't overlap. each, unless it is nil, is called with every entry, in the order of
+// the keys, all of one state; an error of it ends the reading and is returned. An engine
+// that can't read several ranges at once (kv.RangesScanner) reads the first one only;
+// so what each hasn't seen is missing for sure only in that one.
+func (a *Actor) Preload(ctx context.Context, ranges []KeyRange, each func(Entry) error) error {
+	if err := a.check(); err != nil {
+		return err
 	}
-	t := s.tip
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return s.seq >= t.pinned()
+	return a.reads.Preload(ctx, rowRanges(&a.space, ranges), eachRow(each))
 }
 
-// A prefetcher puts what a scan finds into the cache.
-type prefetcher struct {
-	s     *Snapshot
-	limit int
-	kept  int
+// Preload is an Actor's, but keeps nothing: what is read of a View is each's to keep.
+func (v *View) Preload(ctx context.Context, ranges []KeyRange, each func(Entry) error) error {
+	if err := v.state.Err(); err != nil {
+		return err
+	}
+	return reads.Preload(ctx, &v.state.Rows, rowRanges(&v.state.Rows, ranges), eachRow(each))
 }
 
-// run reads r with one scan.
-func (p *prefetcher) run(ctx context.Context, sp *space, r kv.Range) (int, error) {
-	l := lister{space: sp, value: []byte{}, opts: ListOptions{Limit: p.limit}}
-	var read []*entry
-	l.yield = func(e Entry, err error) bool {
-		if t := p.s.tip; e.Size <= layout.RowSize {
-			read = append(read, t.remembered(e.Key, e.Value, nil, true))
-		}
-		return true
+func rowRanges(sp *rows.Space, ranges []KeyRange) []kv.Range {
+	rs := make([]kv.Range, len(ranges))
+	for i, r := range ranges {
+		rs[i] = sp.Bounds(r.Start, r.End)
 	}
-	for e, err := range sp.src.Scan(ctx, r) {
-		if err != nil {
-			return 0, err
-		}
-		if err := l.row(e); err != nil {
-			return 0, err
-		}
-		if l.stop {
-			break
-		}
-	}
-	// The last key may be cut off by the limit: nothing is known of it.
-	if err := p.s.owned(ctx); err != nil {
-		return 0, err
-	}
-	for _, e := range read {
-		p.keep(e)
-	}
-	return p.kept, nil
+	return rs
 }
 
-// keep enters what was read.
-func (p *prefetcher) keep(e *entry) {
-	s := p.s
-	l := learned{key: []byte(e.key), entry: e, seq: s.seq}
-	if s.snap == nil { // it was read from the newest state, else from that of seq
-		l.snap = s
+func eachRow(each func(Entry) error) func(rows.Entry) error {
+	if each == nil {
+		return nil
 	}
-	if ok, _ := s.tip.learn(&l); ok && e.tenant != nil {
-		p.kept++
-	}
+	return func(e rows.Entry) error { return each(Entry(e)) }
 }
+
+// Hints returns the actor's hints, nil for none. They must not be changed.
+func (v *View) Hints() []byte { return v.hints }
+
+// Far says whether each read of the View crosses a network.
+func (v *View) Far() bool { return v.store.engLimits.Far }

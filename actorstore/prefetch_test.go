@@ -10,15 +10,12 @@ import (
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
-// forget empties the cache.
-func (c *cache) forget() {
-	for i := range c.shards {
-		s := &c.shards[i]
-		s.mu.Lock()
-		for _, e := range s.entries {
-			s.drop(e)
-		}
-		s.mu.Unlock()
+// forget empties the cache of what is stored of an actor.
+func forget(t *testing.T, a *Actor) {
+	t.Helper()
+	for e, err := range a.List(ctx, ListOptions{KeysOnly: true}) {
+		must(t, err)
+		a.reads.Part().Remove(e.Key)
 	}
 }
 
@@ -48,7 +45,7 @@ func TestPrefetch(t *testing.T) {
 		{nil, nil, 0, 12, chunk(9), user("b")},
 	} {
 		what := fmt.Sprintf("%x to %x, %d", tt.start, tt.end, tt.limit)
-		s.cache.forget()
+		forget(t, a)
 		snap, err := a.PageSnapshot(ctx)
 		must(t, err)
 		eng.Reset()
@@ -68,11 +65,11 @@ func TestPrefetch(t *testing.T) {
 			t.Errorf("%s: %+v, want one scan", what, c)
 		}
 		for _, whole := range []bool{false, true} {
-			if e := a.tip.cached(tt.has); tt.has != nil && (e == nil || !e.answers(whole)) {
+			if e := a.reads.Part().Get(tt.has); tt.has != nil && (e == nil || !e.Answers(whole)) {
 				t.Errorf("%s: %s isn't there", what, Describe(tt.has))
 			}
 		}
-		if a.tip.cached(tt.lacks) != nil {
+		if a.reads.Part().Get(tt.lacks) != nil {
 			t.Errorf("%s: %s is there, too", what, Describe(tt.lacks))
 		}
 		must(t, snap.Close())
@@ -90,7 +87,7 @@ func TestPrefetchOld(t *testing.T) {
 	snap, err := a.PageSnapshot(ctx)
 	must(t, err)
 	must(t, a.Put(ctx, chunk(3), pageOf(33)))
-	s.cache.forget()
+	forget(t, a)
 	if n, err := snap.Prefetch(ctx, chunk(0), nil, 0); n != 9 || err != nil {
 		t.Errorf("got %d, %v, want all but the one that has changed", n, err)
 	}
@@ -98,14 +95,14 @@ func TestPrefetchOld(t *testing.T) {
 	for i := range 10 {
 		readPage(t, snap, i)
 	}
-	if n := reads(eng); n != 0 {
+	if n := readCount(eng); n != 0 {
 		t.Errorf("%d reads", n)
 	}
 	// One that the engine keeps has nothing of the newest state to offer.
 	must(t, a.DeleteRange(ctx, chunk(3), chunk(5)))
-	s.cache.forget()
+	forget(t, a)
 	eng.Reset()
-	if n, err := snap.Prefetch(ctx, chunk(0), nil, 0); n != 0 || err != nil || reads(eng) != 0 {
+	if n, err := snap.Prefetch(ctx, chunk(0), nil, 0); n != 0 || err != nil || readCount(eng) != 0 {
 		t.Errorf("got %d, %v of an older state", n, err)
 	}
 	for i := range 10 {
@@ -147,17 +144,17 @@ func TestPrefetchWhileSending(t *testing.T) {
 	a, end := sending(t, s, eng, faultkv.Rule{Point: faultkv.AfterApply})
 	snap, err := a.PageSnapshot(ctx) // the engine's, as nothing was prepared
 	must(t, err)
-	s.cache.forget()
+	forget(t, a)
 	if n, err := snap.Prefetch(ctx, chunk(0), nil, 0); n != 0 || err != nil {
 		t.Errorf("got %d, %v, of a state that isn't the newest yet", n, err)
 	}
 	must(t, end())
-	s.cache.forget()
+	forget(t, a)
 	if n, err := snap.Prefetch(ctx, chunk(0), nil, 0); n != 3 || err != nil {
 		t.Errorf("got %d, %v", n, err)
 	}
 	must(t, a.Put(ctx, chunk(2), pageOf(9)))
-	s.cache.forget()
+	forget(t, a)
 	if n, err := snap.Prefetch(ctx, chunk(0), nil, 0); n != 0 || err != nil {
 		t.Errorf("got %d, %v, of an older state", n, err)
 	}

@@ -5,9 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"sync/atomic"
 
-	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
+	"github.com/greenroomdb/greenroom/actorstore/internal/reads"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -18,13 +17,7 @@ import (
 // safe for concurrent use.
 type Snapshot struct {
 	arrangement
-	space  space
-	snap   kv.Snapshot // nil: see tip
-	tip    *tip        // nil: a view's, or of a near engine
-	owner  *Actor      // nil: a view's
-	seq    uint64
-	lists  bool // it may be listed
-	closed atomic.Bool
+	state reads.State
 }
 
 // Snapshot pins the newest applied state of the actor.
@@ -48,152 +41,111 @@ func (a *Actor) snapshot(ctx context.Context, lists bool) (*Snapshot, error) {
 	if err := a.check(); err != nil {
 		return nil, err
 	}
-	if a.tip != nil {
-		s, err := a.tip.register(lists)
-		if err != nil {
-			return nil, err
-		}
-		if s != nil {
-			if err := a.owned(ctx, a.store.eng); err != nil {
-				return nil, errors.Join(err, s.Close())
-			}
-			return s, nil
-		}
-	}
-	s, err := a.snapshotNow(ctx)
-	if err != nil {
+	s := &Snapshot{arrangement: arrangement{a.layout}}
+	if err := a.reads.Open(ctx, &s.state, lists); err != nil {
 		return nil, err
 	}
-	s.lists = lists
 	return s, nil
 }
 
-// snapshotNow is Snapshot with one of the engine.
-func (a *Actor) snapshotNow(ctx context.Context) (*Snapshot, error) {
-	// If no commit was under way before or began since, the state is that of seq.
-	phase, seq := a.phase.Load(), a.Seq()
-	var snap kv.Snapshot
-	var err error
-	if phase%2 == 0 && a.tip == nil && a.host == nil {
-		snap, err = a.store.shared.take(ctx, a.store.eng, a.landed.Load())
-	} else {
-		snap, err = a.store.eng.Snapshot(ctx)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("actorstore: snapshot of actor %s: %w", a.id, err)
-	}
-	s := newSnapshot(a.store, a.id, a.layout, snap)
-	s.seq, s.owner, s.tip = seq, a, a.tip
-	// A handle that is closed by now may have been when the engine made the snapshot, and
-	// then it is another's state.
-	if err := errors.Join(a.check(), a.owned(ctx, snap)); err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	if phase%2 == 0 && a.phase.Load() == phase {
-		return s, nil
-	}
-	rec, err := loadRecord(ctx, snap, a.id)
-	if err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	s.seq = rec.head.Seq
-	return s, nil
-}
+// A reading is an Actor as its Reads see it.
+type reading struct{ *Actor }
 
-func newSnapshot(store *Store, id ID, l Layout, snap kv.Snapshot) *Snapshot {
-	return &Snapshot{arrangement: arrangement{l}, space: space{src: snap, store: store, prefix: layout.NewPrefix(layout.ID(id))}, snap: snap}
-}
+// Phase is reads.Handle's, as what follows is.
+func (r reading) Phase() uint64 { return r.phase.Load() }
 
-func (s *Snapshot) check() error {
-	if s.closed.Load() {
-		return ErrClosed
-	}
-	if s.owner != nil {
-		return s.owner.Err()
-	}
-	return nil
-}
+func (r reading) Usable() error { return r.check() }
 
-// owned is check for after a read: it looks which host owns the actor now.
-func (s *Snapshot) owned(ctx context.Context) error {
+func (r reading) Owned(ctx context.Context, src kv.Reader) error { return r.owned(ctx, src) }
+
+func (r reading) StateOwned(ctx context.Context) error {
 	switch {
-	case s.owner == nil:
-		return nil // a view's
-	case !s.owner.closed.Load():
-		return s.owner.owned(ctx, s.owner.store.eng)
-	case s.owner.store.eng.Incarnation() != s.owner.incarnation.of():
+	case !r.closed.Load():
+		return r.owned(ctx, r.store.eng)
+	case r.store.eng.Incarnation() != r.incarnation.of():
 		// No handle is left to find its newest commit again.
 		return errLost(errors.New("the snapshot's handle was closed before"))
 	}
 	return nil // its owner's to the last
 }
 
+func (r reading) Pin(ctx context.Context) (kv.Snapshot, uint64, error) {
+	a := r.Actor
+	// If no commit was under way before or began since, the state is that of seq.
+	phase, seq := a.phase.Load(), a.Seq()
+	var snap kv.Snapshot
+	var err error
+	if phase%2 == 0 && a.host == nil {
+		snap, err = a.store.shared.take(ctx, a.store.eng, a.landed.Load())
+	} else {
+		snap, err = a.store.eng.Snapshot(ctx)
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("actorstore: snapshot of actor %s: %w", a.id, err)
+	}
+	// A handle that is closed by now may have been when the engine made the snapshot, and
+	// then it is another's state.
+	if err := errors.Join(a.check(), a.owned(ctx, snap)); err != nil {
+		return nil, 0, errors.Join(err, snap.Close())
+	}
+	if phase%2 == 0 && a.phase.Load() == phase {
+		return snap, seq, nil
+	}
+	rec, err := loadRecord(ctx, snap, a.id)
+	if err != nil {
+		return nil, 0, errors.Join(err, snap.Close())
+	}
+	return snap, rec.head.Seq, nil
+}
+
 // Seq returns the number of the commit whose state this is, 0 before the first.
-func (s *Snapshot) Seq() uint64 { return s.seq }
+func (s *Snapshot) Seq() uint64 { return s.state.Seq }
 
 // Get appends the value of key to dst. See Reader.
 func (s *Snapshot) Get(ctx context.Context, key, dst []byte) ([]byte, error) {
-	if err := s.check(); err != nil {
-		return dst, err
-	}
-	if s.tip != nil {
-		return s.readLazy(ctx, key, dst, true)
-	}
-	value, err := s.space.get(ctx, key, dst)
-	if err := s.owned(ctx); err != nil {
-		return dst, err
-	}
-	return value, err
+	return s.read(ctx, key, dst, true)
 }
 
 // Page appends the first 10,000 bytes of the value of key to dst. See Reader.
 func (s *Snapshot) Page(ctx context.Context, key, dst []byte) ([]byte, error) {
-	if err := s.check(); err != nil {
+	return s.read(ctx, key, dst, false)
+}
+
+func (s *Snapshot) read(ctx context.Context, key, dst []byte, whole bool) ([]byte, error) {
+	if err := s.state.Err(); err != nil {
 		return dst, err
 	}
-	if s.tip != nil {
-		return s.readLazy(ctx, key, dst, false)
-	}
-	if s.owner != nil && s.owner.near != nil {
-		return s.owner.near.snapshotPage(ctx, s, key, dst)
-	}
-	value, err := s.space.page(ctx, key, dst)
-	if err := s.owned(ctx); err != nil {
-		return dst, err
-	}
-	return value, err
+	return s.state.Read(ctx, key, dst, whole)
 }
 
 // List yields the entries that opts select. See Reader.
 func (s *Snapshot) List(ctx context.Context, opts ListOptions) iter.Seq2[Entry, error] {
-	return s.space.list(ctx, opts, func() error {
-		if err := s.check(); err != nil {
+	return list(ctx, &s.state.Rows, opts, func() error {
+		if err := s.listable(); err != nil {
 			return err
 		}
-		if !s.lists {
-			return errPagesOnly
-		}
-		return s.owned(ctx)
+		return s.state.Owned(ctx)
 	})
+}
+
+// listable says why s can't be listed.
+func (s *Snapshot) listable() error {
+	if err := s.state.Err(); err != nil || s.state.Lists {
+		return err
+	}
+	return errPagesOnly
 }
 
 // Close releases the state. No read may be running or start after. A second Close
 // returns nil.
-func (s *Snapshot) Close() error {
-	if s.closed.Swap(true) {
-		return nil
-	}
-	if s.snap == nil {
-		return s.tip.release(s)
-	}
-	return s.snap.Close()
-}
+func (s *Snapshot) Close() error { return s.state.Close() }
 
 // A View is a Snapshot of an actor that needn't be owned: looking disturbs no owner.
 type View struct {
 	*Snapshot
 	info  ActorInfo
 	hints []byte
+	store *Store
 }
 
 // View pins the newest applied state of the actor. An actor that was never written
@@ -207,15 +159,15 @@ func (s *Store) View(ctx context.Context, id ID) (*View, error) {
 		return nil, fmt.Errorf("actorstore: view of actor %s: %w", id, err)
 	}
 	rec, err := loadRecord(ctx, snap, id)
-	v := &View{Snapshot: newSnapshot(s, id, rec.layout, snap)}
-	v.lists = true
+	v := &View{Snapshot: &Snapshot{arrangement: arrangement{rec.layout}}}
+	v.state.Pin(s.space(id, snap), snap, rec.head.Seq)
 	if err == nil && !rec.written() {
 		err = ErrUnknownActor
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("actorstore: view of actor %s: %w", id, err), v.Close())
 	}
-	v.info, v.seq, v.hints = rec.info(id), rec.head.Seq, rec.hints
+	v.info, v.hints, v.store = rec.info(id), rec.hints, s
 	return v, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/reads"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
@@ -38,8 +39,8 @@ func TestLazyCounts(t *testing.T) {
 			s, eng := openFar(t, tt.cache)
 			a := openActor(t, s)
 			writePages(t, a, 3)
-			if s.cache != nil {
-				s.cache.remove(a.tip.tenant, chunk(2))
+			if a.reads.Part() != nil {
+				a.reads.Part().Remove(chunk(2))
 			}
 			eng.Reset()
 			var snaps []*Snapshot
@@ -74,8 +75,10 @@ func TestLazyCounts(t *testing.T) {
 				}
 				must(t, snap.Close())
 			}
-			if n := len(a.tip.undos) + len(a.tip.states); n > 0 || a.tip.held != 0 {
-				t.Errorf("%d undos and states are left, %d bytes", n, a.tip.held)
+			eng.Reset()
+			must(t, a.Put(ctx, chunk(0), pageOf(9)))
+			if n := eng.Counts().Snapshots; n > 0 {
+				t.Errorf("a commit pins %d states when no snapshot is open", n)
 			}
 		})
 	}
@@ -94,9 +97,6 @@ func TestLazyHeld(t *testing.T) {
 	must(t, err)
 	for i := range 100 {
 		must(t, a.Put(ctx, chunk(i), pageOf(i+1)))
-		if a.tip.held > s.cache.bytes/undoShare {
-			t.Fatalf("%d bytes are held", a.tip.held)
-		}
 	}
 	if n := eng.Counts().Snapshots; n != 1 {
 		t.Errorf("%d snapshots, want 1", n)
@@ -122,8 +122,8 @@ func TestLazyPinFails(t *testing.T) {
 	b.Put(chunk(0), pageOf(9))
 	b.OnAbort(func(error) { aborted++ })
 	err = a.Commit(ctx, &b)
-	if !errors.Is(err, errNotPinned) || !errors.Is(err, faultkv.ErrInjected) || aborted != 1 {
-		t.Errorf("got %v, want %v; aborted %d times", err, errNotPinned, aborted)
+	if !errors.Is(err, reads.ErrNotPinned) || !errors.Is(err, faultkv.ErrInjected) || aborted != 1 {
+		t.Errorf("got %v, want %v; aborted %d times", err, reads.ErrNotPinned, aborted)
 	}
 	if n := eng.Counts().Commits; n != 0 || f.Hits() != 1 || a.Err() != nil {
 		t.Errorf("%d commits, %d hits, handle: %v", n, f.Hits(), a.Err())
@@ -141,8 +141,8 @@ func TestLazyPinFails(t *testing.T) {
 	eng.Fail(faultkv.Rule{Point: faultkv.BeforeSnapshot})
 	must(t, a.Close())
 	readPage(t, snap, 1) // memory has it
-	s.cache.remove(a.tip.tenant, chunk(1))
-	if _, err := snap.Page(ctx, chunk(1), nil); !errors.Is(err, errNotPinned) || !errors.Is(err, faultkv.ErrInjected) {
+	a.reads.Part().Remove(chunk(1))
+	if _, err := snap.Page(ctx, chunk(1), nil); !errors.Is(err, reads.ErrNotPinned) || !errors.Is(err, faultkv.ErrInjected) {
 		t.Errorf("a snapshot that couldn't be pinned when the handle was closed: %v", err)
 	}
 	must(t, errors.Join(snap.Close(), other.Close()))
@@ -156,7 +156,7 @@ func TestLazyReadFails(t *testing.T) {
 	snap, err := a.Snapshot(ctx)
 	must(t, err)
 	for i := range 4 {
-		s.cache.remove(a.tip.tenant, chunk(i))
+		a.reads.Part().Remove(chunk(i))
 	}
 	for _, r := range []Reader{a, snap} {
 		eng.Fail(faultkv.Rule{Point: faultkv.BeforeGet})
@@ -197,9 +197,6 @@ func TestLazyRefused(t *testing.T) {
 	if err := a.Put(ctx, chunk(0), pageOf(9)); !errors.Is(err, batch.ErrTooLarge) {
 		t.Errorf("got %v, want %v", err, batch.ErrTooLarge)
 	}
-	if n := len(a.tip.undos); n > 0 || a.tip.held > 0 || a.tip.sending != nil {
-		t.Errorf("%d undos of %d bytes", n, a.tip.held)
-	}
 	readPage(t, snap, 0)
 	readPage(t, a, 0)
 	must(t, snap.Close())
@@ -213,7 +210,7 @@ func TestLazyOrdered(t *testing.T) {
 	writePages(t, a, 2*n)
 	snap, err := a.PageSnapshot(ctx)
 	must(t, err)
-	s.cache.remove(a.tip.tenant, chunk(2*n-1)) // so the second part has to pin
+	a.reads.Part().Remove(chunk(2*n - 1)) // so the second part has to pin
 	eng.Fail(faultkv.Rule{Point: faultkv.BeforeSnapshot})
 	var b batch.Batch
 	b.Mode = batch.Ordered
@@ -222,8 +219,8 @@ func TestLazyOrdered(t *testing.T) {
 	}
 	err = a.Commit(ctx, &b)
 	var part *batch.OrderedError
-	if !errors.As(err, &part) || part.Landed != 1 || !errors.Is(err, errNotPinned) {
-		t.Errorf("got %v, want %v of the second part", err, errNotPinned)
+	if !errors.As(err, &part) || part.Landed != 1 || !errors.Is(err, reads.ErrNotPinned) {
+		t.Errorf("got %v, want %v of the second part", err, reads.ErrNotPinned)
 	}
 	middle, err := a.PageSnapshot(ctx)
 	must(t, err)

@@ -18,7 +18,7 @@ func sending(t *testing.T, s *Store, eng *faultkv.Engine, rule faultkv.Rule) (a 
 	t.Helper()
 	a = openActor(t, s)
 	writePages(t, a, 3)
-	s.cache.remove(a.tip.tenant, chunk(0))
+	a.reads.Part().Remove(chunk(0))
 	p := eng.Pause(rule)
 	done := make(chan error)
 	go func() {
@@ -70,8 +70,8 @@ func TestReadWhileSending(t *testing.T) {
 				if _, err := a.Page(late, chunk(0), nil); !errors.Is(err, context.Canceled) {
 					t.Errorf("while the commit is being sent: %v", err)
 				}
-				if e := a.tip.cached(chunk(0)); e != nil {
-					t.Errorf("an answer was kept: %q", e.value[:4])
+				if e := a.reads.Part().Get(chunk(0)); e != nil {
+					t.Errorf("an answer was kept: %q", e.Value[:4])
 				}
 				if err := end(); (err != nil) != (tt.rule.Err != nil) {
 					t.Errorf("the commit: %v", err)
@@ -92,7 +92,7 @@ func TestPanicWhileSending(t *testing.T) {
 		s, eng := openFar(t, 0)
 		a := openActor(t, s)
 		writePages(t, a, 1)
-		s.cache.forget()
+		forget(t, a)
 		p := eng.Pause(faultkv.Rule{Point: faultkv.BeforeCommit})
 		eng.Hook(func(op faultkv.Op) error {
 			if op.Point == faultkv.BeforeCommit {
@@ -187,7 +187,7 @@ func TestLateAnswer(t *testing.T) {
 		s, eng := openFar(t, 0)
 		a := openActor(t, s)
 		writePages(t, a, 1)
-		s.cache.remove(a.tip.tenant, chunk(0))
+		a.reads.Part().Remove(chunk(0))
 		snap, err := a.PageSnapshot(ctx)
 		must(t, err)
 		p := eng.Pause(faultkv.Rule{Point: faultkv.BeforeGet, Times: 2})
@@ -208,7 +208,7 @@ func TestLateAnswer(t *testing.T) {
 			must(t, a.Close())
 		}
 		b := openActor(t, s)
-		if !fenced && b.tip.tenant != a.tip.tenant {
+		if !fenced && b.reads.Part() != a.reads.Part() {
 			t.Error("what the handle knew is forgotten")
 		}
 		p.Release()
@@ -217,7 +217,7 @@ func TestLateAnswer(t *testing.T) {
 				t.Errorf("fenced %v: %v", fenced, err)
 			}
 		}
-		if e := a.tip.cached(chunk(0)); e != nil {
+		if e := a.reads.Part().Get(chunk(0)); e != nil {
 			t.Error("a late answer was kept")
 		}
 		must(t, b.Put(ctx, chunk(0), pageOf(1)))

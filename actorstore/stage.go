@@ -14,7 +14,7 @@ func (f *flight) stage(from, to int) {
 	f.next = a.head
 	for i := from; i < to; i++ {
 		f.next.Used += f.delta(i)
-		f.stageOp(f.op(i), f.before[i])
+		f.stageOp(f.Op(i), f.Before[i])
 	}
 	// The head is written last and checked first: whatever else the commit does,
 	// it does as the owner.
@@ -23,6 +23,7 @@ func (f *flight) stage(from, to int) {
 			f.next.Created = a.store.millis()
 		}
 	}
+	f.Seq, f.Hidden = f.next.Seq, a.hidden
 	f.next.Last = a.commitID()
 	f.next.Append(f.row[:0])
 	f.checkHead()
@@ -63,7 +64,7 @@ func (f *flight) stageDrop() {
 	// One tombstone for the whole subspace: an actor may have any number of rows. The
 	// others are for the head and all that stands behind it, and for the notes.
 	f.opsBuf = append(f.opsBuf,
-		kv.ClearRange(tuple.Range(a.space.prefix[:])),
+		kv.ClearRange(tuple.Range(a.space.Prefix[:])),
 		kv.ClearRange(layout.RecordRange(layout.ID(a.id))),
 		kv.ClearRange(layout.NotesRange(layout.ID(a.id))))
 	if w := a.wake.Load(); w != nil {
@@ -117,7 +118,7 @@ func (f *flight) clearRows(base []byte, from, to int) {
 // arena is replaced by append, and keys built before keep the old one.
 func (f *flight) base(key []byte) []byte {
 	n := len(f.keys)
-	f.keys = f.a.space.prefix.AppendBase(f.keys, key)
+	f.keys = f.a.space.Prefix.AppendBase(f.keys, key)
 	base := f.keys[n:len(f.keys):len(f.keys)]
 	// The base by itself isn't a key: the next one that is built takes its place.
 	// It is the same bytes there, so base stays right.
@@ -139,12 +140,12 @@ func (f *flight) metadataKey(base []byte) []byte {
 
 func (f *flight) bounds(o *batch.Op) (start, end []byte) {
 	n := len(f.keys)
-	f.keys = f.a.space.prefix.AppendBound(f.keys, o.Key)
+	f.keys = f.a.space.Prefix.AppendBound(f.keys, o.Key)
 	m := len(f.keys)
 	if o.Value == nil {
-		f.keys = f.a.space.prefix.AppendEnd(f.keys)
+		f.keys = f.a.space.Prefix.AppendEnd(f.keys)
 	} else {
-		f.keys = f.a.space.prefix.AppendBound(f.keys, o.Value)
+		f.keys = f.a.space.Prefix.AppendBound(f.keys, o.Value)
 	}
 	return f.keys[n:m:m], f.keys[m:len(f.keys):len(f.keys)]
 }

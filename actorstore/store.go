@@ -52,13 +52,13 @@ package actorstore
 
 // Files, from the top down:
 //
-//	rowowner.go actorread.go stage.go registry.go own.go nearcache.go prefetch.go checkhosts.go checkheads.go
-//	checkwakes.go check.go checknotes.go notes.go fork.go hosttake.go leaserows.go preload.go
-//	cacheshard.go user.go checkrows.go snapshot.go single.go wake.go commit.go snapshotlazy.go
-//	snapshotundo.go owners.go charge.go list.go hints.go keeper.go lease.go flight.go actor.go
-//	beside.go snapshottip.go incarnation.go cachedoor.go names.go hostclock.go hostprocess_linux.go
-//	hostprocess_other.go read.go store.go doubt.go wakelisteners.go wakerow.go cache.go
-//	host.go head.go lengths.go id.go errors.go describe.go keys.go
+//	rowowner.go actorread.go stage.go registry.go own.go prefetch.go checkhosts.go checkheads.go
+//	checkwakes.go check.go checknotes.go notes.go fork.go hosttake.go leaserows.go
+//	user.go checkrows.go snapshot.go single.go wake.go commit.go
+//	owners.go charge.go hints.go keeper.go lease.go flight.go actor.go
+//	beside.go incarnation.go names.go hostclock.go hostprocess_linux.go
+//	hostprocess_other.go read.go store.go doubt.go wakelisteners.go wakerow.go
+//	host.go head.go id.go errors.go describe.go keys.go
 //	sharedsnapshot.go
 
 import (
@@ -69,7 +69,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/cache"
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
+	"github.com/greenroomdb/greenroom/actorstore/internal/rows"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/tuple"
@@ -105,9 +107,9 @@ type Store struct {
 	readOnly  bool
 	owners    *owners
 	wakes     *wakeListeners
-	cache     *cache // nil: nothing is kept
+	cache     *cache.Cache // nil: nothing is kept
+	rows      *rows.Pool
 
-	bufs    sync.Pool // of *buf
 	flights freeList
 	shared  shared
 	singles sync.Pool // of *single
@@ -147,8 +149,7 @@ func Open(ctx context.Context, eng kv.Engine, opts *Options) (*Store, error) {
 	if err := s.hosting.init(s, opts.Host); err != nil {
 		return nil, fmt.Errorf("actorstore: open store: %w", err)
 	}
-	s.cache = newCache(cmp.Or(opts.CacheBytes, defaultCacheBytes))
-	s.bufs.New = func() any { return new(buf) }
+	s.cache, s.rows = cache.New(cmp.Or(opts.CacheBytes, cache.DefaultBytes)), rows.NewPool(Describe)
 	if err := format(ctx, eng, s.now, s.readOnly); err != nil {
 		return nil, fmt.Errorf("actorstore: open store: %w", err)
 	}
@@ -315,8 +316,7 @@ func (s *Store) release(id ID, l *place) {
 	}
 }
 
-// A buf is scratch memory for the keys of one read.
-type buf struct{ b []byte }
-
-func (s *Store) getBuf() *buf  { return s.bufs.Get().(*buf) }
-func (s *Store) putBuf(b *buf) { s.bufs.Put(b) }
+// space returns the rows of an actor that src shows.
+func (s *Store) space(id ID, src kv.Reader) rows.Space {
+	return rows.Space{Source: src, Prefix: layout.NewPrefix(layout.ID(id)), Pool: s.rows}
+}

@@ -225,3 +225,16 @@ func (s *Shape) End() error {
 	}
 	return nil
 }
+
+// Successor returns the smallest key above all that begin with prefix, nil behind
+// the last one.
+func Successor(prefix []byte) []byte {
+	for i := len(prefix) - 1; i >= 0; i-- {
+		if prefix[i] != 0xff {
+			above := bytes.Clone(prefix[:i+1])
+			above[i]++
+			return above
+		}
+	}
+	return nil
+}

@@ -1,4 +1,4 @@
-package actorstore
+package rows
 
 import (
 	"bytes"
@@ -11,9 +11,23 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 )
 
-// list yields the entries that o selects. check, if it is not nil, says why
-// the iteration must not begin, or go on.
-func (s *space) list(ctx context.Context, o ListOptions, check func() error) iter.Seq2[Entry, error] {
+// Options select entries, as actorstore.ListOptions do.
+type Options struct {
+	Start, End, Prefix []byte
+	Limit              int
+	Reverse, KeysOnly  bool
+}
+
+// An Entry is one key with its value, as actorstore.Entry: the slices are valid until the next one.
+type Entry struct {
+	Key, Value []byte
+	Size       int
+	Updated    time.Time
+}
+
+// List yields the entries that o selects. check, if it is not nil, says why the iteration must not
+// begin, or go on. An error is yielded once, with a zero Entry, and ends the sequence.
+func (s *Space) List(ctx context.Context, o Options, check func() error) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		if check != nil {
 			if err := check(); err != nil {
@@ -25,17 +39,32 @@ func (s *space) list(ctx context.Context, o ListOptions, check func() error) ite
 		if end != nil && bytes.Compare(start, end) >= 0 {
 			return
 		}
-		// The value is never nil: nil is for KeysOnly.
+		r := s.Bounds(start, end)
+		r.Reverse = o.Reverse
 		l := lister{space: s, opts: o, yield: yield, check: check, value: []byte{}}
-		if err := l.run(ctx, s.bounds(start, end)); err != nil {
+		if err := l.run(s.Source.Scan(ctx, r), false); err != nil {
 			yield(Entry{}, err)
 		}
 	}
 }
 
+// Entries puts rows in ascending order together to entries. cut says that they may have ended
+// within a value: what isn't whole at the end is left out then. An error of yield's ends it.
+func (s *Space) Entries(rows iter.Seq2[kv.Entry, error], limit int, cut bool, yield func(Entry) error) error {
+	var failed error
+	l := lister{space: s, opts: Options{Limit: limit}, value: []byte{}, yield: func(e Entry, _ error) bool {
+		failed = yield(e)
+		return failed == nil
+	}}
+	if err := l.run(rows, cut); err != nil {
+		return err
+	}
+	return failed
+}
+
 // bounds returns the range of the logical keys that o selects; a nil end means no
 // bound.
-func (o *ListOptions) bounds() (start, end []byte) {
+func (o *Options) bounds() (start, end []byte) {
 	start, end = o.Start, o.End
 	if len(o.Prefix) == 0 {
 		return start, end
@@ -43,33 +72,20 @@ func (o *ListOptions) bounds() (start, end []byte) {
 	if bytes.Compare(start, o.Prefix) < 0 {
 		start = o.Prefix
 	}
-	if above := successor(o.Prefix); above != nil && (end == nil || bytes.Compare(above, end) < 0) {
+	if above := layout.Successor(o.Prefix); above != nil && (end == nil || bytes.Compare(above, end) < 0) {
 		end = above
 	}
 	return start, end
 }
 
-// successor returns the smallest key above all that begin with prefix, nil behind
-// the last one.
-func successor(prefix []byte) []byte {
-	for i := len(prefix) - 1; i >= 0; i-- {
-		if prefix[i] != 0xff {
-			above := bytes.Clone(prefix[:i+1])
-			above[i]++
-			return above
-		}
-	}
-	return nil
-}
-
-// bounds returns the range of the rows of all keys in [start, end); a nil end means
+// Bounds returns the range of the rows of all keys in [start, end); a nil end means
 // no bound.
-func (s *space) bounds(start, end []byte) kv.Range {
-	r := kv.Range{Start: s.prefix.AppendBound(nil, start)}
+func (s *Space) Bounds(start, end []byte) kv.Range {
+	r := kv.Range{Start: s.Prefix.AppendBound(nil, start)}
 	if end == nil {
-		r.End = s.prefix.AppendEnd(nil)
+		r.End = s.Prefix.AppendEnd(nil)
 	} else {
-		r.End = s.prefix.AppendBound(nil, end)
+		r.End = s.Prefix.AppendBound(nil, end)
 	}
 	return r
 }
@@ -77,8 +93,8 @@ func (s *space) bounds(start, end []byte) kv.Range {
 // A lister puts the rows of a scan together to entries. Rows of one key come one
 // after the other: ascending, DATA rows and then METADATA; descending, the reverse.
 type lister struct {
-	space *space
-	opts  ListOptions
+	space *Space
+	opts  Options
 	yield func(Entry, error) bool
 	check func() error // nil: nothing to check
 
@@ -89,7 +105,7 @@ type lister struct {
 	base, key []byte
 	begun     bool
 	shape     layout.Shape
-	value     []byte
+	value     []byte // never nil: nil is for KeysOnly
 	// Descending, rows come last one first: pieces holds them as they come, and
 	// last is the size of the first of them.
 	pieces []byte
@@ -97,10 +113,9 @@ type lister struct {
 	last   int
 }
 
-// run reads r and yields its entries. An error it returns was not yielded yet.
-func (l *lister) run(ctx context.Context, r kv.Range) error {
-	r.Reverse = l.opts.Reverse
-	for e, err := range l.space.src.Scan(ctx, r) {
+// run takes rows and yields their entries. An error it returns was not yielded yet.
+func (l *lister) run(rows iter.Seq2[kv.Entry, error], cut bool) error {
+	for e, err := range rows {
 		if err != nil {
 			return fmt.Errorf("actorstore: list: %w", err)
 		}
@@ -110,6 +125,9 @@ func (l *lister) run(ctx context.Context, r kv.Range) error {
 		if l.stop {
 			return nil
 		}
+	}
+	if cut {
+		return nil
 	}
 	return l.finish()
 }
@@ -137,7 +155,7 @@ func (l *lister) row(e kv.Entry) error {
 		err = l.add(c, e.Value)
 	}
 	if err != nil {
-		return corrupt(l.key, "%v", err)
+		return l.space.Corrupt(l.key, "%v", err)
 	}
 	return nil
 }
@@ -149,7 +167,7 @@ func (l *lister) begin(physical []byte) error {
 			return err
 		}
 	}
-	key, n, err := l.space.prefix.ParseBase(l.key[:0], physical)
+	key, n, err := l.space.Prefix.ParseBase(l.key[:0], physical)
 	if err != nil {
 		return fmt.Errorf("actorstore: list: %w", err)
 	}
@@ -219,10 +237,10 @@ func (l *lister) finish() error {
 	// Ascending, METADATA would have ended the key: it is missing. Descending, an
 	// empty value ends here, and one whose DATA rows stopped above 0 is damaged.
 	if err := l.shape.End(); err != nil {
-		return corrupt(l.key, "%v", err)
+		return l.space.Corrupt(l.key, "%v", err)
 	}
 	if l.shape.Rows > 0 {
-		return corrupt(l.key, "DATA row %d is missing", l.next)
+		return l.space.Corrupt(l.key, "DATA row %d is missing", l.next)
 	}
 	l.emit()
 	return nil

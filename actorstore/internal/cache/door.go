@@ -1,4 +1,4 @@
-package actorstore
+package cache
 
 import "sync/atomic"
 
@@ -34,10 +34,4 @@ func (d door) knocked(hash uint64) bool {
 	}
 	place.Store(last<<16 | mark)
 	return false
-}
-
-// knocked says whether key was asked for before, not too long ago.
-func (c *cache) knocked(t *tenant, key []byte) bool {
-	h := c.hash(t, key)
-	return c.shard(h).door.knocked(h)
 }

@@ -1,12 +1,15 @@
-package actorstore
+package cache
 
 import "sync"
+
+// maxHits bounds how often an entry of the main queue is spared.
+const maxHits = 3
 
 // A shard is a part of a cache: the entries of some of the hashes.
 type shard struct {
 	mu        sync.RWMutex
 	limit     int64
-	entries   map[uint64]*entry // by hash; of two keys with the same one, the newer
+	entries   map[uint64]*Entry // by hash; of two keys with the same one, the newer
 	probation queue             // where entries begin
 	main      queue             // those that were used again
 	ghosts    ghosts
@@ -14,65 +17,16 @@ type shard struct {
 	_         [64]byte // the lock of the next one is not in the same cache line
 }
 
-// A queue is a list of entries in the order in which they came.
-type queue struct {
-	oldest, newest *entry
-	bytes          int64
-}
-
-func (q *queue) push(e *entry) {
-	e.queue, e.prev, e.next = q, q.newest, nil
-	if q.newest != nil {
-		q.newest.next = e
-	} else {
-		q.oldest = e
-	}
-	q.newest = e
-	q.bytes += e.size()
-}
-
-func (q *queue) remove(e *entry) {
-	if e.prev != nil {
-		e.prev.next = e.next
-	} else {
-		q.oldest = e.next
-	}
-	if e.next != nil {
-		e.next.prev = e.prev
-	} else {
-		q.newest = e.prev
-	}
-	q.bytes -= e.size()
-	e.queue, e.prev, e.next = nil, nil, nil
-}
-
-// replace puts e into the place of old.
-func (q *queue) replace(old, e *entry) {
-	e.queue, e.prev, e.next = q, old.prev, old.next
-	if e.prev != nil {
-		e.prev.next = e
-	} else {
-		q.oldest = e
-	}
-	if e.next != nil {
-		e.next.prev = e
-	} else {
-		q.newest = e
-	}
-	q.bytes += e.size() - old.size()
-	old.queue, old.prev, old.next = nil, nil, nil
-}
-
 // +checklocks:s.mu
-func (s *shard) put(e *entry, written bool) {
+func (s *shard) put(e *Entry, written bool) {
 	old := s.entries[e.hash]
 	switch {
-	case e.size() > s.limit:
+	case e.Size() > s.limit:
 		if old != nil {
 			s.drop(old)
 		}
 		return
-	case old != nil && old.tenant == e.tenant && old.key == e.key:
+	case old != nil && old.of == e.of && old.Key == e.Key:
 		hits := old.hits.Load()
 		if written { // which is using it
 			hits = min(hits+1, maxHits)
@@ -94,7 +48,7 @@ func (s *shard) put(e *entry, written bool) {
 }
 
 // +checklocks:s.mu
-func (s *shard) drop(e *entry) {
+func (s *shard) drop(e *Entry) {
 	e.queue.remove(e)
 	delete(s.entries, e.hash)
 }
@@ -119,7 +73,7 @@ func (s *shard) evict() {
 // +checklocks:s.mu
 func (s *shard) evictProbation() {
 	e := s.probation.oldest
-	if e.hits.Load() > 1 && !e.tenant.dead.Load() {
+	if e.hits.Load() > 1 && !e.of.dead.Load() {
 		e.hits.Store(0)
 		s.probation.remove(e)
 		s.main.push(e)
@@ -135,7 +89,7 @@ func (s *shard) evictProbation() {
 func (s *shard) evictMain() {
 	e := s.main.oldest
 	hits := e.hits.Load()
-	if hits == 0 || e.tenant.dead.Load() {
+	if hits == 0 || e.of.dead.Load() {
 		s.drop(e)
 		return
 	}
@@ -149,7 +103,7 @@ func (s *shard) sweep(t *tenant, cleared []clearing) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range s.entries {
-		if e.tenant == t && e.cleared(cleared) {
+		if e.of == t && e.cleared(cleared) {
 			s.drop(e)
 		}
 	}

@@ -1,4 +1,4 @@
-package actorstore
+package reads
 
 import "github.com/greenroomdb/greenroom/batch"
 
@@ -12,16 +12,15 @@ const (
 
 // lengths are those of values that the handle wrote lately without being told what they
 // replace, −1 for a missing key. The next write to such a key charges the quota without
-// a read. They are those of the newest applied state: only a flight that has the commit
-// lock reads them, and only one that has landed changes them.
+// a read. They are those of the newest applied state: what reads or changes them has the commit lock.
 //
 // They are behind pointers because storing under a key that is there would copy the key.
 type lengths map[string]*int64
 
-// landed keeps l up with the writes that f just stored.
-func (l lengths) landed(f *flight) {
-	for i := f.from; i < f.to; i++ {
-		o := f.op(i)
+// land keeps l up with the writes of c.
+func (l lengths) land(c *Change) {
+	for i := c.From; i < c.To; i++ {
+		o := c.Op(i)
 		if o.Kind == batch.DeleteRange {
 			clear(l)
 			continue
@@ -36,7 +35,7 @@ func (l lengths) landed(f *flight) {
 			length = new(int64)
 			l[string(o.Key)] = length
 		}
-		*length = f.after(i)
+		*length = c.After(i)
 	}
 }
 
