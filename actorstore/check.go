@@ -1,11 +1,14 @@
 package actorstore
 
 import (
+	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"iter"
+	"time"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/check"
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -62,9 +65,7 @@ func (f Finding) String() string {
 // with a zero Finding and ends the sequence. The memory that a check needs doesn't
 // depend on what is stored. A damaged format row is found by Open already.
 func (s *Store) Check(ctx context.Context) iter.Seq2[Finding, error] {
-	return func(yield func(Finding, error) bool) {
-		s.checked(ctx, yield, func(c *checker) error { return c.all() })
-	}
+	return func(yield func(Finding, error) bool) { s.checkNewest(ctx, nil, yield) }
 }
 
 // CheckActor is Check for one actor: its head, its name, and the rows of its keys.
@@ -77,9 +78,7 @@ func (s *Store) Check(ctx context.Context) iter.Seq2[Finding, error] {
 // if the rows of all keys are sound: else what they use can't be told. It alone
 // tells that the last row of a value is missing.
 func (s *Store) CheckActor(ctx context.Context, id ID) iter.Seq2[Finding, error] {
-	return func(yield func(Finding, error) bool) {
-		s.checked(ctx, yield, func(c *checker) error { return c.one(id) })
-	}
+	return func(yield func(Finding, error) bool) { s.checkNewest(ctx, &id, yield) }
 }
 
 // Check is Store.CheckActor of the state that the view shows.
@@ -89,13 +88,12 @@ func (v *View) Check(ctx context.Context) iter.Seq2[Finding, error] {
 			yield(Finding{}, err)
 			return
 		}
-		c := &checker{store: v.store, src: v.state.Rows.Source, yield: yield}
-		c.run(ctx, func(c *checker) error { return c.one(v.info.ID) })
+		checkState(ctx, &check.State{Src: v.state.Rows.Source, Only: (*layout.ID)(&v.info.ID), Limits: v.store.limits}, yield)
 	}
 }
 
-// checked runs walk on a checker of the newest state.
-func (s *Store) checked(ctx context.Context, yield func(Finding, error) bool, walk func(*checker) error) {
+// checkNewest checks the newest state: of the whole store, or of one actor if only isn't nil.
+func (s *Store) checkNewest(ctx context.Context, only *ID, yield func(Finding, error) bool) {
 	err := s.check()
 	var snap kv.Snapshot
 	if err == nil {
@@ -105,56 +103,92 @@ func (s *Store) checked(ctx context.Context, yield func(Finding, error) bool, wa
 		yield(Finding{}, fmt.Errorf("actorstore: check: %w", err))
 		return
 	}
-	c := &checker{store: s, src: snap, yield: yield}
+	more := true
 	defer func() {
-		if err := snap.Close(); err != nil && !c.stop {
+		if err := snap.Close(); err != nil && more {
 			yield(Finding{}, fmt.Errorf("actorstore: check: %w", err))
 		}
 	}()
-	c.run(ctx, walk)
+	more = checkState(ctx, &check.State{Src: snap, Only: (*layout.ID)(only), Limits: s.limits}, yield)
 }
 
-// errStopped ends a walk whose consumer wants no more.
-var errStopped = errors.New("actorstore: the check was stopped")
-
-// A checker is one walk. Its methods return an error to end it: the engine's, or
-// errStopped.
-type checker struct {
-	store *Store
-	src   kv.Reader
-	ctx   context.Context
-	yield func(Finding, error) bool
-	stop  bool // nothing may be yielded any more
-
-	single bool   // one actor is walked, not the store
-	rows   stream // the rows of actors that were not walked yet
-	format bool   // the format row was seen, or reported missing
-	notes  noted  // whose notes are being walked
-	layout Layout // of the actor whose rows are being walked
-}
-
-// run walks and yields the error that ended it.
-func (c *checker) run(ctx context.Context, walk func(*checker) error) {
-	c.ctx = ctx
-	err := walk(c)
-	if c.rows.close != nil {
-		c.rows.close()
+// checkState yields what is wrong with a state, and the error that ended the check. more says
+// whether something else may be yielded.
+func checkState(ctx context.Context, state *check.State, yield func(Finding, error) bool) (more bool) {
+	state.MaxHints, state.MaxNotes, state.MaxNoteKey, state.MaxNoteValue = MaxHints, MaxNotes, maxNoteKey, MaxNoteValue
+	state.Name, state.Describe, state.Unknown = checkName, describeBy, ErrUnknownActor
+	more = true
+	err := check.Run(ctx, state, func(f check.Finding) bool {
+		more = yield(Finding{Actor: ID(f.Actor), Where: f.Where, What: f.What, Harmless: f.Unfinished, Unfinished: f.Unfinished}, nil)
+		return more
+	})
+	if err != nil {
+		more = false
+		yield(Finding{}, fmt.Errorf("actorstore: check: %w", err))
 	}
-	if err != nil && !c.stop {
-		c.stop = true
-		c.yield(Finding{}, fmt.Errorf("actorstore: check: %w", err))
+	return more
+}
+
+// describeBy is Describe, and says whether the layout with that number has such keys.
+func describeBy(l uint8, key []byte) (words string, known bool) {
+	if words = Layout(l).describe(key); words != "" {
+		return words, true
+	}
+	return Describe(key), false
+}
+
+// ID returns whose state it is.
+func (s *Snapshot) ID() ID {
+	id, _ := layout.ActorOf(s.state.Rows.Prefix[:]) // made of an id
+	return ID(id)
+}
+
+// Survey yields the keys in [start, end), nil meaning no bound, in ascending order,
+// with their sizes and times and without their values, as List does with KeysOnly.
+// But it goes on after damage: a key whose rows are damaged comes with an error
+// that wraps ErrCorrupt, and an Entry that has nothing but its Key. Rows that belong
+// to no key are left out. Any other error comes with a zero Entry and ends the
+// sequence.
+func (s *Snapshot) Survey(ctx context.Context, start, end []byte) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		err := s.listable()
+		if err == nil && (end == nil || bytes.Compare(start, end) < 0) {
+			err = s.survey(ctx, s.state.Rows.Bounds(start, end), yield)
+		}
+		if err != nil {
+			yield(Entry{}, fmt.Errorf("actorstore: survey: %w", err))
+		}
 	}
 }
 
-// find yields a finding.
-func (c *checker) find(actor ID, where, format string, args ...any) error {
-	return c.yieldOne(Finding{Actor: actor, Where: where, What: fmt.Sprintf(format, args...)})
-}
-
-func (c *checker) yieldOne(f Finding) error {
-	if !c.yield(f, nil) {
-		c.stop = true
-		return errStopped
+// survey yields the keys with rows in r. The error is another one than damage.
+func (s *Snapshot) survey(ctx context.Context, r kv.Range, yield func(Entry, error) bool) error {
+	rows := func(yield func(kv.Entry, error) bool) {
+		for e, err := range s.state.Rows.Source.Scan(ctx, r) {
+			if err == nil {
+				err = s.state.Err()
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+	for k, err := range check.Survey(&s.state.Rows.Prefix, rows) {
+		if err != nil {
+			return err
+		}
+		if k.Stray {
+			continue
+		}
+		e := Entry{Key: k.Key}
+		if k.Fault != "" {
+			err = s.state.Rows.Corrupt(k.Key, "%s", k.Fault)
+		} else {
+			e.Size, e.Updated = k.Shape.Size, time.UnixMilli(k.Shape.Updated)
+		}
+		if !yield(e, err) {
+			return nil
+		}
 	}
 	return nil
 }

@@ -52,9 +52,8 @@ package actorstore
 
 // Files, from the top down:
 //
-//	rowowner.go actorread.go stage.go registry.go own.go prefetch.go checkhosts.go checkheads.go
-//	checkwakes.go check.go checknotes.go notes.go fork.go hosttake.go leaserows.go
-//	user.go checkrows.go snapshot.go single.go wake.go commit.go
+//	rowowner.go actorread.go stage.go registry.go own.go prefetch.go check.go notes.go fork.go hosttake.go leaserows.go
+//	user.go snapshot.go single.go wake.go commit.go
 //	owners.go charge.go hints.go keeper.go lease.go flight.go actor.go
 //	beside.go incarnation.go names.go hostclock.go hostprocess_linux.go
 //	hostprocess_other.go read.go store.go doubt.go wakelisteners.go wakerow.go
