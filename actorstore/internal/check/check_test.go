@@ -1,8 +1,10 @@
 package check_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"testing"
@@ -18,7 +20,24 @@ var (
 	key = func(part int64) []byte { return layout.RecordKey(id, part) }
 )
 
+// A counting reader counts the calls.
+type counting struct {
+	kv.Reader
+	reads int
+}
+
+func (c *counting) Get(ctx context.Context, key, dst []byte) ([]byte, error) {
+	c.reads++
+	return c.Reader.Get(ctx, key, dst)
+}
+
+func (c *counting) Scan(ctx context.Context, r kv.Range) iter.Seq2[kv.Entry, error] {
+	c.reads++
+	return c.Reader.Scan(ctx, r)
+}
+
 // TestRun plants what the tests of package actorstore don't. one is what is found if only the actor is checked.
+// A check that the consumer stops reads nothing more.
 func TestRun(t *testing.T) {
 	head := kv.Set(key(layout.PartHead), (&layout.Head{Seq: 1}).Append(nil))
 	wake := func(at int64) kv.Op {
@@ -66,6 +85,15 @@ func TestRun(t *testing.T) {
 			})
 			if !slices.Equal(got, want) || err != nil {
 				t.Errorf("%s, only %v: %v, got\n\t%s\nwant\n\t%s", name, only, err, strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))
+			}
+			src := &counting{Reader: eng}
+			state.Src = src
+			reads := 0 // when the first finding came
+			if err := check.Run(t.Context(), state, func(check.Finding) bool { reads = src.reads; return false }); err != nil {
+				t.Errorf("%s, only %v, stopped: %v", name, only, err)
+			}
+			if len(want) > 0 && reads != src.reads {
+				t.Errorf("%s, only %v: %d reads after the consumer stopped", name, only, src.reads-reads)
 			}
 		}
 	}
