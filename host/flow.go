@@ -248,14 +248,17 @@ func (f *flow) ask(c *Context, input any, again bool) error {
 	if err != nil {
 		return err
 	}
-	pending := slices.ContainsFunc(events, func(e persist.Event) bool { return e.ID == startWorkflow })
-	over := workflow.Over(f.Status().State)
-	if over != nil && !again && !pending {
-		return over
+	// The event of a start may be there still when the workflow that it started is over.
+	if i := slices.IndexFunc(events, func(e persist.Event) bool { return e.ID == startWorkflow }); i >= 0 && !again {
+		if err := events[i].Arg(1, &again); err != nil {
+			return err
+		}
 	}
 	args := []any{in}
-	if again || pending && over != nil {
+	if over := workflow.Over(f.Status().State); again {
 		args = append(args, true)
+	} else if over != nil {
+		return over
 	}
 	job := persist.Job{ID: startWorkflow, Action: startWorkflow, Args: args, At: c.now}
 	_, err = record.Add(job)

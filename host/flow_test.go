@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/workflow"
@@ -283,6 +286,45 @@ func TestWorkflowDueAsItSleeps(t *testing.T) {
 		d.want(t, "done")
 		if s := r.Stats(); s != (Stats{}) {
 			t.Errorf("%+v is left", s)
+		}
+	}, kind)
+}
+
+// TestStartEventLeft: to start a workflow that is over is an error as well while the event that started it
+// hasn't ended, because its last commit fails.
+func TestStartEventLeft(t *testing.T) {
+	var runs atomic.Int32
+	kind := thing(
+		NewCommand("start", func(c *Context, n int) error { return c.StartWorkflow(n) }),
+		NewAction("wake", func(*Context, struct{}) (int, error) { return 0, nil }))
+	kind.Workflow = NewWorkflow(func(c *workflow.Context, n int) (int, error) {
+		return n, workflow.Do(c, "run", func(context.Context) error { runs.Add(1); return nil })
+	}, nil)
+	bubble(t, Options{}, func(r *rig) {
+		r.call(lobby, "wake", nil)
+		var writes atomic.Int32 // of the record: of the event, and of its end, which is refused
+		r.engine.Hook(func(op faultkv.Op) error {
+			if op.Point == faultkv.BeforeCommit && slices.ContainsFunc(op.Commit.Ops, func(o kv.Op) bool {
+				_, key, _ := actorstore.RowOwner(o.Key)
+				return bytes.Equal(key, actorstore.AppendPersist(nil))
+			}) && writes.Add(1) == 2 {
+				return kv.ErrNotApplied
+			}
+			return nil
+		})
+		start := func(n int) error {
+			_, err := invoke[any](r.ctx, r.Host, lobby, "start", n)
+			return err
+		}
+		must(t, start(1))
+		pass(10 * time.Millisecond) // the event is tried again later than that
+		if n := writes.Load(); n != 2 {
+			t.Errorf("the record was written %d times", n)
+		}
+		wantErr(t, start(100), workflow.ErrOver)
+		pass(time.Minute)
+		if n := runs.Load(); n != 1 {
+			t.Errorf("%d runs", n)
 		}
 	}, kind)
 }

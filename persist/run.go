@@ -48,17 +48,20 @@ func (a *rawArg) UnmarshalCBOR(b []byte) error {
 
 // Arg decodes the argument of that number, from 0, into what v points to. Without such
 // an argument v stays as it is.
-func (f *Firing) Arg(i int, v any) error {
-	if f.Event.Args == nil {
+func (f *Firing) Arg(i int, v any) error { return f.Event.Arg(i, v) }
+
+// Arg is Firing.Arg of an event that isn't fired yet.
+func (e *Event) Arg(i int, v any) error {
+	if e.Args == nil {
 		return nil
 	}
 	var args []rawArg
-	err := cbor.Unmarshal(f.Event.Args, &args)
+	err := cbor.Unmarshal(e.Args, &args)
 	if err == nil && i >= 0 && i < len(args) {
 		err = cbor.Unmarshal(args[i], v)
 	}
 	if err != nil {
-		return fmt.Errorf("persist: argument %d of %.80q: %w", i, f.Event.Action, err)
+		return fmt.Errorf("persist: argument %d of %.80q: %w", i, e.Action, err)
 	}
 	return nil
 }
