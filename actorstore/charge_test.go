@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/quota"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/envlimits"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -61,7 +62,7 @@ type content map[string]int
 
 func (c content) used() (n int64) {
 	for k, size := range c {
-		n += cost(user(k), int64(size))
+		n += quota.Cost(user(k), int64(size))
 	}
 	return n
 }

@@ -2,7 +2,6 @@ package actorstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/greenroomdb/greenroom/batch"
@@ -100,24 +99,4 @@ func (a *Actor) Drop(ctx context.Context) (err error) {
 		a.leave()
 	}
 	return err
-}
-
-// failure turns an error of the engine's Commit into ours; applied tells whether
-// the commit was applied before it failed.
-func (f *flight) failure(err error, applied bool) error {
-	a := f.a
-	switch {
-	case applied:
-		return f.doubt(err)
-	case errors.Is(err, kv.ErrConflict) && a.store.eng.Incarnation() != a.incarnation.of():
-		return a.fail(ErrPoisoned, errLost(err))
-	case errors.Is(err, kv.ErrConflict):
-		return a.fail(ErrFenced, err)
-	case errors.Is(err, kv.ErrTooLarge):
-		return fmt.Errorf("actorstore: commit: %w: %w", batch.ErrTooLarge, err)
-	case errors.Is(err, kv.ErrNotApplied):
-		// If the engine breaks this promise the next commit finds another head, and is fenced.
-		return fmt.Errorf("actorstore: commit: %w", err)
-	}
-	return f.doubt(err)
 }

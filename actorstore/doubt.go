@@ -36,19 +36,6 @@ func (e *DoubtError) Error() string {
 // Unwrap returns Err.
 func (e *DoubtError) Unwrap() error { return e.Err }
 
-// doubt poisons the handle because of the commit that was sent last.
-func (f *flight) doubt(err error) error {
-	a := f.a
-	a.doubted.CompareAndSwap(nil, &Doubt{Commit: f.next.Last, Seq: f.next.Seq, before: f.was})
-	d := &DoubtError{a.id, f.next.Last, err}
-	a.fail(ErrPoisoned, d)
-	// It outweighs that the actor was taken over meanwhile, which doesn't tell whether this
-	// commit came before that.
-	err = fmt.Errorf("%w: actor %s: %w", ErrPoisoned, a.id, d)
-	a.failed.Store(&err)
-	return err
-}
-
 // Doubt returns what became of the commit that poisoned the handle before this one
 // in the same Store, nil if nothing did. That it did not apply is final: the head
 // that it had to find isn't there any more. The outcome is unknown if the

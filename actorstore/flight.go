@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
+	"fmt"
 	"sync"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
+	"github.com/greenroomdb/greenroom/actorstore/internal/quota"
 	"github.com/greenroomdb/greenroom/actorstore/internal/reads"
+	"github.com/greenroomdb/greenroom/actorstore/internal/rows"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 )
@@ -19,6 +21,7 @@ import (
 // the memory until the batch is durable, while the next one starts.
 type flight struct {
 	reads.Change
+	rows.Writer // of one engine commit
 
 	a          *Actor
 	b          *batch.Batch
@@ -27,14 +30,11 @@ type flight struct {
 	locked     bool           // the flight has the commit lock
 	calling    bool           // the engine is at work, and didn't apply it yet
 
-	subs []batch.Sub
-	sim  simulation
+	subs     []batch.Sub
+	resolver quota.Resolver
 
 	// One engine commit.
-	keys   []byte // arena of physical keys
-	opsBuf []kv.Op
 	checks []kv.Check
-	meta   []byte                // the value of every METADATA row
 	was    [layout.HeadSize]byte // the head row before and after
 	row    [layout.HeadSize]byte
 	next   layout.Head
@@ -80,7 +80,7 @@ func (l *freeList) take() *flight {
 }
 
 func (l *freeList) put(f *flight) {
-	if cap(f.keys) > maxKept || cap(f.Before) > maxKeptOps || cap(f.subs) > maxKeptSubs {
+	if f.Arena() > maxKept || cap(f.Before) > maxKeptOps || cap(f.subs) > maxKeptSubs {
 		return
 	}
 	l.mu.Lock()
@@ -137,15 +137,33 @@ func (f *flight) prepare(ctx context.Context) (err error) {
 	if f.Ops() == 0 {
 		return nil
 	}
-	f.Before = slices.Grow(f.Before[:0], f.Ops())[:f.Ops()]
-	if err := f.resolve(ctx); err != nil {
+	a := f.a
+	if err := f.resolver.Resolve(ctx, &f.Change, quota.Actor{Reads: a.reads, Rows: &a.space, Empty: a.head.Used == 0}); err != nil {
 		return err
 	}
 	if err := f.charge(); err != nil {
 		return err
 	}
-	f.meta = layout.AppendMetadataValue(f.meta[:0], layout.MetadataVersion, f.a.store.millis())
+	f.Stamp(a.store.millis())
 	return f.fits()
+}
+
+// charge refuses a batch that makes the actor grow beyond its quota. One that
+// doesn't make it grow lands also when the quota is exceeded already: it may be how
+// its user makes room. So does one that is marked OverQuota.
+func (f *flight) charge() error {
+	was := f.a.head.Used
+	used := was
+	for i := range f.Ops() {
+		if used += quota.Delta(&f.Change, i); used < 0 {
+			return fmt.Errorf("actorstore: %s %s frees more than the actor stores, by a wrong prior or a wrong head: %w",
+				f.Op(i).Kind, Describe(f.Op(i).Key), ErrCorrupt)
+		}
+	}
+	if limit := f.a.store.limits.Storage; used > was && used > limit && !f.b.OverQuota {
+		return &QuotaError{Used: was, Wanted: used, Limit: limit}
+	}
+	return nil
 }
 
 // parts returns how many engine commits the flight takes, part the writes [from,
@@ -201,7 +219,7 @@ func (f *flight) send(ctx context.Context, d kv.Durability) error {
 	if err := a.reads.Depart(ctx, &f.Change); err != nil {
 		return err
 	}
-	f.commit = kv.Commit{ID: f.next.Last, Checks: f.checks, Ops: f.opsBuf, In: f.within, Durability: d, OnApply: f.applied}
+	f.commit = kv.Commit{ID: f.next.Last, Checks: f.checks, Ops: f.Staged, In: f.within, Durability: d, OnApply: f.applied}
 	a.phase.Add(1)
 	f.calling = true
 	f.in = a.store.eng.Incarnation()
@@ -268,4 +286,37 @@ func (f *flight) publish() {
 func (f *flight) settle() {
 	f.b.Settle(nil)
 	f.unlock()
+}
+
+// failure turns an error of the engine's Commit into ours; applied tells whether
+// the commit was applied before it failed.
+func (f *flight) failure(err error, applied bool) error {
+	a := f.a
+	switch {
+	case applied:
+		return f.doubt(err)
+	case errors.Is(err, kv.ErrConflict) && a.store.eng.Incarnation() != a.incarnation.of():
+		return a.fail(ErrPoisoned, errLost(err))
+	case errors.Is(err, kv.ErrConflict):
+		return a.fail(ErrFenced, err)
+	case errors.Is(err, kv.ErrTooLarge):
+		return fmt.Errorf("actorstore: commit: %w: %w", batch.ErrTooLarge, err)
+	case errors.Is(err, kv.ErrNotApplied):
+		// If the engine breaks this promise the next commit finds another head, and is fenced.
+		return fmt.Errorf("actorstore: commit: %w", err)
+	}
+	return f.doubt(err)
+}
+
+// doubt poisons the handle because of the commit that was sent last.
+func (f *flight) doubt(err error) error {
+	a := f.a
+	a.doubted.CompareAndSwap(nil, &Doubt{Commit: f.next.Last, Seq: f.next.Seq, before: f.was})
+	d := &DoubtError{a.id, f.next.Last, err}
+	a.fail(ErrPoisoned, d)
+	// It outweighs that the actor was taken over meanwhile, which doesn't tell whether this
+	// commit came before that.
+	err = fmt.Errorf("%w: actor %s: %w", ErrPoisoned, a.id, d)
+	a.failed.Store(&err)
+	return err
 }

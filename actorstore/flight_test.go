@@ -4,7 +4,9 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/actorstore/internal/reads"
+	"github.com/greenroomdb/greenroom/actorstore/internal/rows"
 	"github.com/greenroomdb/greenroom/batch"
 )
 
@@ -12,8 +14,10 @@ import (
 // keep until they are used again is bounded.
 func TestIdleFlights(t *testing.T) {
 	var l freeList
+	var w rows.Writer
+	w.Note(layout.ID{}, make([]byte, maxKept+1), nil)
 	for what, f := range map[string]*flight{
-		"keys":        {keys: make([]byte, maxKept+1)},
+		"keys":        {Writer: w},
 		"writes":      {Change: reads.Change{Before: make([]int64, maxKeptOps+1)}},
 		"sub-batches": {subs: make([]batch.Sub, maxKeptSubs+1)},
 	} {
@@ -47,7 +51,7 @@ func TestFlightForgets(t *testing.T) {
 		}
 	}
 	for _, f := range s.flights.free {
-		for i, o := range f.opsBuf[:cap(f.opsBuf)] {
+		for i, o := range f.Staged[:cap(f.Staged)] {
 			if o.Key != nil || o.Value != nil {
 				t.Fatalf("operation %d is kept", i)
 			}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
+	"github.com/greenroomdb/greenroom/actorstore/internal/quota"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
@@ -62,7 +63,7 @@ func wantContent(t testing.TB, s *Store, id ID, want map[string]string) {
 	defer func() { must(t, v.Close()) }()
 	got, used := holds(t, v), int64(0)
 	for key, value := range want {
-		used += cost([]byte(key), int64(len(value)))
+		used += quota.Cost([]byte(key), int64(len(value)))
 		if g, ok := got[key]; !ok || g != value {
 			t.Errorf("%s: %d bytes, want %d", Describe([]byte(key)), len(g), len(value))
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 )
@@ -61,29 +60,4 @@ func (a *Actor) StoreHints(ctx context.Context, hints []byte) (err error) {
 		return fmt.Errorf("actorstore: hints: %w", err)
 	}
 	return nil
-}
-
-// stageHints stages the hints that wait for a commit, if this is one for them, with so
-// many writes.
-func (f *flight) stageHints(writes int) {
-	a := f.a
-	f.hints = a.pending.Load()
-	if f.hints == nil || a.hidden || writes > hintsBeside {
-		f.hints = nil
-		return
-	}
-	if key := layout.RecordKey(layout.ID(a.id), layout.PartHints); len(*f.hints) > 0 {
-		f.opsBuf = append(f.opsBuf, kv.Set(key, *f.hints))
-	} else {
-		f.opsBuf = append(f.opsBuf, kv.Clear(key))
-	}
-}
-
-// hinted records that the hints have landed.
-func (f *flight) hinted() {
-	if f.hints != nil {
-		f.a.hints.Store(f.hints)
-		f.a.pending.CompareAndSwap(f.hints, nil) // unless there are newer ones
-		f.hints = nil
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
+	"github.com/greenroomdb/greenroom/actorstore/internal/quota"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
@@ -72,7 +73,7 @@ func TestLengths(t *testing.T) {
 		eng.Hook(nil)
 		var used int64
 		for k, n := range sizes {
-			used += cost(user(k), n)
+			used += quota.Cost(user(k), n)
 		}
 		if a.Used() != used {
 			t.Fatalf("step %d: %d bytes are charged, %d are stored", step, a.Used(), used)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
+	"github.com/greenroomdb/greenroom/actorstore/internal/quota"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
@@ -62,7 +63,7 @@ var modelLimits = batch.Limits{KeySize: 64, ValueSize: 45_000, Entries: 3, Paylo
 
 func (c contents) used() (n int64) {
 	for k, v := range c {
-		n += cost([]byte(k), int64(len(v)))
+		n += quota.Cost([]byte(k), int64(len(v)))
 	}
 	return n
 }

@@ -57,23 +57,6 @@ func (a *Actor) StageNote(b *batch.Batch, key, value []byte) error {
 	return nil
 }
 
-// stageNotes stages the notes, if the commit is the last of the flight.
-func (f *flight) stageNotes(to int) {
-	if to < f.Ops() {
-		return
-	}
-	for _, n := range f.a.notes {
-		from := len(f.keys)
-		f.keys = layout.AppendNoteKey(f.keys, layout.ID(f.a.id), n.Key)
-		key := f.keys[from:len(f.keys):len(f.keys)]
-		if n.Value == nil {
-			f.opsBuf = append(f.opsBuf, kv.Clear(key))
-		} else {
-			f.opsBuf = append(f.opsBuf, kv.Set(key, n.Value))
-		}
-	}
-}
-
 // Notes yields the notes whose keys begin with prefix, in the order of their keys, all
 // of the state that s shows. The slices are valid until the next iteration. An error is
 // yielded once, with a zero Note, and ends the sequence.

@@ -2,6 +2,7 @@ package actorstore
 
 import (
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
+	"github.com/greenroomdb/greenroom/actorstore/internal/quota"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/tuple"
@@ -13,8 +14,8 @@ func (f *flight) stage(from, to int) {
 	f.unstage()
 	f.next = a.head
 	for i := from; i < to; i++ {
-		f.next.Used += f.delta(i)
-		f.stageOp(f.Op(i), f.Before[i])
+		f.next.Used += quota.Delta(&f.Change, i)
+		f.Write(f.Op(i), f.Before[i])
 	}
 	// The head is written last and checked first: whatever else the commit does,
 	// it does as the owner.
@@ -27,25 +28,23 @@ func (f *flight) stage(from, to int) {
 	f.next.Last = a.commitID()
 	f.next.Append(f.row[:0])
 	f.checkHead()
-	f.opsBuf = append(f.opsBuf, kv.Set(a.headKey, f.row[:]))
+	f.Staged = append(f.Staged, kv.Set(a.headKey, f.row[:]))
 	if a.layout != LayoutGreenroom && f.next.Seq == 1 {
-		f.opsBuf = append(f.opsBuf, kv.Set(layout.RecordKey(layout.ID(a.id), layout.PartLayout), layout.AppendLayout(nil, uint8(a.layout))))
+		f.Staged = append(f.Staged, kv.Set(layout.RecordKey(layout.ID(a.id), layout.PartLayout), layout.AppendLayout(nil, uint8(a.layout))))
 	}
 	if a.unsaid && !a.hidden {
-		f.checks, f.opsBuf = a.appendName(f.checks, f.opsBuf)
+		f.checks, f.Staged = a.appendName(f.checks, f.Staged)
 	}
 	f.stageWake(from)
 	f.stageHints(to - from)
 	f.stageNotes(to)
 }
 
-// unstage forgets an engine commit, so that nothing of others is kept alive by it. What lies
-// behind it is zero already: to clear that, too, would have a small commit pay for the
-// largest one before it.
+// unstage forgets an engine commit.
 func (f *flight) unstage() {
-	clear(f.opsBuf)
+	f.Reset(f.a.space.Prefix)
 	clear(f.checks)
-	f.keys, f.opsBuf, f.checks = f.keys[:0], f.opsBuf[:0], f.checks[:0]
+	f.checks = f.checks[:0]
 }
 
 // checkHead appends the check that makes this handle the owner. It copies the row,
@@ -63,91 +62,16 @@ func (f *flight) stageDrop() {
 	f.checkHead()
 	// One tombstone for the whole subspace: an actor may have any number of rows. The
 	// others are for the head and all that stands behind it, and for the notes.
-	f.opsBuf = append(f.opsBuf,
+	f.Staged = append(f.Staged,
 		kv.ClearRange(tuple.Range(a.space.Prefix[:])),
 		kv.ClearRange(layout.RecordRange(layout.ID(a.id))),
 		kv.ClearRange(layout.NotesRange(layout.ID(a.id))))
 	if w := a.wake.Load(); w != nil {
-		f.opsBuf = append(f.opsBuf, kv.Clear(w.indexKey(a.id)))
+		f.Staged = append(f.Staged, kv.Clear(w.indexKey(a.id)))
 	}
 	if name := a.Name(); name != "" && !a.unsaid {
-		f.opsBuf = append(f.opsBuf, kv.Clear(layout.NameKey(name)))
+		f.Staged = append(f.Staged, kv.Clear(layout.NameKey(name)))
 	}
-}
-
-// stageOp appends the engine's operations for one write; before is what it
-// replaces.
-func (f *flight) stageOp(o *batch.Op, before int64) {
-	switch o.Kind {
-	case batch.Put:
-		f.stagePut(o, before)
-	case batch.Delete:
-		if before >= 0 { // else there is nothing to remove
-			base := f.base(o.Key)
-			f.clearRows(base, 0, layout.RowsOf(before))
-			f.opsBuf = append(f.opsBuf, kv.Clear(f.metadataKey(base)))
-		}
-	case batch.DeleteRange:
-		if before > 0 {
-			f.opsBuf = append(f.opsBuf, kv.ClearRange(f.bounds(o)))
-		}
-	}
-}
-
-// stagePut sets the rows of a value, and clears those that only the old one had,
-// one by one: the tombstone of a range costs every later read more than it saves.
-func (f *flight) stagePut(o *batch.Op, before int64) {
-	base := f.base(o.Key)
-	rows := layout.RowsOf(int64(len(o.Value)))
-	for i := range rows {
-		piece := o.Value[i*layout.RowSize : min((i+1)*layout.RowSize, len(o.Value))]
-		f.opsBuf = append(f.opsBuf, kv.Set(f.dataKey(base, i), piece))
-	}
-	f.clearRows(base, rows, layout.RowsOf(before))
-	f.opsBuf = append(f.opsBuf, kv.Set(f.metadataKey(base), f.meta))
-}
-
-// clearRows clears the DATA rows [from, to).
-func (f *flight) clearRows(base []byte, from, to int) {
-	for i := from; i < to; i++ {
-		f.opsBuf = append(f.opsBuf, kv.Clear(f.dataKey(base, i)))
-	}
-}
-
-// base, dataKey, metadataKey and bounds build physical keys in the arena. A full
-// arena is replaced by append, and keys built before keep the old one.
-func (f *flight) base(key []byte) []byte {
-	n := len(f.keys)
-	f.keys = f.a.space.Prefix.AppendBase(f.keys, key)
-	base := f.keys[n:len(f.keys):len(f.keys)]
-	// The base by itself isn't a key: the next one that is built takes its place.
-	// It is the same bytes there, so base stays right.
-	f.keys = f.keys[:n]
-	return base
-}
-
-func (f *flight) dataKey(base []byte, i int) []byte {
-	n := len(f.keys)
-	f.keys = layout.AppendData(append(f.keys, base...), i)
-	return f.keys[n:len(f.keys):len(f.keys)]
-}
-
-func (f *flight) metadataKey(base []byte) []byte {
-	n := len(f.keys)
-	f.keys = layout.AppendMetadata(append(f.keys, base...))
-	return f.keys[n:len(f.keys):len(f.keys)]
-}
-
-func (f *flight) bounds(o *batch.Op) (start, end []byte) {
-	n := len(f.keys)
-	f.keys = f.a.space.Prefix.AppendBound(f.keys, o.Key)
-	m := len(f.keys)
-	if o.Value == nil {
-		f.keys = f.a.space.Prefix.AppendEnd(f.keys)
-	} else {
-		f.keys = f.a.space.Prefix.AppendBound(f.keys, o.Value)
-	}
-	return f.keys[n:m:m], f.keys[m:len(f.keys):len(f.keys)]
 }
 
 // fits stages the flight and holds it against the limits of the engine, all of it
@@ -172,8 +96,8 @@ func (f *flight) fits() error {
 // checkSize holds the staged engine commit against the limits of the engine.
 func (f *flight) checkSize() error {
 	l, bytes := f.a.store.engLimits, 0
-	for i := range f.opsBuf {
-		o := &f.opsBuf[i]
+	for i := range f.Staged {
+		o := &f.Staged[i]
 		bytes += len(o.Key) + len(o.Value)
 		switch {
 		case l.Key > 0 && len(o.Key) > l.Key:
@@ -183,8 +107,8 @@ func (f *flight) checkSize() error {
 		}
 	}
 	switch {
-	case l.Ops > 0 && len(f.opsBuf) > l.Ops:
-		return engineLimit("operations of one engine commit", len(f.opsBuf), l.Ops)
+	case l.Ops > 0 && len(f.Staged) > l.Ops:
+		return engineLimit("operations of one engine commit", len(f.Staged), l.Ops)
 	case l.Bytes > 0 && bytes > l.Bytes:
 		return engineLimit("bytes of one engine commit", bytes, l.Bytes)
 	}
@@ -193,4 +117,63 @@ func (f *flight) checkSize() error {
 
 func engineLimit(what string, size, limit int) error {
 	return &batch.LimitError{Err: batch.ErrTooLarge, What: what, Size: size, Limit: limit}
+}
+
+// stageWake stages what the batch changes of when the actor must be woken. Of an Ordered batch it lands with the first part:
+// before what is to be done.
+func (f *flight) stageWake(from int) {
+	a := f.a
+	if from > 0 {
+		return // f.wake is what the first part has made of it
+	}
+	old := a.wake.Load()
+	f.wake = old
+	switch {
+	case a.hidden:
+		return
+	case a.rewake != nil:
+		f.wake = rowOf(a.rewake, a.store.millis())
+	case f.b.WakeTime() != 0:
+		if f.wake = old.by(f.b.WakeTime(), a.store.millis()); f.wake != old {
+			f.wake.held = a.host != nil
+		}
+	}
+	if f.wake != old || old != nil && a.unsaid { // or with the name, which the index has
+		f.Staged = appendWake(f.Staged, a, old, f.wake)
+	}
+}
+
+// stageHints stages the hints that wait for a commit, if this is one for them, with so
+// many writes.
+func (f *flight) stageHints(writes int) {
+	a := f.a
+	f.hints = a.pending.Load()
+	if f.hints == nil || a.hidden || writes > hintsBeside {
+		f.hints = nil
+		return
+	}
+	if key := layout.RecordKey(layout.ID(a.id), layout.PartHints); len(*f.hints) > 0 {
+		f.Staged = append(f.Staged, kv.Set(key, *f.hints))
+	} else {
+		f.Staged = append(f.Staged, kv.Clear(key))
+	}
+}
+
+// hinted records that the hints have landed.
+func (f *flight) hinted() {
+	if f.hints != nil {
+		f.a.hints.Store(f.hints)
+		f.a.pending.CompareAndSwap(f.hints, nil) // unless there are newer ones
+		f.hints = nil
+	}
+}
+
+// stageNotes stages the notes, if the commit is the last of the flight.
+func (f *flight) stageNotes(to int) {
+	if to < f.Ops() {
+		return
+	}
+	for _, n := range f.a.notes {
+		f.Note(layout.ID(f.a.id), n.Key, n.Value)
+	}
 }

@@ -54,7 +54,7 @@ package actorstore
 //
 //	rowowner.go actorread.go stage.go registry.go own.go prefetch.go check.go notes.go fork.go hosttake.go leaserows.go
 //	user.go snapshot.go single.go wake.go commit.go
-//	owners.go charge.go hints.go keeper.go lease.go flight.go actor.go
+//	owners.go hints.go keeper.go lease.go flight.go actor.go
 //	beside.go incarnation.go names.go hostclock.go hostprocess_linux.go
 //	hostprocess_other.go read.go store.go doubt.go wakelisteners.go wakerow.go
 //	host.go head.go id.go errors.go describe.go keys.go

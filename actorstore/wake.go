@@ -129,30 +129,6 @@ func (s *Store) OnWake(fn func(w Waking, lost error)) (stop func()) {
 	}
 }
 
-// stageWake stages what the batch changes of when the actor must be woken. Of an Ordered batch it lands with the first part:
-// before what is to be done.
-func (f *flight) stageWake(from int) {
-	a := f.a
-	if from > 0 {
-		return // f.wake is what the first part has made of it
-	}
-	old := a.wake.Load()
-	f.wake = old
-	switch {
-	case a.hidden:
-		return
-	case a.rewake != nil:
-		f.wake = rowOf(a.rewake, a.store.millis())
-	case f.b.WakeTime() != 0:
-		if f.wake = old.by(f.b.WakeTime(), a.store.millis()); f.wake != old {
-			f.wake.held = a.host != nil
-		}
-	}
-	if f.wake != old || old != nil && a.unsaid { // or with the name, which the index has
-		f.opsBuf = appendWake(f.opsBuf, a, old, f.wake)
-	}
-}
-
 // yieldWake returns the operations that have the index say that no host has the actor open, which is closed. ok is false if
 // the handle doesn't know what the index says.
 func yieldWake(a *Actor) (ops []kv.Op, ok bool) {
