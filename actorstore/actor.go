@@ -1,7 +1,6 @@
 package actorstore
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -109,77 +108,6 @@ type Actor struct {
 }
 
 var _, _, _ Reader = (*Actor)(nil), (*Snapshot)(nil), (*View)(nil)
-
-// Actor takes the actor over and returns the handle to it; a nil opts is the zero
-// ActorOptions. Its owner in another Store is fenced; but where that Store may be on
-// another host, and is alive, the actor is ErrInUse. An actor needs no creation: it
-// exists with its first commit. Nothing waits for stable storage within one process.
-//
-// Errors: ErrInUse, ErrUnknownActor, ErrNameTaken, ErrName, ErrID, ErrLayout, ErrReadOnly,
-// ErrClosed, ErrCorrupt, ErrNewerFormat, and those of the engine.
-func (s *Store) Actor(ctx context.Context, id ID, opts *ActorOptions) (*Actor, error) {
-	if opts == nil {
-		opts = &ActorOptions{}
-	}
-	a, err := s.own(ctx, id, opts)
-	if err != nil {
-		return nil, &openError{cmp.Or(opts.Name, id.String()), err}
-	}
-	return a, nil
-}
-
-// Named is Actor for the actor that has the name, or for IDFromName(name), with
-// the name to be recorded, if the name is new. opts.Name is ignored.
-func (s *Store) Named(ctx context.Context, name string, opts *ActorOptions) (*Actor, error) {
-	o := ActorOptions{}
-	if opts != nil {
-		o = *opts
-	}
-	o.Name = name
-	id, err := s.Lookup(ctx, name)
-	if errors.Is(err, ErrUnknownActor) {
-		id, err = IDFromName(name), nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return s.Actor(ctx, id, &o)
-}
-
-// own is Actor without the wrapping of errors.
-func (s *Store) own(ctx context.Context, id ID, opts *ActorOptions) (*Actor, error) {
-	if s.readOnly {
-		return nil, ErrReadOnly
-	}
-	if id.IsZero() {
-		return nil, fmt.Errorf("%w: the zero id", ErrID)
-	}
-	if opts.Layout >= layouts {
-		return nil, fmt.Errorf("%w: %d is not a layout", ErrLayout, opts.Layout)
-	}
-	if opts.Name != "" {
-		if err := checkName(opts.Name); err != nil {
-			return nil, err
-		}
-	}
-	l, err := s.reserve(ctx, id, opts.Wait)
-	if err != nil {
-		return nil, err
-	}
-	a := newActor(s, id, l)
-	a.reads = reads.New(reads.Actor{ID: layout.ID(id), Rows: a.space, Engine: s.eng, Handle: reading{a}}, s.cache)
-	s.owners.enter(a)
-	if err := a.takeOver(ctx, opts); err != nil {
-		a.leave()
-		return nil, err
-	}
-	a.landed.Store(s.shared.landed()) // what the owner before committed is there, too
-	if err := s.occupy(l, a); err != nil {
-		a.leave()
-		return nil, err
-	}
-	return a, nil
-}
 
 // ID returns the actor's id.
 func (a *Actor) ID() ID { return a.id }
@@ -319,10 +247,10 @@ func (a *Actor) leave() {
 	}
 	a.reads.Retire(last)
 	if d := a.doubted.Load(); d != nil {
-		a.store.setDoubt(a.id, d)
+		a.store.doubts.set(a.id, d)
 	}
 	a.store.owners.leave(a)
-	a.store.release(a.id, a.place)
+	a.store.places.release(a.id, a.place)
 	if a.host != nil {
 		a.host.leave(a)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"sync"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/kv"
@@ -52,7 +53,7 @@ func (a *Actor) resolve(ctx context.Context, rec record, d *Doubt) error {
 	if err != nil {
 		if bytes.Equal(rec.row, d.before[:]) {
 			d.before = a.row // the next to ask finds this claim instead
-			a.store.setDoubt(a.id, d)
+			a.store.doubts.set(a.id, d)
 		}
 		return fmt.Errorf("actorstore: outcome of commit %x of actor %s: %w", d.Commit, a.id, err)
 	}
@@ -61,7 +62,7 @@ func (a *Actor) resolve(ctx context.Context, rec record, d *Doubt) error {
 	}
 	d.Outcome = outcome
 	a.before = d
-	a.store.setDoubt(a.id, nil)
+	a.store.doubts.set(a.id, nil)
 	return nil
 }
 
@@ -78,43 +79,32 @@ func (rec *record) outcome(d *Doubt) kv.Outcome {
 	return kv.OutcomeUnknown
 }
 
-// Outcome tells what became of a commit of an actor, by the id that a DoubtError
-// gave: what the engine remembers, or, after a restart too, that it is the actor's
-// last one. Where neither is so, the answer is kv.OutcomeUnknown.
-func (s *Store) Outcome(ctx context.Context, id ID, commit kv.CommitID) (kv.Outcome, error) {
-	if err := s.check(); err != nil {
-		return kv.OutcomeUnknown, err
-	}
-	outcome, err := s.eng.Outcome(ctx, commit)
-	if err == nil && outcome == kv.OutcomeUnknown {
-		var rec record
-		if rec, err = loadRecord(ctx, s.eng, id); err == nil && rec.row != nil && rec.head.Last == commit {
-			outcome = kv.OutcomeApplied
-		}
-	}
-	if err != nil {
-		return kv.OutcomeUnknown, fmt.Errorf("actorstore: outcome of commit %x of actor %s: %w", commit, id, err)
-	}
-	return outcome, nil
+// doubts are those of handles that were closed with one.
+type doubts struct {
+	mu sync.Mutex
+	by map[ID]Doubt // +checklocks:mu
 }
 
-// doubtOf returns the doubt that the last handle to the actor left, nil for none.
-func (s *Store) doubtOf(id ID) *Doubt {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if d, ok := s.doubts[id]; ok {
+// of returns the doubt that the last handle to the actor left, nil for none.
+func (l *doubts) of(id ID) *Doubt {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if d, ok := l.by[id]; ok {
 		return &d
 	}
 	return nil
 }
 
-// setDoubt records a doubt, or forgets it.
-func (s *Store) setDoubt(id ID, d *Doubt) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// set records a doubt, or forgets it.
+func (l *doubts) set(id ID, d *Doubt) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if d == nil {
-		delete(s.doubts, id)
+		delete(l.by, id)
 		return
 	}
-	s.doubts[id] = *d
+	if l.by == nil {
+		l.by = map[ID]Doubt{}
+	}
+	l.by[id] = *d
 }

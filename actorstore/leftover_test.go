@@ -38,10 +38,8 @@ func TestNothingLeftOver(t *testing.T) {
 			}
 			must(t, a.Close())
 		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if len(s.places) != 0 || len(s.doubts) != 0 {
-			t.Errorf("%d places, %d doubts", len(s.places), len(s.doubts))
+		if len(s.places.taken) != 0 || len(s.doubts.by) != 0 {
+			t.Errorf("%d places, %d doubts", len(s.places.taken), len(s.doubts.by))
 		}
 		if o := s.owners; o != nil {
 			o.mu.Lock()

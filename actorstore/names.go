@@ -30,14 +30,14 @@ func checkName(name string) error {
 
 // Lookup returns the id of the actor that has the name, ErrUnknownActor when none
 // has been recorded with it.
-func (s *Store) Lookup(ctx context.Context, name string) (ID, error) {
-	if err := s.check(); err != nil {
+func (r *registry) Lookup(ctx context.Context, name string) (ID, error) {
+	if err := r.check(); err != nil {
 		return ID{}, err
 	}
 	if err := checkName(name); err != nil {
 		return ID{}, err
 	}
-	n, err := loadNamed(ctx, s.eng, name)
+	n, err := loadNamed(ctx, r.eng, name)
 	if err != nil {
 		return ID{}, fmt.Errorf("actorstore: look up %q: %w", name, err)
 	}
@@ -48,9 +48,9 @@ func (s *Store) Lookup(ctx context.Context, name string) (ID, error) {
 // whose head is damaged or of a newer format: for a caller that looks into each. It reads
 // in pages, too. An error, which is the engine's, is yielded once and ends the
 // sequence.
-func (s *Store) IDs(ctx context.Context) iter.Seq2[ID, error] {
+func (r *registry) IDs(ctx context.Context) iter.Seq2[ID, error] {
 	return func(yield func(ID, error) bool) {
-		for row, err := range pagesOf[layout.RecordRow](ctx, s, layout.Rows(layout.KindHead), nil) {
+		for row, err := range pagesOf[layout.RecordRow](ctx, r, layout.Rows(layout.KindHead), nil) {
 			if err != nil {
 				yield(ID{}, fmt.Errorf("actorstore: list ids: %w", err))
 				return
@@ -76,9 +76,9 @@ type NameInfo struct {
 }
 
 // Names yields all names, sorted. Else as Actors.
-func (s *Store) Names(ctx context.Context) iter.Seq2[NameInfo, error] {
+func (r *registry) Names(ctx context.Context) iter.Seq2[NameInfo, error] {
 	return func(yield func(NameInfo, error) bool) {
-		for row, err := range pagesOf[layout.NameRow](ctx, s, layout.Rows(layout.KindName), nil) {
+		for row, err := range pagesOf[layout.NameRow](ctx, r, layout.Rows(layout.KindName), nil) {
 			if err != nil {
 				yield(NameInfo{}, fmt.Errorf("actorstore: list names: %w", err))
 				return
@@ -97,10 +97,10 @@ const pageRows = 512
 
 // pages yields the rows in [start, end), page by page. The slices of an entry are
 // valid until the next iteration.
-func (s *Store) pages(ctx context.Context, start, end []byte) iter.Seq2[kv.Entry, error] {
+func (r *registry) pages(ctx context.Context, start, end []byte) iter.Seq2[kv.Entry, error] {
 	return func(yield func(kv.Entry, error) bool) {
 		for {
-			page, err := s.page(ctx, kv.Range{Start: start, End: end, Limit: pageRows})
+			page, err := r.page(ctx, kv.Range{Start: start, End: end, Limit: pageRows})
 			if err != nil {
 				yield(kv.Entry{}, err)
 				return
@@ -119,12 +119,12 @@ func (s *Store) pages(ctx context.Context, start, end []byte) iter.Seq2[kv.Entry
 }
 
 // page reads one range into memory.
-func (s *Store) page(ctx context.Context, r kv.Range) ([]kv.Entry, error) {
-	if err := s.check(); err != nil {
+func (r *registry) page(ctx context.Context, in kv.Range) ([]kv.Entry, error) {
+	if err := r.check(); err != nil {
 		return nil, err
 	}
 	var page []kv.Entry
-	for e, err := range s.eng.Scan(ctx, r) {
+	for e, err := range r.eng.Scan(ctx, in) {
 		if err != nil {
 			return nil, err
 		}

@@ -76,7 +76,7 @@ func (a *Actor) takeOver(ctx context.Context, opts *ActorOptions) error {
 		}
 		a.name.Store(&name)
 		a.unsaid = unsaid
-		doubt := a.store.doubtOf(a.id)
+		doubt := a.store.doubts.of(a.id)
 		a.wake.Store(rec.wake)
 		a.reads.Recall(rec.row)
 		if rec.row == nil && doubt == nil && a.store.owners.alone(a) {

@@ -3,30 +3,9 @@ package actorstore
 import (
 	"context"
 
-	"github.com/greenroomdb/greenroom/actorstore/internal/reads"
 	"github.com/greenroomdb/greenroom/actorstore/internal/rows"
 	"github.com/greenroomdb/greenroom/kv"
 )
-
-// Prefetch reads the keys in [start, end), at most limit of them, with one Scan of
-// the engine, and keeps the values of at most 10,000 bytes in the cache of the Store,
-// from where Page and Get then have them. A nil end and a limit of 0 mean without
-// bound. It returns how many are kept; those that a commit has touched since the
-// state of s, or is just touching, are not. Without a cache, for a View, and for
-// a state that the engine keeps because it isn't the newest one, it does nothing.
-//
-// What doesn't fit into the cache together evicts itself: a quarter of
-// Options.CacheBytes is for what was not read twice, of all actors.
-func (s *Snapshot) Prefetch(ctx context.Context, start, end []byte, limit int) (int, error) {
-	if err := s.state.Err(); err != nil {
-		return 0, err
-	}
-	return s.state.Prefetch(ctx, s.state.Rows.Bounds(start, end), limit)
-}
-
-// Cached says whether Page of key would be answered from memory. It asks nothing of the
-// engine, and doesn't count as a use of what is there.
-func (s *Snapshot) Cached(key []byte) bool { return s.state.Cached(key) }
 
 // A KeyRange is the keys in [Start, End); a nil End means without bound.
 type KeyRange struct{ Start, End []byte }
@@ -54,14 +33,6 @@ func (a *Actor) Preload(ctx context.Context, ranges []KeyRange, each func(Entry)
 	return a.reads.Preload(ctx, rowRanges(&a.space, ranges), eachRow(each))
 }
 
-// Preload is an Actor's, but keeps nothing: what is read of a View is each's to keep.
-func (v *View) Preload(ctx context.Context, ranges []KeyRange, each func(Entry) error) error {
-	if err := v.state.Err(); err != nil {
-		return err
-	}
-	return reads.Preload(ctx, &v.state.Rows, rowRanges(&v.state.Rows, ranges), eachRow(each))
-}
-
 func rowRanges(sp *rows.Space, ranges []KeyRange) []kv.Range {
 	rs := make([]kv.Range, len(ranges))
 	for i, r := range ranges {
@@ -76,9 +47,3 @@ func eachRow(each func(Entry) error) func(rows.Entry) error {
 	}
 	return func(e rows.Entry) error { return each(Entry(e)) }
 }
-
-// Hints returns the actor's hints, nil for none. They must not be changed.
-func (v *View) Hints() []byte { return v.hints }
-
-// Far says whether each read of the View crosses a network.
-func (v *View) Far() bool { return v.store.engLimits.Far }

@@ -27,6 +27,22 @@ type ActorsOptions struct {
 	Limit int
 }
 
+// A registry is what a store has recorded about its actors.
+type registry struct {
+	eng     kv.Engine
+	closing chan struct{} // closed by Store.Close
+}
+
+// check says why no call may go on.
+func (r *registry) check() error {
+	select {
+	case <-r.closing:
+		return ErrClosed
+	default:
+		return nil
+	}
+}
+
 // Actors yields the actors that opts selects; a nil opts is the zero ActorsOptions. It
 // is what is known of them, and reads none of their keys. By id, the order is that of
 // the encoded ids.
@@ -39,14 +55,14 @@ type ActorsOptions struct {
 //
 // An error is yielded once, with a zero ActorInfo, and ends the sequence. A record that
 // is damaged is one; see IDs and Check.
-func (s *Store) Actors(ctx context.Context, opts *ActorsOptions) iter.Seq2[ActorInfo, error] {
+func (r *registry) Actors(ctx context.Context, opts *ActorsOptions) iter.Seq2[ActorInfo, error] {
 	var o ActorsOptions
 	if opts != nil {
 		o = *opts // the consumer may change it for the next listing
 	}
-	list := s.actorsByID
+	list := r.actorsByID
 	if o.ByName || o.Prefix != "" {
-		list = s.actorsByName
+		list = r.actorsByName
 	}
 	return func(yield func(ActorInfo, error) bool) {
 		n := 0
@@ -63,7 +79,7 @@ func (s *Store) Actors(ctx context.Context, opts *ActorsOptions) iter.Seq2[Actor
 }
 
 // actorsByID reads the records as they lie there.
-func (s *Store) actorsByID(ctx context.Context, opts *ActorsOptions) iter.Seq2[ActorInfo, error] {
+func (r *registry) actorsByID(ctx context.Context, opts *ActorsOptions) iter.Seq2[ActorInfo, error] {
 	o := keys.ScanOptions{}
 	if !opts.After.ID.IsZero() {
 		// Behind the last row that there can be of it.
@@ -76,7 +92,7 @@ func (s *Store) actorsByID(ctx context.Context, opts *ActorsOptions) iter.Seq2[A
 	return func(yield func(ActorInfo, error) bool) {
 		var at ID
 		var rec record
-		for row, err := range pagesOf[layout.RecordRow](ctx, s, layout.Rows(layout.KindHead), &o) {
+		for row, err := range pagesOf[layout.RecordRow](ctx, r, layout.Rows(layout.KindHead), &o) {
 			if err == nil && ID(row.Key.ID) != at {
 				if err = rec.check(at); err == nil && rec.written() && !yield(rec.info(at), nil) {
 					return
@@ -100,7 +116,7 @@ func (s *Store) actorsByID(ctx context.Context, opts *ActorsOptions) iter.Seq2[A
 }
 
 // actorsByName reads a page of names, and then the records of their actors.
-func (s *Store) actorsByName(ctx context.Context, opts *ActorsOptions) iter.Seq2[ActorInfo, error] {
+func (r *registry) actorsByName(ctx context.Context, opts *ActorsOptions) iter.Seq2[ActorInfo, error] {
 	return func(yield func(ActorInfo, error) bool) {
 		o := keys.PageOptions{ScanOptions: keys.ScanOptions{Strict: true}}
 		if o.Limit = pageNames; opts.Limit > 0 {
@@ -110,7 +126,7 @@ func (s *Store) actorsByName(ctx context.Context, opts *ActorsOptions) iter.Seq2
 			o.After = layout.NameKey(opts.After.Name)
 		}
 		for {
-			page, next, err := s.namedPage(ctx, namesWith(opts.Prefix), &o)
+			page, next, err := r.namedPage(ctx, namesWith(opts.Prefix), &o)
 			if err != nil {
 				yield(ActorInfo{}, err)
 				return
@@ -138,11 +154,11 @@ func namesWith(prefix string) tuple.Subspace {
 }
 
 // namedPage reads the next names, and what is known of their actors, from one state.
-func (s *Store) namedPage(ctx context.Context, names tuple.Subspace, o *keys.PageOptions) (page []ActorInfo, next keys.Cursor, err error) {
-	if err := s.check(); err != nil {
+func (r *registry) namedPage(ctx context.Context, names tuple.Subspace, o *keys.PageOptions) (page []ActorInfo, next keys.Cursor, err error) {
+	if err := r.check(); err != nil {
 		return nil, nil, err
 	}
-	snap, err := s.eng.Snapshot(ctx)
+	snap, err := r.eng.Snapshot(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -213,7 +229,7 @@ func loadRecords(ctx context.Context, src kv.Reader, names []keys.Item[layout.Na
 
 // pagesOf yields the rows of a type in sub, page by page, each of which is read whole
 // before its rows are yielded. The limit of o is a first guess of how many are wanted.
-func pagesOf[K keys.Key[V], V any, P keys.Pointer[K]](ctx context.Context, s *Store, sub tuple.Subspace, o *keys.ScanOptions) iter.Seq2[keys.Item[K, V], error] {
+func pagesOf[K keys.Key[V], V any, P keys.Pointer[K]](ctx context.Context, r *registry, sub tuple.Subspace, o *keys.ScanOptions) iter.Seq2[keys.Item[K, V], error] {
 	return func(yield func(keys.Item[K, V], error) bool) {
 		var page keys.PageOptions
 		if o != nil {
@@ -225,9 +241,9 @@ func pagesOf[K keys.Key[V], V any, P keys.Pointer[K]](ctx context.Context, s *St
 		}
 		for {
 			var rows []keys.Item[K, V]
-			err := s.check()
+			err := r.check()
 			if err == nil {
-				rows, page.After, err = keys.Page[K, V, P](ctx, s.eng, sub, &page)
+				rows, page.After, err = keys.Page[K, V, P](ctx, r.eng, sub, &page)
 			}
 			if err != nil {
 				yield(keys.Item[K, V]{}, rowError(err))
@@ -244,4 +260,24 @@ func pagesOf[K keys.Key[V], V any, P keys.Pointer[K]](ctx context.Context, s *St
 			page.Limit = pageRows
 		}
 	}
+}
+
+// Outcome tells what became of a commit of an actor, by the id that a DoubtError
+// gave: what the engine remembers, or, after a restart too, that it is the actor's
+// last one. Where neither is so, the answer is kv.OutcomeUnknown.
+func (r *registry) Outcome(ctx context.Context, id ID, commit kv.CommitID) (kv.Outcome, error) {
+	if err := r.check(); err != nil {
+		return kv.OutcomeUnknown, err
+	}
+	outcome, err := r.eng.Outcome(ctx, commit)
+	if err == nil && outcome == kv.OutcomeUnknown {
+		var rec record
+		if rec, err = loadRecord(ctx, r.eng, id); err == nil && rec.row != nil && rec.head.Last == commit {
+			outcome = kv.OutcomeApplied
+		}
+	}
+	if err != nil {
+		return kv.OutcomeUnknown, fmt.Errorf("actorstore: outcome of commit %x of actor %s: %w", commit, id, err)
+	}
+	return outcome, nil
 }

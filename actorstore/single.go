@@ -2,6 +2,7 @@ package actorstore
 
 import (
 	"context"
+	"sync"
 
 	"github.com/greenroomdb/greenroom/batch"
 )
@@ -13,8 +14,11 @@ type single struct {
 	key   []byte
 }
 
-func (s *Store) single() *single {
-	if one, ok := s.singles.Get().(*single); ok {
+// singles keeps those that aren't in use.
+type singles struct{ pool sync.Pool }
+
+func (s *singles) take() *single {
+	if one, ok := s.pool.Get().(*single); ok {
 		return one
 	}
 	return new(single)
@@ -24,20 +28,20 @@ func (s *Store) single() *single {
 func (a *Actor) alone(ctx context.Context, s *single) error {
 	err := a.Commit(ctx, &s.batch)
 	s.batch.Reset()
-	a.store.singles.Put(s)
+	a.store.singles.pool.Put(s)
 	return err
 }
 
 // Put stores value under key. It is durable when Put returns.
 func (a *Actor) Put(ctx context.Context, key, value []byte) error {
-	s := a.store.single()
+	s := a.store.singles.take()
 	s.batch.Put(key, value)
 	return a.alone(ctx, s)
 }
 
 // Delete removes key; a missing one isn't an error. It is durable when Delete returns.
 func (a *Actor) Delete(ctx context.Context, key []byte) error {
-	s := a.store.single()
+	s := a.store.singles.take()
 	s.batch.Delete(key)
 	return a.alone(ctx, s)
 }
@@ -45,7 +49,7 @@ func (a *Actor) Delete(ctx context.Context, key []byte) error {
 // DeleteRange removes the keys in [start, end); a nil end means no upper bound. It
 // is durable when DeleteRange returns.
 func (a *Actor) DeleteRange(ctx context.Context, start, end []byte) error {
-	s := a.store.single()
+	s := a.store.singles.take()
 	s.batch.DeleteRange(start, end)
 	return a.alone(ctx, s)
 }

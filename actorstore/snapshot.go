@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/actorstore/internal/reads"
 	"github.com/greenroomdb/greenroom/kv"
 )
@@ -98,6 +99,12 @@ func (r reading) Pin(ctx context.Context) (kv.Snapshot, uint64, error) {
 	return snap, rec.head.Seq, nil
 }
 
+// ID returns whose state it is.
+func (s *Snapshot) ID() ID {
+	id, _ := layout.ActorOf(s.state.Rows.Prefix[:]) // made of an id
+	return ID(id)
+}
+
 // Seq returns the number of the commit whose state this is, 0 before the first.
 func (s *Snapshot) Seq() uint64 { return s.state.Seq }
 
@@ -140,36 +147,22 @@ func (s *Snapshot) listable() error {
 // returns nil.
 func (s *Snapshot) Close() error { return s.state.Close() }
 
-// A View is a Snapshot of an actor that needn't be owned: looking disturbs no owner.
-type View struct {
-	*Snapshot
-	info  ActorInfo
-	hints []byte
-	store *Store
+// Prefetch reads the keys in [start, end), at most limit of them, with one Scan of
+// the engine, and keeps the values of at most 10,000 bytes in the cache of the Store,
+// from where Page and Get then have them. A nil end and a limit of 0 mean without
+// bound. It returns how many are kept; those that a commit has touched since the
+// state of s, or is just touching, are not. Without a cache, for a View, and for
+// a state that the engine keeps because it isn't the newest one, it does nothing.
+//
+// What doesn't fit into the cache together evicts itself: a quarter of
+// Options.CacheBytes is for what was not read twice, of all actors.
+func (s *Snapshot) Prefetch(ctx context.Context, start, end []byte, limit int) (int, error) {
+	if err := s.state.Err(); err != nil {
+		return 0, err
+	}
+	return s.state.Prefetch(ctx, s.state.Rows.Bounds(start, end), limit)
 }
 
-// View pins the newest applied state of the actor. An actor that was never written
-// to is ErrUnknownActor. The view must be closed.
-func (s *Store) View(ctx context.Context, id ID) (*View, error) {
-	if err := s.check(); err != nil {
-		return nil, err
-	}
-	snap, err := s.eng.Snapshot(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("actorstore: view of actor %s: %w", id, err)
-	}
-	rec, err := loadRecord(ctx, snap, id)
-	v := &View{Snapshot: &Snapshot{arrangement: arrangement{rec.layout}}}
-	v.state.Pin(s.space(id, snap), snap, rec.head.Seq)
-	if err == nil && !rec.written() {
-		err = ErrUnknownActor
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("actorstore: view of actor %s: %w", id, err), v.Close())
-	}
-	v.info, v.hints, v.store = rec.info(id), rec.hints, s
-	return v, nil
-}
-
-// Info returns what the store has recorded about the actor.
-func (v *View) Info() ActorInfo { return v.info }
+// Cached says whether Page of key would be answered from memory. It asks nothing of the
+// engine, and doesn't count as a use of what is there.
+func (s *Snapshot) Cached(key []byte) bool { return s.state.Cached(key) }

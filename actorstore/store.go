@@ -53,10 +53,10 @@ package actorstore
 // Files, from the top down:
 //
 //	rowowner.go actorread.go stage.go registry.go own.go prefetch.go check.go notes.go fork.go hosttake.go leaserows.go
-//	user.go snapshot.go single.go wake.go commit.go
+//	user.go view.go survey.go snapshot.go single.go wake.go commit.go
 //	owners.go hints.go keeper.go lease.go flight.go actor.go
 //	beside.go incarnation.go names.go hostclock.go hostprocess_linux.go
-//	hostprocess_other.go read.go store.go doubt.go wakelisteners.go wakerow.go
+//	hostprocess_other.go read.go store.go places.go doubt.go wakelisteners.go wakerow.go
 //	host.go head.go id.go errors.go describe.go keys.go
 //	sharedsnapshot.go
 
@@ -65,11 +65,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/cache"
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
+	"github.com/greenroomdb/greenroom/actorstore/internal/reads"
 	"github.com/greenroomdb/greenroom/actorstore/internal/rows"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
@@ -99,7 +99,7 @@ type Options struct {
 // host with a lease, and an actor that a living host has open is ErrInUse elsewhere:
 // see HostOptions and docs/hosts.md.
 type Store struct {
-	eng       kv.Engine
+	registry
 	engLimits kv.Limits
 	limits    batch.Limits
 	now       func() time.Time
@@ -111,21 +111,11 @@ type Store struct {
 
 	flights freeList
 	shared  shared
-	singles sync.Pool // of *single
+	singles singles
+	places  places
+	doubts  doubts
 
 	hosting hosting // what this Store is to other hosts
-
-	closing chan struct{} // closed by Close
-	mu      sync.Mutex
-	closed  bool          // +checklocks:mu
-	places  map[ID]*place // +checklocks:mu
-	doubts  map[ID]Doubt  // of handles that were closed with one  +checklocks:mu
-}
-
-// A place is where the one handle to an actor stands in its Store.
-type place struct {
-	released chan struct{} // closed when the place is free again
-	actor    *Actor        // nil while it is being opened; guarded by Store.mu
 }
 
 // Open returns a Store on eng; a nil opts is the zero Options. In an empty engine
@@ -138,9 +128,8 @@ func Open(ctx context.Context, eng kv.Engine, opts *Options) (*Store, error) {
 		opts = &Options{}
 	}
 	s := &Store{
-		eng: eng, engLimits: eng.Limits(), limits: opts.Limits.OrDefault(),
+		registry: registry{eng: eng, closing: make(chan struct{})}, engLimits: eng.Limits(), limits: opts.Limits.OrDefault(),
 		now: opts.Now, readOnly: opts.ReadOnly, owners: ownersOf(eng), wakes: listenersOf(eng),
-		closing: make(chan struct{}), places: map[ID]*place{}, doubts: map[ID]Doubt{},
 	}
 	if s.now == nil {
 		s.now = time.Now
@@ -225,6 +214,100 @@ func noRows(ctx context.Context, eng kv.Engine) error {
 	return nil
 }
 
+// Actor takes the actor over and returns the handle to it; a nil opts is the zero
+// ActorOptions. Its owner in another Store is fenced; but where that Store may be on
+// another host, and is alive, the actor is ErrInUse. An actor needs no creation: it
+// exists with its first commit. Nothing waits for stable storage within one process.
+//
+// Errors: ErrInUse, ErrUnknownActor, ErrNameTaken, ErrName, ErrID, ErrLayout, ErrReadOnly,
+// ErrClosed, ErrCorrupt, ErrNewerFormat, and those of the engine.
+func (s *Store) Actor(ctx context.Context, id ID, opts *ActorOptions) (*Actor, error) {
+	if opts == nil {
+		opts = &ActorOptions{}
+	}
+	a, err := s.own(ctx, id, opts)
+	if err != nil {
+		return nil, &openError{cmp.Or(opts.Name, id.String()), err}
+	}
+	return a, nil
+}
+
+// Named is Actor for the actor that has the name, or for IDFromName(name), with
+// the name to be recorded, if the name is new. opts.Name is ignored.
+func (s *Store) Named(ctx context.Context, name string, opts *ActorOptions) (*Actor, error) {
+	o := ActorOptions{}
+	if opts != nil {
+		o = *opts
+	}
+	o.Name = name
+	id, err := s.Lookup(ctx, name)
+	if errors.Is(err, ErrUnknownActor) {
+		id, err = IDFromName(name), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.Actor(ctx, id, &o)
+}
+
+// own is Actor without the wrapping of errors.
+func (s *Store) own(ctx context.Context, id ID, opts *ActorOptions) (*Actor, error) {
+	if s.readOnly {
+		return nil, ErrReadOnly
+	}
+	if id.IsZero() {
+		return nil, fmt.Errorf("%w: the zero id", ErrID)
+	}
+	if opts.Layout >= layouts {
+		return nil, fmt.Errorf("%w: %d is not a layout", ErrLayout, opts.Layout)
+	}
+	if opts.Name != "" {
+		if err := checkName(opts.Name); err != nil {
+			return nil, err
+		}
+	}
+	l, err := s.places.reserve(ctx, id, opts.Wait, s.closing)
+	if err != nil {
+		return nil, err
+	}
+	a := newActor(s, id, l)
+	a.reads = reads.New(reads.Actor{ID: layout.ID(id), Rows: a.space, Engine: s.eng, Handle: reading{a}}, s.cache)
+	s.owners.enter(a)
+	if err := a.takeOver(ctx, opts); err != nil {
+		a.leave()
+		return nil, err
+	}
+	a.landed.Store(s.shared.landed()) // what the owner before committed is there, too
+	if err := s.places.occupy(l, a); err != nil {
+		a.leave()
+		return nil, err
+	}
+	return a, nil
+}
+
+// View pins the newest applied state of the actor. An actor that was never written
+// to is ErrUnknownActor. The view must be closed.
+func (s *Store) View(ctx context.Context, id ID) (*View, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	snap, err := s.eng.Snapshot(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("actorstore: view of actor %s: %w", id, err)
+	}
+	rec, err := loadRecord(ctx, snap, id)
+	v := &View{Snapshot: &Snapshot{arrangement: arrangement{rec.layout}}}
+	v.state.Pin(s.space(id, snap), snap, rec.head.Seq)
+	if err == nil && !rec.written() {
+		err = ErrUnknownActor
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("actorstore: view of actor %s: %w", id, err), v.Close())
+	}
+	v.info, v.hints, v.store = rec.info(id), rec.hints, s
+	return v, nil
+}
+
 // millis is the time in Unix milliseconds.
 func (s *Store) millis() int64 { return s.now().UnixMilli() }
 
@@ -234,85 +317,16 @@ func (s *Store) millis() int64 { return s.now().UnixMilli() }
 // end of the lease, and the error says why. Snapshots and views stay open and are their owners'
 // to close. It doesn't close the engine. A second Close returns nil.
 func (s *Store) Close() error {
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
+	open, first := s.places.close()
+	if !first {
 		return nil
 	}
-	s.closed = true
 	close(s.closing)
-	var open []*Actor
-	for _, l := range s.places {
-		if l.actor != nil {
-			open = append(open, l.actor)
-		}
-	}
-	s.mu.Unlock()
 	var errs []error
 	for _, a := range open {
 		errs = append(errs, a.Close())
 	}
 	return errors.Join(append(errs, s.hosting.close())...)
-}
-
-// check says why no call may go on.
-func (s *Store) check() error {
-	select {
-	case <-s.closing:
-		return ErrClosed
-	default:
-		return nil
-	}
-}
-
-// reserve takes the place of an actor, and waits for it if it may.
-func (s *Store) reserve(ctx context.Context, id ID, wait bool) (*place, error) {
-	for {
-		s.mu.Lock()
-		if s.closed {
-			s.mu.Unlock()
-			return nil, ErrClosed
-		}
-		held := s.places[id]
-		if held == nil {
-			l := &place{released: make(chan struct{})}
-			s.places[id] = l
-			s.mu.Unlock()
-			return l, nil
-		}
-		s.mu.Unlock()
-		if !wait {
-			return nil, ErrInUse
-		}
-		select {
-		case <-held.released:
-		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: %w", ErrInUse, ctx.Err())
-		case <-s.closing:
-			return nil, ErrClosed
-		}
-	}
-}
-
-// occupy puts the open handle into its place, unless the Store was closed meanwhile.
-func (s *Store) occupy(l *place, a *Actor) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return ErrClosed
-	}
-	l.actor = a
-	return nil
-}
-
-// release gives a place back.
-func (s *Store) release(id ID, l *place) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.places[id] == l {
-		delete(s.places, id)
-		close(l.released)
-	}
 }
 
 // space returns the rows of an actor that src shows.

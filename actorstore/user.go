@@ -53,7 +53,7 @@ func (u *User) Put(ctx context.Context, key, value []byte) error {
 	if u.to == nil {
 		return ErrReadOnly
 	}
-	s := u.to.store.single()
+	s := u.to.store.singles.take()
 	s.key = AppendUserKey(s.key[:0], key)
 	s.batch.Put(s.key, value)
 	return u.to.alone(ctx, s)
@@ -64,7 +64,7 @@ func (u *User) Delete(ctx context.Context, key []byte) error {
 	if u.to == nil {
 		return ErrReadOnly
 	}
-	s := u.to.store.single()
+	s := u.to.store.singles.take()
 	s.key = AppendUserKey(s.key[:0], key)
 	s.batch.Delete(s.key)
 	return u.to.alone(ctx, s)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"slices"
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
@@ -114,20 +113,7 @@ func (s *Store) hasOther(ctx context.Context, w *Waking, elsewhere map[HostID]bo
 // that ended the handle, nil if it was closed in good order. On an engine
 // that other processes have open as well, fn hears of the handles of this Store alone. fn must be quick, and may be called
 // from several goroutines. After stop returned it isn't called any more.
-func (s *Store) OnWake(fn func(w Waking, lost error)) (stop func()) {
-	l := &wakeListener{fn: fn}
-	s.wakes.mu.Lock()
-	defer s.wakes.mu.Unlock()
-	s.wakes.all = append(s.wakes.all, l)
-	return func() {
-		s.wakes.mu.Lock()
-		s.wakes.all = slices.DeleteFunc(slices.Clone(s.wakes.all), func(o *wakeListener) bool { return o == l })
-		s.wakes.mu.Unlock()
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.stopped = true
-	}
-}
+func (s *Store) OnWake(fn func(w Waking, lost error)) (stop func()) { return s.wakes.add(fn) }
 
 // yieldWake returns the operations that have the index say that no host has the actor open, which is closed. ok is false if
 // the handle doesn't know what the index says.

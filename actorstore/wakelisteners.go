@@ -1,6 +1,7 @@
 package actorstore
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/greenroomdb/greenroom/kv"
@@ -41,5 +42,21 @@ func (l *wakeListeners) tell(w Waking, lost error) {
 			o.fn(w, lost)
 		}
 		o.mu.RUnlock()
+	}
+}
+
+// add has fn called until stop returned.
+func (l *wakeListeners) add(fn func(w Waking, lost error)) (stop func()) {
+	added := &wakeListener{fn: fn}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, added)
+	return func() {
+		l.mu.Lock()
+		l.all = slices.DeleteFunc(slices.Clone(l.all), func(o *wakeListener) bool { return o == added })
+		l.mu.Unlock()
+		added.mu.Lock()
+		defer added.mu.Unlock()
+		added.stopped = true
 	}
 }
