@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/queue"
 )
@@ -132,4 +133,36 @@ func TestStartAgainBusy(t *testing.T) {
 		output(r, w, "new")
 		r.same(w.Workflow)
 	})
+}
+
+// TestStartBusy: a start beside another one waits for it, and starts the workflow if that fails.
+func TestStartBusy(t *testing.T) {
+	for _, fails := range []error{nil, kv.ErrNotApplied} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t)
+			w := attach(r, func(_ *Context, in string) (string, error) { return in, nil })
+			p := r.engine.Pause(faultkv.Rule{Point: faultkv.BeforeCommit, Err: fails})
+			first, second := make(chan error, 1), make(chan error, 1)
+			go func() { first <- w.Start(ctx, "first") }()
+			<-p.Reached()
+			go func() { second <- w.Start(ctx, "second") }()
+			synctest.Wait()
+			select {
+			case err := <-second:
+				t.Errorf("the second start doesn't wait: %v", err)
+			default:
+			}
+			p.Release()
+			want := "first"
+			if err := <-first; fails != nil {
+				wantErr(t, "first start", err, ErrStorage)
+				want = "second"
+			} else {
+				must(t, err)
+			}
+			must(t, <-second)
+			output(r, w, want)
+			r.same(w.Workflow)
+		})
+	}
 }

@@ -48,11 +48,15 @@ const plainError = "Error"
 
 // start stores the input.
 func (w *Workflow) start(ctx context.Context, input []byte) error {
-	if err := w.claim(); err != nil {
-		if errors.Is(err, ErrRunning) && w.h.Input() != nil {
+	for err := w.claim(); err != nil; err = w.claim() {
+		if !errors.Is(err, ErrRunning) {
+			return err
+		}
+		if w.h.Input() != nil {
 			return nil
 		}
-		return err
+		// Without an input it is busy for a moment: a run finds that, or another start stores one.
+		w.awaitIdle()
 	}
 	defer w.release()
 	if err := Over(State(w.h.State())); err != nil || w.h.Input() != nil {
