@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -18,11 +19,16 @@ import (
 // made up.
 const leaseTTL = 9 * time.Second
 
+// leaseMargin is by how much earlier the owner of such a lease counts it as over, and by how much
+// later another host does.
+const leaseMargin = leaseTTL / 10
+
 // A machine is a host with an engine of its own that can fail, and its own wall clock.
 type machine struct {
 	*Store
-	eng *faultkv.Engine
-	set atomic.Int64 // ns by which the clock is wrong
+	eng  *faultkv.Engine
+	set  atomic.Int64  // ns by which the clock is wrong
+	over chan struct{} // closed when the test ends
 }
 
 // boot opens a host on an engine that others use, too. It is closed when the test
@@ -39,20 +45,27 @@ func (m *machine) open(t testing.TB, o HostOptions) {
 	if o.TTL == 0 {
 		o.TTL = leaseTTL
 	}
+	m.over = make(chan struct{})
 	s, err := Open(ctx, m.eng, &Options{Host: o, Now: func() time.Time { return time.Now().Add(time.Duration(m.set.Load())) }})
 	must(t, err)
 	m.Store = s
 	t.Cleanup(func() {
+		close(m.over)
 		m.eng.Heal()
 		must(t, s.Close())
 	})
 }
 
-// die ends what renews the lease, and nothing else: as when the process was killed.
+// die ends what renews the lease, and nothing else: as when the process was killed. The next
+// renewal stands still until the test ends.
 func (m *machine) die() {
-	h := m.hosting.now.Load()
-	h.stop()
-	<-h.done
+	renewal := m.renewals()
+	m.eng.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Times: faultkv.Forever, Match: func(op faultkv.Op) bool {
+		if renewal(op) {
+			<-m.over
+		}
+		return false
+	}})
 }
 
 // take opens the actor testID, until the test ends.
@@ -66,7 +79,7 @@ func (m *machine) take(t testing.TB, opts *ActorOptions) *Actor {
 
 // renewals matches the commits that write the row of m's host.
 func (m *machine) renewals() faultkv.Match {
-	key := m.hosting.now.Load().key
+	key := layout.HostKey(m.hostID())
 	return func(op faultkv.Op) bool { return writes(op.Commit, key) }
 }
 
@@ -147,7 +160,7 @@ func TestLeaseRenewals(t *testing.T) {
 			synctest.Wait()
 			return m.eng.Counts().Commits
 		}
-		if n := commits(time.Hour); n != 0 || !m.hostInfo().ID.IsZero() {
+		if n := commits(time.Hour); n != 0 || !m.hostID().IsZero() {
 			t.Errorf("nothing is owned, and there are %d commits", n)
 		}
 		a := m.take(t, nil)
@@ -176,14 +189,14 @@ func TestRenewalFails(t *testing.T) {
 		m := boot(t, memkv.New(), HostOptions{})
 		a := m.take(t, nil)
 		must(t, a.Put(ctx, user("k"), []byte("v")))
-		host := m.hostInfo().ID
+		host := m.hostID()
 		reads := func() int64 {
 			m.eng.Reset()
 			must(t, a.Owned(ctx))
 			return m.eng.Counts().Gets
 		}
 		fault := m.eng.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Match: m.renewals(), Times: faultkv.Forever})
-		time.Sleep(leaseTTL - margin(leaseTTL) - time.Millisecond)
+		time.Sleep(leaseTTL - leaseMargin - time.Millisecond)
 		if n := reads(); n != 0 {
 			t.Errorf("the lease holds, and there are %d reads", n)
 		}
@@ -202,8 +215,8 @@ func TestRenewalFails(t *testing.T) {
 		m.eng.Heal()
 		time.Sleep(leaseTTL / 3)
 		synctest.Wait()
-		if n := reads(); n != 0 || m.hostInfo().ID != host {
-			t.Errorf("the lease is renewed, and there are %d reads; the host is %s, was %s", n, m.hostInfo().ID, host)
+		if n := reads(); n != 0 || m.hostID() != host {
+			t.Errorf("the lease is renewed, and there are %d reads; the host is %s, was %s", n, m.hostID(), host)
 		}
 	})
 }
@@ -217,7 +230,7 @@ func TestJoinAfterSilence(t *testing.T) {
 			below := memkv.New()
 			one, two := boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
 			a := one.take(t, nil)
-			was, renewal := one.hostInfo().ID, one.renewals()
+			was, renewal := one.hostID(), one.renewals()
 			over := make(chan struct{})
 			one.eng.Hook(func(op faultkv.Op) error {
 				if op.Point != faultkv.BeforeCommit || !renewal(op) {
@@ -243,7 +256,7 @@ func TestJoinAfterSilence(t *testing.T) {
 			time.Sleep(2 * leaseTTL)
 			synctest.Wait()
 			must(t, a.Owned(ctx))
-			if now := one.hostInfo().ID; now == was {
+			if now := one.hostID(); now == was {
 				t.Errorf("it is still host %s", now)
 			}
 		})
@@ -375,7 +388,7 @@ func TestTermBegins(t *testing.T) {
 		for _, tt := range []struct {
 			after time.Duration
 			reads int64
-		}{{leaseTTL - margin(leaseTTL) - time.Millisecond, 0}, {leaseTTL - margin(leaseTTL), 1}} {
+		}{{leaseTTL - leaseMargin - time.Millisecond, 0}, {leaseTTL - leaseMargin, 1}} {
 			time.Sleep(time.Until(sent.Add(tt.after)))
 			m.eng.Reset()
 			must(t, a.Owned(ctx))
@@ -423,12 +436,22 @@ func TestLeaseOptions(t *testing.T) {
 	}
 }
 
-// hostInfo returns what this Store is to the other hosts, the zero HostInfo if it
-// isn't a host: before it has owned an actor, and on an engine that one process has open.
-func (s *Store) hostInfo() HostInfo {
+// hostID returns what other hosts know this Store by, the zero HostID if it isn't a host: before
+// it has owned an actor, and on an engine that one process has open.
+func (s *Store) hostID() HostID {
 	h := s.hosting.now.Load()
 	if h == nil {
-		return HostInfo{}
+		return HostID{}
 	}
-	return *h.shown.Load()
+	return h.id
+}
+
+// hostInfo returns what is stored of this Store's host.
+func (s *Store) hostInfo() HostInfo {
+	for h, err := range s.Hosts(ctx) {
+		if err == nil && h.ID == s.hostID() {
+			return h
+		}
+	}
+	return HostInfo{}
 }

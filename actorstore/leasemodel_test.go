@@ -82,7 +82,6 @@ func (r *runner) start() {
 	r.set.Store(r.rng.Int64N(int64(fleetSkew)) - int64(fleetSkew)/2)
 	r.eng.Hook(r.watch)
 	r.open(r.t, HostOptions{TTL: leaseTTL, MaxClockSkew: fleetSkew, Name: r.name})
-	r.hosting.gone = func(*layout.Host) bool { return false } // there is but this process
 	r.actors, r.memory = map[ID]*Actor{}, map[ID]int{}
 }
 
@@ -282,13 +281,12 @@ func (r *runner) giveAway(id ID) {
 
 // hang keeps back everything that the host wants to write, or its renewals alone.
 func (r *runner) hang() {
-	h := r.hosting.now.Load()
-	if h == nil {
+	if r.hostID().IsZero() {
 		return
 	}
 	rule := faultkv.Rule{Point: faultkv.BeforeCommit, Times: faultkv.Forever}
 	if r.rng.IntN(2) == 0 {
-		rule.Match = func(op faultkv.Op) bool { return writes(op.Commit, h.key) }
+		rule.Match = r.renewals()
 	}
 	if r.rng.IntN(4) == 0 {
 		rule.Point = faultkv.AfterApply
@@ -308,7 +306,7 @@ func (r *runner) suspend() {
 
 // restart kills the host, and starts it again.
 func (r *runner) restart() {
-	if r.hosting.now.Load() == nil {
+	if r.hostID().IsZero() {
 		return
 	}
 	r.note("%s dies", r.name)

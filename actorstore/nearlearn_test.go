@@ -106,27 +106,29 @@ func TestNearBuffers(t *testing.T) {
 	wantPage(t, a, 0, 9)
 }
 
-// openHosted returns an actor on a near engine that several hosts may use, and another one.
-func openHosted(t *testing.T) (eng *faultkv.Engine, a, other *Actor) {
+// openHosted returns an actor on a near engine that several hosts may use, another one, and
+// what makes the lease doubtful for good.
+func openHosted(t *testing.T) (eng *faultkv.Engine, a, other *Actor, doubt func()) {
 	t.Helper()
-	eng = faultkv.New(anywhere{memkv.New()})
-	s, err := Open(ctx, eng, &Options{Now: clock, Host: HostOptions{TTL: time.Hour}})
-	must(t, err)
-	t.Cleanup(func() { must(t, s.Close()) })
+	m := &machine{eng: faultkv.New(anywhere{memkv.New()})}
+	m.open(t, HostOptions{TTL: time.Hour})
 	var actors []*Actor
 	for _, id := range []ID{testID, NewID()} {
-		a, err := s.Actor(ctx, id, nil)
+		a, err := m.Actor(ctx, id, nil)
 		must(t, err)
 		t.Cleanup(func() { _ = a.Close() }) // one that lost its lease may not say goodbye
 		actors = append(actors, a)
 	}
-	return eng, actors[0], actors[1]
+	return m.eng, actors[0], actors[1], func() {
+		m.die()
+		m.set.Store(int64(time.Hour))
+	}
 }
 
 // TestNearOwned: with the lease in doubt nothing is answered, from memory or not, unless
 // the head says that the actor is still owned.
 func TestNearOwned(t *testing.T) {
-	eng, a, _ := openHosted(t)
+	eng, a, _, doubt := openHosted(t)
 	writePages(t, a, 2)
 	snap, err := a.PageSnapshot(ctx)
 	must(t, err)
@@ -134,7 +136,7 @@ func TestNearOwned(t *testing.T) {
 	for range 3 {
 		wantPage(t, a, 0, 0)
 	}
-	a.host.term.Store(nil)
+	doubt()
 	for what, r := range map[string]Reader{"actor": a, "snapshot": snap} {
 		for i, from := range []string{"memory", "the engine"} {
 			f := eng.Fail(faultkv.Rule{Point: faultkv.BeforeGet, Match: faultkv.Key(a.headKey), Err: errors.New("no")})

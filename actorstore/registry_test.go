@@ -277,7 +277,7 @@ func TestActorsOwner(t *testing.T) {
 			must(t, err)
 			want := HostID{}
 			if info.Name == "open" {
-				want = s.hostInfo().ID
+				want = s.hostID()
 			}
 			if n++; info.Host != want || info.Name == "open" && want.IsZero() {
 				t.Errorf("%+v: %s is had by %v, want %v", o, info.Name, info.Host, want)

@@ -153,12 +153,12 @@ func TestSharedTardy(t *testing.T) {
 // TestSharedHosted: where others may take the actor and the lease is in doubt, a snapshot
 // from before proves nothing.
 func TestSharedHosted(t *testing.T) {
-	eng, a, other := openHosted(t)
+	eng, a, other, doubt := openHosted(t)
 	must(t, a.Put(ctx, user("k"), []byte("v")))
 	held, err := other.PageSnapshot(ctx)
 	must(t, err)
 	defer func() { must(t, held.Close()) }()
-	a.host.term.Store(nil)
+	doubt()
 	must(t, eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Clear(a.headKey)}})) // another owner dropped it
 	snap, err := a.PageSnapshot(ctx)
 	if !errors.Is(err, ErrFenced) {
