@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
+	"github.com/greenroomdb/greenroom/actorstore/internal/lease"
 	"github.com/greenroomdb/greenroom/actorstore/internal/reads"
 	"github.com/greenroomdb/greenroom/actorstore/internal/rows"
 	"github.com/greenroomdb/greenroom/batch"
@@ -61,11 +62,8 @@ type Actor struct {
 	headKey []byte
 	nonce   [8]byte // half of every commit id
 
-	// Where other hosts may want the actor, else nil: the host whose lease this handle
-	// stands on, the owner row that was sent, and whether it is known to be there.
-	host    *host
-	claim   []byte
-	claimed bool
+	// host is what the handle has of its host's lease, nil where no other host can want the actor.
+	host *lease.Seat
 
 	hints   atomic.Pointer[[]byte] // as they are stored, nil before that is known
 	pending atomic.Pointer[[]byte] // those that wait for a commit, nil when none do
@@ -252,7 +250,7 @@ func (a *Actor) leave() {
 	a.store.owners.leave(a)
 	a.store.places.release(a.id, a.place)
 	if a.host != nil {
-		a.host.leave(a)
+		a.host.Leave(yieldWake(a))
 	}
 	if a.opened() {
 		a.store.wakes.tell(Waking{ID: a.id, Name: a.Name(), Layout: a.layout, Wake: a.wake.Load().wake()}, a.Err())

@@ -95,7 +95,9 @@ func (a *Actor) Drop(ctx context.Context) (err error) {
 	f.last = true
 	err = f.send(ctx, kv.Durable)
 	if f.landed == 1 {
-		a.claim = nil
+		if a.host != nil {
+			a.host.Dropped()
+		}
 		a.leave()
 	}
 	return err

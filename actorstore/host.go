@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
+	"github.com/greenroomdb/greenroom/actorstore/internal/lease"
 )
 
 // HostOptions say what a Store is to the other hosts of an engine that several may
@@ -105,6 +106,18 @@ type HostInfo struct {
 	TTL     time.Duration
 }
 
+// join returns the place of a store with these options among the hosts of its engine. c has all
+// that the options don't say.
+func (o HostOptions) join(c lease.Config) (*lease.Hosts, error) {
+	o, err := o.orDefault()
+	if err != nil {
+		return nil, err
+	}
+	c.Options, c.Shown = lease.Options(o), o.shownName()
+	c.InUse = func(host [16]byte, row *layout.Host) error { return &InUseError{Host: hostInfo(host, row)} }
+	return lease.New(c), nil
+}
+
 func hostInfo(id HostID, h *layout.Host) HostInfo {
 	return HostInfo{ID: id, Name: h.Name, Expires: time.UnixMilli(h.Expires), TTL: h.Lease()}
 }
@@ -164,15 +177,11 @@ func (s *Store) loadOwner(ctx context.Context, id ID) (HostInfo, error) {
 	if err != nil {
 		return HostInfo{}, err
 	}
-	row, err := s.eng.Get(ctx, layout.HostKey(o.Host), nil)
-	if errors.Is(err, ErrNotFound) {
+	h, _, err := lease.Read(ctx, s.eng, o.Host)
+	switch {
+	case errors.Is(err, ErrNotFound):
 		return HostInfo{}, nil
-	}
-	if err != nil {
-		return HostInfo{}, err
-	}
-	h, err := layout.ParseHost(o.Host, row)
-	if err != nil {
+	case err != nil:
 		return HostInfo{}, err
 	}
 	return hostInfo(o.Host, &h), nil

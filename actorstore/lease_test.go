@@ -315,34 +315,6 @@ func TestCloseSlow(t *testing.T) {
 	}
 }
 
-// TestRenewalUnknown: a renewal of unknown outcome counts for nothing, landed
-// or not, and the next one finds out.
-func TestRenewalUnknown(t *testing.T) {
-	for _, point := range []faultkv.Point{faultkv.BeforeCommit, faultkv.AfterApply} {
-		synctest.Test(t, func(t *testing.T) {
-			m := boot(t, memkv.New(), HostOptions{})
-			a := m.take(t, nil)
-			h := m.hosting.now.Load()
-			before := h.term.Load()
-			f := m.eng.Fail(faultkv.Rule{Point: point, Match: m.renewals(), Err: kv.ErrUnknownOutcome})
-			time.Sleep(leaseTTL / 3)
-			synctest.Wait()
-			if f.Hits() != 1 || h.term.Load() != before {
-				t.Errorf("%d renewals failed, and the lease is a new one: %v", f.Hits(), h.term.Load() != before)
-			}
-			time.Sleep(leaseTTL / 24)
-			synctest.Wait()
-			if h.term.Load() == before {
-				t.Error("the lease was not renewed after that")
-			}
-			must(t, a.Owned(ctx))
-			if h.isLost() {
-				t.Error("the lease is lost")
-			}
-		})
-	}
-}
-
 // TestRenewalHangs: one that takes longer than the lease begins one that is over, and
 // doesn't keep Close from ending.
 func TestRenewalHangs(t *testing.T) {
@@ -438,13 +410,7 @@ func TestLeaseOptions(t *testing.T) {
 
 // hostID returns what other hosts know this Store by, the zero HostID if it isn't a host: before
 // it has owned an actor, and on an engine that one process has open.
-func (s *Store) hostID() HostID {
-	h := s.hosting.now.Load()
-	if h == nil {
-		return HostID{}
-	}
-	return h.id
-}
+func (s *Store) hostID() HostID { return s.hosts.Own() }
 
 // hostInfo returns what is stored of this Store's host.
 func (s *Store) hostInfo() HostInfo {

@@ -142,7 +142,7 @@ func TestUnclaim(t *testing.T) {
 func (m *machine) onlyRenews(t testing.TB) {
 	t.Helper()
 	m.eng.Reset()
-	time.Sleep(leaseTTL)
+	pass(leaseTTL)
 	synctest.Wait()
 	if c := m.eng.Counts(); c.Gets != 0 || c.Scans != 0 || c.Commits != 3 {
 		t.Errorf("in a TTL there are %d gets, %d scans and %d commits, want 3 renewals", c.Gets, c.Scans, c.Commits)

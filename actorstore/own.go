@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
+	"github.com/greenroomdb/greenroom/actorstore/internal/lease"
 	"github.com/greenroomdb/greenroom/internal/errkind"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/tuple"
@@ -41,14 +42,15 @@ func newActor(s *Store, id ID, p *place) *Actor {
 // On a full disk the claim is refused. An actor without another open handle is owned without it then, so that it can be read.
 //
 // Where others may be on other hosts, an actor that a living host has open isn't taken
-// before that host answers nothing about it any more: see suitor.
+// before that host answers nothing about it any more: see lease.Opening.
 func (a *Actor) takeOver(ctx context.Context, opts *ActorOptions) error {
 	if a.store.owners == nil {
-		if err := a.store.hosting.join(ctx, a); err != nil {
+		var err error
+		if a.host, err = a.store.hosts.Join(ctx, layout.ID(a.id), hosted{a}); err != nil {
 			return err
 		}
 	}
-	w := suitor{a: a, opts: opts}
+	w := lease.Opening{Seat: a.host, Wait: opts.Wait, Force: opts.Force}
 	for {
 		in := a.store.eng.Incarnation()
 		rec, err := loadRecord(ctx, a.store.eng, a.id)
@@ -85,7 +87,7 @@ func (a *Actor) takeOver(ctx context.Context, opts *ActorOptions) error {
 			a.store.owners.settle(a)
 			return nil
 		}
-		free, err := w.admit(ctx, &rec)
+		free, err := w.Admit(ctx, rec.owner)
 		if err != nil {
 			return err
 		}
@@ -167,20 +169,18 @@ func (a *Actor) claimHead(ctx context.Context, rec record) error {
 		c.Ops = appendWake(c.Ops, a, rec.wake, wake)
 	}
 	if a.host != nil {
-		o := layout.Owner{Host: a.host.id, Nonce: a.nonce}
-		a.claim = o.Append(nil)
-		c.Ops = append(c.Ops, kv.Set(layout.RecordKey(layout.ID(a.id), layout.PartOwner), a.claim))
+		c.Ops = append(c.Ops, a.host.Claim(a.nonce))
 		c.Durability = kv.Durable // what this handle answers from memory rests on it
 	} else if rec.owner != nil { // left in a copy of a store that several hosts used
 		c.Ops = append(c.Ops, kv.Clear(layout.RecordKey(layout.ID(a.id), layout.PartOwner)))
 	}
-	if err := a.store.eng.Commit(ctx, &c); err != nil {
-		if errors.Is(err, kv.ErrConflict) {
-			a.claim = nil
-		}
+	err := a.store.eng.Commit(ctx, &c)
+	if a.host != nil {
+		a.host.Claimed(err)
+	}
+	if err != nil {
 		return err
 	}
-	a.claimed = a.host != nil
 	a.unsaid = a.unsaid && !named
 	a.wake.Store(wake)
 	hold(a, &rec, next, row)

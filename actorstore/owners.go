@@ -15,7 +15,7 @@ import (
 // commit, which conflicts. Where all owners are in one process (kv.Sharer) the new
 // one tells the old ones, before its opening returns: from then on they answer
 // nothing any more, and asking that is one atomic load. Everywhere else no owner
-// is replaced whose host has a lease (lease.go), and asking that is a look at two
+// is replaced whose host has a lease (package internal/lease), and asking that is a look at two
 // clocks. When the lease is in doubt a read looks at the head afterwards, which costs a
 // Get.
 
@@ -182,7 +182,7 @@ func (a *Actor) owned(ctx context.Context, src kv.Reader) error {
 			return err
 		}
 	}
-	if !a.host.valid() {
+	if !a.host.Valid() {
 		if _, err := a.ownHead(ctx, src); err != nil {
 			return err
 		}
@@ -213,4 +213,17 @@ func (a *Actor) lost(cause error) error {
 		return ErrClosed
 	}
 	return a.fail(ErrFenced, cause)
+}
+
+// A hosted is an Actor as its host sees it.
+type hosted struct{ *Actor }
+
+// Fence fences the handle.
+func (h hosted) Fence(cause error) { _ = h.lost(cause) }
+
+// Survey looks whether the newest commit is still stored: a handle that has lost it says so.
+func (h hosted) Survey(ctx context.Context, in kv.Incarnation) {
+	if h.opened() && h.check() == nil && h.incarnation.of() != in {
+		_ = h.survey(ctx)
+	}
 }

@@ -52,11 +52,10 @@ package actorstore
 
 // Files, from the top down:
 //
-//	rowowner.go actorread.go stage.go registry.go own.go prefetch.go check.go notes.go fork.go hosttake.go leaserows.go
+//	rowowner.go actorread.go stage.go registry.go own.go prefetch.go check.go notes.go fork.go
 //	user.go view.go survey.go snapshot.go single.go wake.go commit.go
-//	owners.go hints.go keeper.go lease.go flight.go actor.go
-//	beside.go incarnation.go names.go hostclock.go hostprocess_linux.go
-//	hostprocess_other.go read.go store.go places.go doubt.go wakelisteners.go wakerow.go
+//	owners.go hints.go keeper.go flight.go actor.go
+//	beside.go incarnation.go names.go read.go store.go places.go doubt.go wakelisteners.go wakerow.go
 //	host.go head.go id.go errors.go describe.go keys.go
 //	sharedsnapshot.go
 
@@ -69,6 +68,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/cache"
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
+	"github.com/greenroomdb/greenroom/actorstore/internal/lease"
 	"github.com/greenroomdb/greenroom/actorstore/internal/reads"
 	"github.com/greenroomdb/greenroom/actorstore/internal/rows"
 	"github.com/greenroomdb/greenroom/batch"
@@ -115,7 +115,7 @@ type Store struct {
 	places  places
 	doubts  doubts
 
-	hosting hosting // what this Store is to other hosts
+	hosts *lease.Hosts // what this Store is to other hosts
 }
 
 // Open returns a Store on eng; a nil opts is the zero Options. In an empty engine
@@ -134,7 +134,12 @@ func Open(ctx context.Context, eng kv.Engine, opts *Options) (*Store, error) {
 	if s.now == nil {
 		s.now = time.Now
 	}
-	if err := s.hosting.init(s, opts.Host); err != nil {
+	var err error
+	s.hosts, err = opts.Host.join(lease.Config{
+		Engine: eng, Now: s.millis, Closing: s.closing, Closed: ErrClosed,
+		Yield: func(ctx context.Context, id layout.ID) ([]kv.Op, error) { return yieldUnknown(ctx, eng, ID(id)) },
+	})
+	if err != nil {
 		return nil, fmt.Errorf("actorstore: open store: %w", err)
 	}
 	s.cache, s.rows = cache.New(cmp.Or(opts.CacheBytes, cache.DefaultBytes)), rows.NewPool(Describe)
@@ -326,7 +331,7 @@ func (s *Store) Close() error {
 	for _, a := range open {
 		errs = append(errs, a.Close())
 	}
-	return errors.Join(append(errs, s.hosting.close())...)
+	return errors.Join(append(errs, s.hosts.Close())...)
 }
 
 // space returns the rows of an actor that src shows.

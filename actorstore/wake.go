@@ -93,16 +93,15 @@ func (s *Store) Wakes(ctx context.Context, by time.Time, all bool) iter.Seq2[Wak
 // hasOther reports whether another host that is alive, or another Store of this process, has the actor open. It remembers what it
 // finds out of hosts in elsewhere.
 func (s *Store) hasOther(ctx context.Context, w *Waking, elsewhere map[HostID]bool) (bool, error) {
-	if own := s.hosting.now.Load(); w.host.IsZero() || own != nil && own.id == w.host {
+	if w.host.IsZero() || w.host == s.hosts.Own() {
 		return s.owners.other(s, w.ID), nil
 	}
 	there, known := elsewhere[w.host]
 	if !known {
-		v, err := s.hosting.look(ctx, w.host)
-		if err != nil {
+		var err error
+		if there, err = s.hosts.Alive(ctx, w.host); err != nil {
 			return false, err
 		}
-		there = !v.gone && !v.dead
 		elsewhere[w.host] = there
 	}
 	return there, nil
@@ -128,8 +127,8 @@ func yieldWake(a *Actor) (ops []kv.Op, ok bool) {
 }
 
 // yieldUnknown is yieldWake for an actor that the host has open no more, from what is stored.
-func (h *host) yieldUnknown(ctx context.Context, id ID) ([]kv.Op, error) {
-	rec, err := loadRecord(ctx, h.hosting.store.eng, id)
+func yieldUnknown(ctx context.Context, eng kv.Engine, id ID) ([]kv.Op, error) {
+	rec, err := loadRecord(ctx, eng, id)
 	if err != nil || rec.wake == nil {
 		return nil, err
 	}
@@ -146,7 +145,7 @@ func appendWake(ops []kv.Op, a *Actor, old, r *wakeRow) []kv.Op {
 	}
 	var h HostID
 	if r.held {
-		h = a.host.id
+		h = a.host.Host()
 	}
 	return append(ops, kv.Set(layout.RecordKey(layout.ID(a.id), layout.PartWake), r.Append(nil)), r.indexRow(a.id, a.Name(), a.layout, h))
 }

@@ -1,4 +1,4 @@
-package actorstore
+package lease
 
 import (
 	"sync"
@@ -76,3 +76,7 @@ func (t *term) holds(now time.Time, wall int64) bool {
 	byWall := time.Duration(wall-t.wall) * time.Millisecond
 	return now.Sub(t.sent) < t.ttl-slack && byWall < t.ttl-slack && byWall >= -slack
 }
+
+// margin is what is kept from either end of a lease of the length ttl: clocks of
+// different machines run at speeds that differ by far less.
+func margin(ttl time.Duration) time.Duration { return ttl / 10 }

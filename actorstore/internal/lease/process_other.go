@@ -1,6 +1,6 @@
 //go:build !linux
 
-package actorstore
+package lease
 
 import "github.com/greenroomdb/greenroom/actorstore/internal/layout"
 

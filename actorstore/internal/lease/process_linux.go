@@ -1,4 +1,4 @@
-package actorstore
+package lease
 
 import (
 	"bytes"

@@ -1,15 +1,18 @@
-package actorstore
+package lease_test
 
 import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/greenroomdb/greenroom/actorstore/internal/lease"
 )
 
 // TestTermHolds: both clocks must agree that the lease isn't over.
 func TestTermHolds(t *testing.T) {
 	sent := time.Now()
-	term := term{sent: sent, wall: 1_000_000, ttl: 10 * time.Second}
+	const wall = 1_000_000
+	term := lease.NewTerm(sent, wall, 10*time.Second)
 	for _, tt := range []struct {
 		monotonic, wall time.Duration
 		want            bool
@@ -24,7 +27,7 @@ func TestTermHolds(t *testing.T) {
 		{time.Second, -2000 * time.Millisecond, false}, // it could hide a suspend
 		{time.Second, 0, true},                         // a clock that stands still
 	} {
-		if got := term.holds(sent.Add(tt.monotonic), term.wall+tt.wall.Milliseconds()); got != tt.want {
+		if got := term.Holds(sent.Add(tt.monotonic), wall+tt.wall.Milliseconds()); got != tt.want {
 			t.Errorf("after %v, by the wall clock %v: got %v, want %v", tt.monotonic, tt.wall, got, tt.want)
 		}
 	}
@@ -35,8 +38,8 @@ func TestTermHolds(t *testing.T) {
 func TestSteady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var set time.Duration
-		var c steady
-		c.start(func() int64 { return time.Now().Add(set).UnixMilli() })
+		var c lease.Steady
+		c.Start(func() int64 { return time.Now().Add(set).UnixMilli() })
 		begin := time.Now()
 		for _, step := range []struct {
 			pass, set        time.Duration
@@ -51,10 +54,10 @@ func TestSteady(t *testing.T) {
 		} {
 			time.Sleep(step.pass)
 			set = step.set
-			if got := time.Duration(c.latest()-begin.UnixMilli()) * time.Millisecond; got != step.latest {
+			if got := time.Duration(c.Latest()-begin.UnixMilli()) * time.Millisecond; got != step.latest {
 				t.Errorf("latest: got %v, want %v", got, step.latest)
 			}
-			if got := time.Duration(c.earliest()-begin.UnixMilli()) * time.Millisecond; got != step.earliest {
+			if got := time.Duration(c.Earliest()-begin.UnixMilli()) * time.Millisecond; got != step.earliest {
 				t.Errorf("earliest: got %v, want %v", got, step.earliest)
 			}
 		}

@@ -1,4 +1,4 @@
-package actorstore
+package lease_test
 
 import (
 	"io"
@@ -7,17 +7,18 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
+	"github.com/greenroomdb/greenroom/actorstore/internal/lease"
 )
 
 // TestHasEnded: a process that runs is never taken for one that has ended, one that was
 // killed is, and so is one whose number has gone to another.
 func TestHasEnded(t *testing.T) {
-	machine, pid, started := identify()
+	machine, pid, started := lease.Identify()
 	if machine == "" {
 		t.Skip("this system doesn't say which process is which")
 	}
 	me := layout.Host{Machine: machine, PID: pid, Started: started}
-	if hasEnded(&me) {
+	if lease.HasEnded(&me) {
 		t.Error("this process has ended")
 	}
 	for name, row := range map[string]layout.Host{
@@ -26,20 +27,20 @@ func TestHasEnded(t *testing.T) {
 		"no process":      {Machine: machine},
 		"no number":       {Machine: machine, PID: 1 << 40},
 	} {
-		if hasEnded(&row) {
+		if lease.HasEnded(&row) {
 			t.Errorf("%s: nothing can be said of that", name)
 		}
 	}
 	before := me
 	before.Started--
-	if !hasEnded(&before) {
+	if !lease.HasEnded(&before) {
 		t.Error("the number was another process's")
 	}
 
 	exe, err := os.Executable()
 	must(t, err)
 	child := exec.Command(exe, "-test.run=^TestHasEndedChild$")
-	child.Env = append(os.Environ(), "ACTORSTORE_CHILD=1")
+	child.Env = append(os.Environ(), "LEASE_CHILD=1")
 	out, err := child.StdoutPipe()
 	must(t, err)
 	_, err = child.StdinPipe() // as long as it is open the child waits
@@ -48,24 +49,24 @@ func TestHasEnded(t *testing.T) {
 	_, err = io.ReadFull(out, make([]byte, 1))
 	must(t, err)
 	row := layout.Host{Machine: machine, PID: uint64(child.Process.Pid)}
-	row.Started, err = startOf(row.PID)
+	row.Started, err = lease.StartOf(row.PID)
 	must(t, err)
-	if hasEnded(&row) {
+	if lease.HasEnded(&row) {
 		t.Error("the child runs, and has ended")
 	}
 	must(t, child.Process.Kill())
 	if err := child.Wait(); err == nil {
 		t.Error("the child ended by itself")
 	}
-	if !hasEnded(&row) {
+	if !lease.HasEnded(&row) {
 		t.Error("the child was killed, and runs")
 	}
 }
 
 // TestHasEndedChild is the process that is killed.
 func TestHasEndedChild(t *testing.T) {
-	if os.Getenv("ACTORSTORE_CHILD") == "" {
-		t.Skip("nobody wants to kill it")
+	if os.Getenv("LEASE_CHILD") == "" {
+		t.Skip("it is the child of another test")
 	}
 	if _, err := os.Stdout.Write([]byte{'.'}); err != nil {
 		t.Fatal(err)
