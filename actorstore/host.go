@@ -113,7 +113,7 @@ func (o HostOptions) join(c lease.Config) (*lease.Hosts, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.Options, c.Shown = lease.Options(o), o.shownName()
+	c.Name, c.Shown, c.Sole, c.TTL, c.MaxClockSkew = o.Name, o.shownName(), o.Sole, o.TTL, o.MaxClockSkew
 	c.InUse = func(host [16]byte, row *layout.Host) error { return &InUseError{Host: hostInfo(host, row)} }
 	return lease.New(c), nil
 }

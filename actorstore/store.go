@@ -136,7 +136,7 @@ func Open(ctx context.Context, eng kv.Engine, opts *Options) (*Store, error) {
 	}
 	var err error
 	s.hosts, err = opts.Host.join(lease.Config{
-		Engine: eng, Now: s.millis, Closing: s.closing, Closed: ErrClosed,
+		Engine: eng, Now: s.millis, Closing: s.closing, Check: s.check,
 		Yield: func(ctx context.Context, id layout.ID) ([]kv.Op, error) { return yieldUnknown(ctx, eng, ID(id)) },
 	})
 	if err != nil {

@@ -112,13 +112,10 @@ func (c *claims) enter(h *held) bool {
 }
 
 // handle returns the handle to an actor, nil if the host doesn't have it open.
-func (c *claims) handle(id layout.ID) Handle {
+func (c *claims) handle(id layout.ID) *held {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if h := c.handles[id]; h != nil {
-		return h.handle
-	}
-	return nil
+	return c.handles[id]
 }
 
 // survey asks each handle what it has lost with the engine's server.
@@ -158,7 +155,7 @@ func (c *claims) leave(h *held, u unclaim) bool {
 	if c.handles[h.id] == h {
 		delete(c.handles, h.id)
 	}
-	if u.row == nil || c.lost || c.check() != nil { // a host that is gone claims nothing
+	if u.row == nil || c.lost || c.Check() != nil { // a host that is gone claims nothing
 		return false
 	}
 	c.unclaimed[h.id] = u

@@ -8,39 +8,25 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 )
 
-// Options are what a user says of a host: actorstore.HostOptions, with no zero field but Name and Sole.
-type Options struct {
-	Name         string
-	Sole         bool
-	TTL          time.Duration
-	MaxClockSkew time.Duration
-}
-
 // Config is what a Hosts needs of its store. Its functions are safe for concurrent use.
 type Config struct {
-	Options
-	Shown  string // the name that others are told
+	// These are as in actorstore.HostOptions, without its defaults. Shown is the name that others
+	// are told.
+	Name, Shown       string
+	Sole              bool
+	TTL, MaxClockSkew time.Duration
+
 	Engine kv.Engine
 	// Now is the wall clock, in milliseconds since the Unix epoch.
 	Now func() int64
-	// Closing is closed when the store is, and Closed is the error of what is asked after that.
+	// Closing is closed when the store is, and Check returns an error from then on.
 	Closing <-chan struct{}
-	Closed  error
+	Check   func() error
 	// InUse returns the error that another host has the actor.
 	InUse func(host [16]byte, row *layout.Host) error
 	// Yield returns what lands with the removal of the owner row of an actor that the host doesn't have
 	// open, as the store says.
 	Yield func(ctx context.Context, id layout.ID) ([]kv.Op, error)
-}
-
-// check says why no call may go on.
-func (c *Config) check() error {
-	select {
-	case <-c.Closing:
-		return c.Closed
-	default:
-		return nil
-	}
 }
 
 // every is how often a lease is renewed.

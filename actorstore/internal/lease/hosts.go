@@ -46,7 +46,7 @@ func New(c Config) *Hosts {
 	g := &Hosts{registering: make(chan struct{}, 1)}
 	g.Config = c
 	g.clock.start(c.Now)
-	g.others = others{base: &g.base, gone: hasEnded, seen: sightings{of: map[[16]byte]sighting{}}}
+	g.others = others{base: &g.base, seen: sightings{of: map[[16]byte]sighting{}}}
 	return g
 }
 
@@ -66,7 +66,7 @@ func (g *Hosts) Alive(ctx context.Context, host [16]byte) (bool, error) {
 }
 
 // Join gives a handle that is being opened a seat on a lease of the store, which Seat.Leave ends. For the first
-// handle, and after the lease was lost, it makes the store a host, by one commit. Errors are those of the engine, Config.Closed
+// handle, and after the lease was lost, it makes the store a host, by one commit. Errors are those of the engine, Config.Check
 // and those of ctx.
 func (g *Hosts) Join(ctx context.Context, id layout.ID, h Handle) (*Seat, error) {
 	for {
@@ -91,7 +91,7 @@ func (g *Hosts) register(ctx context.Context) error {
 		return ctx.Err()
 	}
 	defer func() { <-g.registering }()
-	if err := g.check(); err != nil {
+	if err := g.Check(); err != nil {
 		return err
 	}
 	if l := g.now.Load(); l != nil && !l.claims.isLost() {

@@ -18,8 +18,7 @@ const mostRetry = time.Second
 
 // A lease is one host: a store for as long as it keeps its lease.
 type lease struct {
-	*base
-	others *others
+	*others
 	id     [16]byte
 	claims claims
 	// retry is how soon a renewal follows one that failed, or the one before when a handle needs it.
@@ -45,7 +44,7 @@ var errWanted = errors.New("another host took it over")
 // newLease returns a lease that isn't stored yet.
 func newLease(o *others) *lease {
 	l := &lease{
-		base: o.base, others: o, retry: min(o.TTL/24, mostRetry),
+		others: o, retry: min(o.TTL/24, mostRetry),
 		hurry: make(chan struct{}, 1), done: make(chan struct{}), tried: make(chan struct{}),
 	}
 	rand.Read(l.id[:]) // never fails
@@ -122,7 +121,7 @@ func (l *lease) run(ctx context.Context) {
 		default: // one is under way
 		}
 		if n%sweepEvery == 0 {
-			l.others.sweep(ctx)
+			l.sweep(ctx)
 		}
 	}
 }
@@ -206,7 +205,7 @@ func (l *lease) reread(ctx context.Context) error {
 	// A renewal without them says that they answer nothing any more.
 	for _, id := range row.Wanted {
 		if h := l.claims.handle(id); h != nil {
-			h.Fence(errWanted)
+			h.handle.Fence(errWanted)
 		}
 	}
 	row.Count = max(row.Count, l.row.Count)

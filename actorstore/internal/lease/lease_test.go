@@ -35,11 +35,10 @@ func (h handle) Survey(context.Context, kv.Incarnation) {}
 func join(t testing.TB, eng kv.Engine, id layout.ID) (*lease.Hosts, *lease.Seat, handle) {
 	t.Helper()
 	g := lease.New(lease.Config{
-		Options: lease.Options{TTL: ttl, MaxClockSkew: time.Minute}, Engine: eng,
-		Now:     func() int64 { return time.Now().UnixMilli() },
-		Closing: make(chan struct{}),
-		InUse:   func([16]byte, *layout.Host) error { return errInUse },
-		Yield:   func(context.Context, layout.ID) ([]kv.Op, error) { return nil, nil },
+		TTL: ttl, MaxClockSkew: time.Minute, Engine: eng,
+		Now:   func() int64 { return time.Now().UnixMilli() },
+		Check: func() error { return nil },
+		Yield: func(context.Context, layout.ID) ([]kv.Op, error) { return nil, nil },
 	})
 	h := handle{make(chan error, 1)}
 	s, err := g.Join(ctx, id, h)
@@ -47,8 +46,6 @@ func join(t testing.TB, eng kv.Engine, id layout.ID) (*lease.Hosts, *lease.Seat,
 	t.Cleanup(func() { must(t, g.Close()) })
 	return g, s, h
 }
-
-var errInUse = errors.New("in use")
 
 // claim commits the owner row of a seat.
 func claim(eng kv.Engine, s *lease.Seat) error {

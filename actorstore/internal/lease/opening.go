@@ -102,7 +102,7 @@ func (w *Opening) stay(ctx context.Context, v *visit, owned []byte) error {
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", w.others().InUse(v.host, &v.row), ctx.Err())
 	case <-w.others().Closing:
-		return w.others().Closed
+		return w.others().Check()
 	}
 }
 

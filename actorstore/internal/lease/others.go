@@ -13,7 +13,6 @@ import (
 // others are the other hosts of an engine, as far as this one has looked at them.
 type others struct {
 	*base
-	gone func(*layout.Host) bool // whether the process of a row provably ended
 	seen sightings
 }
 
@@ -61,7 +60,7 @@ func (o *others) replaced(row *layout.Host) bool {
 	if o.Name == "" || row.Name != o.Name {
 		return false
 	}
-	return o.Sole || row.Machine != "" && o.gone(row)
+	return o.Sole || row.Machine != "" && hasEnded(row)
 }
 
 // left returns for how long a lease may hold, going by the clocks of both hosts: below
@@ -86,7 +85,7 @@ const (
 // sweep removes the rows of hosts that died long ago, and whose actors no host has
 // opened since. It is a courtesy: what fails of it is left to the next one.
 func (o *others) sweep(ctx context.Context) {
-	if o.MaxClockSkew < 0 || o.check() != nil {
+	if o.MaxClockSkew < 0 || o.Check() != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.TTL)

@@ -31,10 +31,7 @@ func (s *Seat) Claim(nonce [8]byte) kv.Op {
 
 // Claimed notes what became of the commit with the newest Claim.
 func (s *Seat) Claimed(err error) {
-	switch {
-	case err == nil:
-		s.held.landed = true
-	case errors.Is(err, kv.ErrConflict):
+	if s.held.landed = err == nil; errors.Is(err, kv.ErrConflict) {
 		s.held.row = nil
 	}
 }
