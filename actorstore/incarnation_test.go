@@ -369,32 +369,41 @@ func TestLeaseOfServer(t *testing.T) {
 // TestReleaseLost: what a host has closed others may open, also where a server that took over
 // still believes that it is open: by its last handle, or by the one before.
 func TestReleaseLost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := newServer()
-		one, other := boot(t, server, HostOptions{}), boot(t, server, HostOptions{})
+	for _, again := range []bool{false, true} { // whether the host has lived through a failover before
 		lost := 0
 		for n := range 7 {
-			for range 2 {
-				a := one.take(t, nil)
-				must(t, a.Put(ctx, user("k"), nil))
+			synctest.Test(t, func(t *testing.T) {
+				server := newServer()
+				one, other := boot(t, server, HostOptions{}), boot(t, server, HostOptions{})
+				use := func() {
+					for range 2 {
+						a := one.take(t, nil)
+						must(t, a.Put(ctx, user("k"), nil))
+						must(t, a.Close())
+					}
+				}
+				if again {
+					use()
+					server.Failover(0)
+					time.Sleep(leaseTTL + leaseTTL/7) // not when leases are renewed
+				}
+				use()
+				server.Failover(n)
+				a, err := other.Actor(ctx, testID, nil)
+				if errors.Is(err, ErrInUse) {
+					lost++
+					time.Sleep(leaseTTL / 3)
+					synctest.Wait()
+					a, err = other.Actor(ctx, testID, nil)
+				}
+				must(t, err)
 				must(t, a.Close())
-			}
-			server.Failover(n)
-			a, err := other.Actor(ctx, testID, nil)
-			if errors.Is(err, ErrInUse) {
-				lost++
-				time.Sleep(leaseTTL / 3)
-				synctest.Wait()
-				a, err = other.Actor(ctx, testID, nil)
-			}
-			must(t, err)
-			must(t, a.Close())
-			time.Sleep(leaseTTL + leaseTTL/7) // not when leases are renewed
+			})
 		}
 		if lost != 4 { // all but where nothing was lost, or just the claim too
 			t.Errorf("%d releases were lost", lost)
 		}
-	})
+	}
 }
 
 // TestLeaseLostWithCommits: where a server has lost the lease as well, and a handle is fenced
