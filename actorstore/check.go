@@ -62,8 +62,8 @@ func (f Finding) String() string {
 // An error means that the engine failed, not that something is damaged; it comes
 // with a zero Finding and ends the sequence. The memory that a check needs doesn't
 // depend on what is stored. A damaged format row is found by Open already.
-func (s *Store) Check(ctx context.Context) iter.Seq2[Finding, error] {
-	return func(yield func(Finding, error) bool) { s.checkNewest(ctx, nil, yield) }
+func (r *registry) Check(ctx context.Context) iter.Seq2[Finding, error] {
+	return func(yield func(Finding, error) bool) { r.checkNewest(ctx, nil, yield) }
 }
 
 // CheckActor is Check for one actor: its head, its name, and the rows of its keys.
@@ -75,16 +75,16 @@ func (s *Store) Check(ctx context.Context) iter.Seq2[Finding, error] {
 // limits of this Store. The head must count what the keys use. It is compared only
 // if the rows of all keys are sound: else what they use can't be told. It alone
 // tells that the last row of a value is missing.
-func (s *Store) CheckActor(ctx context.Context, id ID) iter.Seq2[Finding, error] {
-	return func(yield func(Finding, error) bool) { s.checkNewest(ctx, &id, yield) }
+func (r *registry) CheckActor(ctx context.Context, id ID) iter.Seq2[Finding, error] {
+	return func(yield func(Finding, error) bool) { r.checkNewest(ctx, &id, yield) }
 }
 
 // checkNewest checks the newest state: of the whole store, or of one actor if only isn't nil.
-func (s *Store) checkNewest(ctx context.Context, only *ID, yield func(Finding, error) bool) {
-	err := s.check()
+func (r *registry) checkNewest(ctx context.Context, only *ID, yield func(Finding, error) bool) {
+	err := r.check()
 	var snap kv.Snapshot
 	if err == nil {
-		snap, err = s.eng.Snapshot(ctx)
+		snap, err = r.eng.Snapshot(ctx)
 	}
 	if err != nil {
 		yield(Finding{}, fmt.Errorf("actorstore: check: %w", err))
@@ -96,7 +96,7 @@ func (s *Store) checkNewest(ctx context.Context, only *ID, yield func(Finding, e
 			yield(Finding{}, fmt.Errorf("actorstore: check: %w", err))
 		}
 	}()
-	more = checkState(ctx, &check.State{Src: snap, Only: (*layout.ID)(only), Limits: s.limits}, yield)
+	more = checkState(ctx, &check.State{Src: snap, Only: (*layout.ID)(only), Limits: r.limits}, yield)
 }
 
 // checkState yields what is wrong with a state, and the error that ended the check. more says

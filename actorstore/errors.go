@@ -72,20 +72,6 @@ func (e *openError) Error() string {
 
 func (e *openError) Unwrap() error { return e.err }
 
-// An InUseError says which host has the actor. It wraps ErrInUse.
-type InUseError struct {
-	Host HostInfo
-}
-
-// Error names the host, and until when its lease is good.
-func (e *InUseError) Error() string {
-	return fmt.Sprintf("%v: host %q (%s) has it, by a lease that ends at %s unless it is renewed",
-		ErrInUse, e.Host.Name, e.Host.ID, e.Host.Expires.UTC().Format("15:04:05.000 MST"))
-}
-
-// Unwrap returns ErrInUse.
-func (e *InUseError) Unwrap() error { return ErrInUse }
-
 // A QuotaError says how far a write was over the quota. It wraps ErrQuota.
 type QuotaError struct {
 	Used   int64 // bytes stored now

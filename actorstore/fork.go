@@ -1,9 +1,9 @@
 package actorstore
 
 import (
+	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/greenroomdb/greenroom/batch"
@@ -23,78 +23,6 @@ type ForkOptions struct {
 	// Progress, unless it is nil, is called after every commit, with the bytes that
 	// the new actor stores by then.
 	Progress func(used int64)
-}
-
-// Fork makes a new actor with the keys that from shows, and returns its id. The one
-// that from is of may be in use and go on meanwhile: the state of a snapshot doesn't
-// change. It may be an actor of another Store, on another engine. What is written is
-// cut to the limits of s, in as many commits as that takes and in the memory of one; the
-// last one, which alone is waited for, makes the actor exist. Until then nothing shows
-// it, and what is there of it is removed on an error, or, after a crash, by the next
-// opening of an actor of that id, with another Fork for instance.
-//
-// The new actor has the same layout of keys. Not copied are what belongs to the one
-// actor and not to its content: its
-// connections, whose clients talk to the original, and the inspector's token, a
-// secret that would open both. Everything else is, and so is what the original was
-// about to do: messages that are not completed, sleeping workflows and scheduled
-// events are then there twice. A database with a transaction that is under way gets
-// its journal too, and is rolled back when it is opened. Keys count as written now.
-//
-// Errors: ErrExists when there is such an actor, which is also so for the one that is
-// forked; ErrUnknownActor when from is of one that was never written to; ErrNameTaken,
-// ErrName, ErrInUse, ErrReadOnly, ErrClosed; ErrQuota and the limits of a batch when the
-// limits of s are lower than those that the keys were written under; ErrFenced when
-// the new actor is opened elsewhere meanwhile; the context's. After ErrPoisoned it is
-// open whether the actor exists.
-func (s *Store) Fork(ctx context.Context, from *Snapshot, opts *ForkOptions) (ID, error) {
-	o := ForkOptions{}
-	if opts != nil {
-		o = *opts
-	}
-	switch {
-	case !o.ID.IsZero():
-	case o.Name != "":
-		o.ID = IDFromName(o.Name)
-	default:
-		o.ID = NewID()
-	}
-	if err := s.fork(ctx, from, &o); err != nil {
-		return ID{}, fmt.Errorf("actorstore: fork to actor %s: %w", o.ID, err)
-	}
-	return o.ID, nil
-}
-
-// fork is Fork with an ID, and without the wrapping of errors.
-func (s *Store) fork(ctx context.Context, from *Snapshot, o *ForkOptions) (err error) {
-	if err := errors.Join(s.check(), from.state.Err()); err != nil {
-		return err
-	}
-	if from.Seq() == 0 {
-		return ErrUnknownActor
-	}
-	// A handle of this Store keeps the new actor from being opened, so one that is
-	// open and exists has to be found out before.
-	rec, err := loadRecord(ctx, s.eng, o.ID)
-	if err != nil {
-		return err
-	}
-	if rec.written() {
-		return ErrExists
-	}
-	a, err := s.own(ctx, o.ID, &ActorOptions{Name: o.Name, Layout: from.Layout(), fresh: true})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, a.Close()) }()
-	a.forking, a.hidden = true, true
-	c := copier{to: a, progress: o.Progress}
-	if err = c.run(ctx, from, o.Everything); err != nil && a.Seq() == 0 && a.Err() == nil {
-		// Not even a context that is over should leave a half. If it can't be
-		// removed, the next opening does that.
-		_ = a.Drop(context.WithoutCancel(ctx))
-	}
-	return err
 }
 
 // A copier writes keys to an actor that doesn't exist yet.
@@ -176,6 +104,59 @@ func (c *copier) land(ctx context.Context, d kv.Durability) error {
 	c.payload, c.values = 0, c.values[:0]
 	if c.progress != nil {
 		c.progress(c.to.Used())
+	}
+	return nil
+}
+
+// fork is Fork of s with an ID, and without the wrapping of errors.
+func (c *copier) fork(ctx context.Context, s *Store, from *Snapshot, o *ForkOptions) (err error) {
+	if err := errors.Join(s.check(), from.state.Err()); err != nil {
+		return err
+	}
+	if from.Seq() == 0 {
+		return ErrUnknownActor
+	}
+	// A handle of this Store keeps the new actor from being opened, so one that is
+	// open and exists has to be found out before.
+	rec, err := loadRecord(ctx, s.eng, o.ID)
+	if err != nil {
+		return err
+	}
+	if rec.written() {
+		return ErrExists
+	}
+	a, err := s.own(ctx, o.ID, &ActorOptions{Name: o.Name, Layout: from.Layout(), fresh: true})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.Close()) }()
+	a.forking, a.hidden = true, true
+	c.to, c.progress = a, o.Progress
+	if err = c.run(ctx, from, o.Everything); err != nil && a.Seq() == 0 && a.Err() == nil {
+		// Not even a context that is over should leave a half. If it can't be
+		// removed, the next opening does that.
+		_ = a.Drop(context.WithoutCancel(ctx))
+	}
+	return err
+}
+
+// copyNotes stages the notes that from shows, and lands them in pieces.
+func (c *copier) copyNotes(ctx context.Context, from *Snapshot) error {
+	n := 0
+	for note, err := range from.Notes(ctx, nil) {
+		if err != nil {
+			return err
+		}
+		if n == notesOfCommit {
+			if err := c.land(ctx, kv.Applied); err != nil {
+				return err
+			}
+			n = 0
+		}
+		if err := c.to.StageNote(&c.batch, bytes.Clone(note.Key), append([]byte{}, note.Value...)); err != nil {
+			return err
+		}
+		n++
 	}
 	return nil
 }

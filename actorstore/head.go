@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/kv"
@@ -106,4 +107,32 @@ func rowError(err error) error {
 		return fmt.Errorf("%w: %w", err, ErrCorrupt)
 	}
 	return err
+}
+
+// ActorInfo is what a store has recorded about an actor.
+type ActorInfo struct {
+	ID      ID
+	Name    string // "" when it has none
+	Created time.Time
+	Used    int64  // bytes stored: Σ(key + 2 + value)
+	Seq     uint64 // number of the newest commit
+	Epoch   uint64 // how often the actor was taken over, counting from 1
+	Layout  Layout // of its keys
+	// Host has claimed the actor, where several hosts use the store; zero for none. It
+	// is gone if it isn't among Store.Hosts.
+	Host HostID
+}
+
+func (rec *record) info(id ID) ActorInfo {
+	info := ActorInfo{
+		ID: id, Name: rec.name, Created: time.UnixMilli(rec.head.Created),
+		Used: rec.head.Used, Seq: rec.head.Seq, Epoch: rec.head.Epoch, Layout: rec.layout,
+	}
+	if rec.owner == nil {
+		return info
+	}
+	if o, err := layout.ParseOwner(layout.ID(id), rec.owner); err == nil {
+		info.Host = o.Host // one that can't be read is for the next owner to find
+	}
+	return info
 }

@@ -2,7 +2,6 @@ package actorstore
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"iter"
@@ -86,16 +85,6 @@ func (o *HostOptions) shownName() string {
 	return "unknown"
 }
 
-// A HostID identifies a host: a Store for as long as it keeps its lease. It is random, and never
-// used again.
-type HostID [16]byte
-
-// String returns the id as 32 hexadecimal digits.
-func (id HostID) String() string { return hex.EncodeToString(id[:]) }
-
-// IsZero reports whether id is the zero HostID, which no host has.
-func (id HostID) IsZero() bool { return id == HostID{} }
-
 // A HostInfo is what the store has recorded about a host that may own actors.
 type HostInfo struct {
 	ID   HostID
@@ -118,16 +107,30 @@ func (o HostOptions) join(c lease.Config) (*lease.Hosts, error) {
 	return lease.New(c), nil
 }
 
+// An InUseError says which host has the actor. It wraps ErrInUse.
+type InUseError struct {
+	Host HostInfo
+}
+
+// Error names the host, and until when its lease is good.
+func (e *InUseError) Error() string {
+	return fmt.Sprintf("%v: host %q (%s) has it, by a lease that ends at %s unless it is renewed",
+		ErrInUse, e.Host.Name, e.Host.ID, e.Host.Expires.UTC().Format("15:04:05.000 MST"))
+}
+
+// Unwrap returns ErrInUse.
+func (e *InUseError) Unwrap() error { return ErrInUse }
+
 func hostInfo(id HostID, h *layout.Host) HostInfo {
 	return HostInfo{ID: id, Name: h.Name, Expires: time.UnixMilli(h.Expires), TTL: h.Lease()}
 }
 
 // Hosts yields all hosts that have a lease, and those that died and are yet to be
 // cleared away, in no useful order. Else as Actors.
-func (s *Store) Hosts(ctx context.Context) iter.Seq2[HostInfo, error] {
+func (r *registry) Hosts(ctx context.Context) iter.Seq2[HostInfo, error] {
 	return func(yield func(HostInfo, error) bool) {
 		start, end := layout.RowsRange(layout.KindHost)
-		for e, err := range s.pages(ctx, start, end) {
+		for e, err := range r.pages(ctx, start, end) {
 			var info HostInfo
 			if err == nil {
 				info, err = parseHost(e.Key, e.Value)
@@ -157,19 +160,19 @@ func parseHost(key, value []byte) (HostInfo, error) {
 // HostInfo when none has: the actor was closed, its host has gone, or it is unknown
 // in the first place; also on an engine that one process has open. A host is alive until
 // Expires and may be after that. It reads the actor's record and the host's row.
-func (s *Store) Owner(ctx context.Context, id ID) (HostInfo, error) {
-	if err := s.check(); err != nil {
+func (r *registry) Owner(ctx context.Context, id ID) (HostInfo, error) {
+	if err := r.check(); err != nil {
 		return HostInfo{}, err
 	}
-	info, err := s.loadOwner(ctx, id)
+	info, err := r.loadOwner(ctx, id)
 	if err != nil {
 		return HostInfo{}, fmt.Errorf("actorstore: owner of actor %s: %w", id, err)
 	}
 	return info, nil
 }
 
-func (s *Store) loadOwner(ctx context.Context, id ID) (HostInfo, error) {
-	rec, err := loadRecord(ctx, s.eng, id)
+func (r *registry) loadOwner(ctx context.Context, id ID) (HostInfo, error) {
+	rec, err := loadRecord(ctx, r.eng, id)
 	if err != nil || rec.owner == nil {
 		return HostInfo{}, err
 	}
@@ -177,7 +180,7 @@ func (s *Store) loadOwner(ctx context.Context, id ID) (HostInfo, error) {
 	if err != nil {
 		return HostInfo{}, err
 	}
-	h, _, err := lease.Read(ctx, s.eng, o.Host)
+	h, _, err := lease.Read(ctx, r.eng, o.Host)
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return HostInfo{}, nil

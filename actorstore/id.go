@@ -1,6 +1,7 @@
 package actorstore
 
 import (
+	"encoding/hex"
 	"fmt"
 
 	"github.com/google/uuid"
@@ -56,3 +57,13 @@ func (id *ID) UnmarshalText(text []byte) error {
 	}
 	return err
 }
+
+// A HostID identifies a host: a Store for as long as it keeps its lease. It is random, and never
+// used again.
+type HostID [16]byte
+
+// String returns the id as 32 hexadecimal digits.
+func (id HostID) String() string { return hex.EncodeToString(id[:]) }
+
+// IsZero reports whether id is the zero HostID, which no host has.
+func (id HostID) IsZero() bool { return id == HostID{} }

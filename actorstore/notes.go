@@ -96,24 +96,3 @@ func (s *Snapshot) eachNote(ctx context.Context, prefix []byte, yield func(Note,
 	}
 	return true, s.state.Owned(ctx)
 }
-
-// copyNotes stages the notes that from shows, and lands them in pieces.
-func (c *copier) copyNotes(ctx context.Context, from *Snapshot) error {
-	n := 0
-	for note, err := range from.Notes(ctx, nil) {
-		if err != nil {
-			return err
-		}
-		if n == notesOfCommit {
-			if err := c.land(ctx, kv.Applied); err != nil {
-				return err
-			}
-			n = 0
-		}
-		if err := c.to.StageNote(&c.batch, bytes.Clone(note.Key), append([]byte{}, note.Value...)); err != nil {
-			return err
-		}
-		n++
-	}
-	return nil
-}

@@ -16,7 +16,7 @@ import (
 )
 
 // newActor returns a handle that has not been taken over yet.
-func newActor(s *Store, id ID, p *place) *Actor {
+func newActor(id ID, s *Store, p *place) *Actor {
 	a := &Actor{
 		store: s, id: id, place: p, headKey: layout.RecordKey(layout.ID(id), layout.PartHead), lock: make(chan struct{}, 1), over: make(chan struct{}),
 		space: s.space(id, s.eng),

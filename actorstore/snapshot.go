@@ -166,3 +166,6 @@ func (s *Snapshot) Prefetch(ctx context.Context, start, end []byte, limit int) (
 // Cached says whether Page of key would be answered from memory. It asks nothing of the
 // engine, and doesn't count as a use of what is there.
 func (s *Snapshot) Cached(key []byte) bool { return s.state.Cached(key) }
+
+// User returns the user keys of the snapshot; writing is ErrReadOnly.
+func (s *Snapshot) User() *User { return &User{s, nil} }

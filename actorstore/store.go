@@ -52,12 +52,11 @@ package actorstore
 
 // Files, from the top down:
 //
-//	rowowner.go actorread.go stage.go registry.go own.go prefetch.go check.go notes.go fork.go
-//	user.go view.go survey.go snapshot.go single.go wake.go commit.go
-//	owners.go hints.go keeper.go flight.go actor.go
-//	beside.go incarnation.go names.go read.go store.go places.go doubt.go wakelisteners.go wakerow.go
-//	host.go head.go id.go errors.go describe.go keys.go
-//	sharedsnapshot.go
+//	open.go keeper.go fork.go user.go single.go commit.go stage.go rowowner.go view.go check.go
+//	notes.go survey.go snapshot.go actorread.go hints.go flight.go own.go beside.go wake.go
+//	prefetch.go actor.go store.go wakelisteners.go wakerow.go doubt.go sharedsnapshot.go places.go
+//	host.go owners.go incarnation.go registry.go singles.go read.go head.go names.go id.go
+//	describe.go keys.go errors.go
 
 import (
 	"cmp"
@@ -69,7 +68,6 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore/internal/cache"
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/actorstore/internal/lease"
-	"github.com/greenroomdb/greenroom/actorstore/internal/reads"
 	"github.com/greenroomdb/greenroom/actorstore/internal/rows"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
@@ -101,7 +99,6 @@ type Options struct {
 type Store struct {
 	registry
 	engLimits kv.Limits
-	limits    batch.Limits
 	now       func() time.Time
 	readOnly  bool
 	owners    *owners
@@ -128,7 +125,7 @@ func Open(ctx context.Context, eng kv.Engine, opts *Options) (*Store, error) {
 		opts = &Options{}
 	}
 	s := &Store{
-		registry: registry{eng: eng, closing: make(chan struct{})}, engLimits: eng.Limits(), limits: opts.Limits.OrDefault(),
+		registry: registry{eng: eng, limits: opts.Limits.OrDefault(), closing: make(chan struct{})}, engLimits: eng.Limits(),
 		now: opts.Now, readOnly: opts.ReadOnly, owners: ownersOf(eng), wakes: listenersOf(eng),
 	}
 	if s.now == nil {
@@ -217,100 +214,6 @@ func noRows(ctx context.Context, eng kv.Engine) error {
 		}
 	}
 	return nil
-}
-
-// Actor takes the actor over and returns the handle to it; a nil opts is the zero
-// ActorOptions. Its owner in another Store is fenced; but where that Store may be on
-// another host, and is alive, the actor is ErrInUse. An actor needs no creation: it
-// exists with its first commit. Nothing waits for stable storage within one process.
-//
-// Errors: ErrInUse, ErrUnknownActor, ErrNameTaken, ErrName, ErrID, ErrLayout, ErrReadOnly,
-// ErrClosed, ErrCorrupt, ErrNewerFormat, and those of the engine.
-func (s *Store) Actor(ctx context.Context, id ID, opts *ActorOptions) (*Actor, error) {
-	if opts == nil {
-		opts = &ActorOptions{}
-	}
-	a, err := s.own(ctx, id, opts)
-	if err != nil {
-		return nil, &openError{cmp.Or(opts.Name, id.String()), err}
-	}
-	return a, nil
-}
-
-// Named is Actor for the actor that has the name, or for IDFromName(name), with
-// the name to be recorded, if the name is new. opts.Name is ignored.
-func (s *Store) Named(ctx context.Context, name string, opts *ActorOptions) (*Actor, error) {
-	o := ActorOptions{}
-	if opts != nil {
-		o = *opts
-	}
-	o.Name = name
-	id, err := s.Lookup(ctx, name)
-	if errors.Is(err, ErrUnknownActor) {
-		id, err = IDFromName(name), nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return s.Actor(ctx, id, &o)
-}
-
-// own is Actor without the wrapping of errors.
-func (s *Store) own(ctx context.Context, id ID, opts *ActorOptions) (*Actor, error) {
-	if s.readOnly {
-		return nil, ErrReadOnly
-	}
-	if id.IsZero() {
-		return nil, fmt.Errorf("%w: the zero id", ErrID)
-	}
-	if opts.Layout >= layouts {
-		return nil, fmt.Errorf("%w: %d is not a layout", ErrLayout, opts.Layout)
-	}
-	if opts.Name != "" {
-		if err := checkName(opts.Name); err != nil {
-			return nil, err
-		}
-	}
-	l, err := s.places.reserve(ctx, id, opts.Wait, s.closing)
-	if err != nil {
-		return nil, err
-	}
-	a := newActor(s, id, l)
-	a.reads = reads.New(reads.Actor{ID: layout.ID(id), Rows: a.space, Engine: s.eng, Handle: reading{a}}, s.cache)
-	s.owners.enter(a)
-	if err := a.takeOver(ctx, opts); err != nil {
-		a.leave()
-		return nil, err
-	}
-	a.landed.Store(s.shared.landed()) // what the owner before committed is there, too
-	if err := s.places.occupy(l, a); err != nil {
-		a.leave()
-		return nil, err
-	}
-	return a, nil
-}
-
-// View pins the newest applied state of the actor. An actor that was never written
-// to is ErrUnknownActor. The view must be closed.
-func (s *Store) View(ctx context.Context, id ID) (*View, error) {
-	if err := s.check(); err != nil {
-		return nil, err
-	}
-	snap, err := s.eng.Snapshot(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("actorstore: view of actor %s: %w", id, err)
-	}
-	rec, err := loadRecord(ctx, snap, id)
-	v := &View{Snapshot: &Snapshot{arrangement: arrangement{rec.layout}}}
-	v.state.Pin(s.space(id, snap), snap, rec.head.Seq)
-	if err == nil && !rec.written() {
-		err = ErrUnknownActor
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("actorstore: view of actor %s: %w", id, err), v.Close())
-	}
-	v.info, v.hints, v.store = rec.info(id), rec.hints, s
-	return v, nil
 }
 
 // millis is the time in Unix milliseconds.

@@ -18,9 +18,6 @@ type User struct {
 // User returns the user keys of the actor.
 func (a *Actor) User() *User { return &User{a, a} }
 
-// User returns the user keys of the snapshot; writing is ErrReadOnly.
-func (s *Snapshot) User() *User { return &User{s, nil} }
-
 // Get appends the value of the user key to dst. See Reader.
 func (u *User) Get(ctx context.Context, key, dst []byte) ([]byte, error) {
 	return u.from.Get(ctx, UserKey(key), dst)

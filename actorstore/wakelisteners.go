@@ -45,7 +45,7 @@ func (l *wakeListeners) tell(w Waking, lost error) {
 	}
 }
 
-// add has fn called until stop returned.
+// add calls fn from now on until stop returned.
 func (l *wakeListeners) add(fn func(w Waking, lost error)) (stop func()) {
 	added := &wakeListener{fn: fn}
 	l.mu.Lock()

@@ -56,7 +56,11 @@ func (w *Workflow) start(ctx context.Context, input []byte) error {
 			return nil
 		}
 		// Without an input it is busy for a moment: a run finds that, or another start stores one.
-		w.awaitIdle()
+		w.mu.Lock()
+		if w.busy {
+			w.idle.Wait()
+		}
+		w.mu.Unlock()
 	}
 	defer w.release()
 	if err := Over(State(w.h.State())); err != nil || w.h.Input() != nil {

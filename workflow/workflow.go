@@ -213,15 +213,6 @@ func (w *Workflow) claim() error {
 	return nil
 }
 
-// awaitIdle returns when a moment came at which there was no claim.
-func (w *Workflow) awaitIdle() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.busy {
-		w.idle.Wait()
-	}
-}
-
 // release ends a claim. What the alarm has said meanwhile it says again.
 func (w *Workflow) release() {
 	w.mu.Lock()
