@@ -2,6 +2,7 @@ package actorstore
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
@@ -9,8 +10,6 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/actorstore/internal/lease"
-	"github.com/greenroomdb/greenroom/actorstore/internal/reads"
-	"github.com/greenroomdb/greenroom/actorstore/internal/rows"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 )
@@ -52,40 +51,22 @@ func (l *arrangement) Layout() Layout { return l.layout }
 // Drop (ErrClosed), another owner (ErrFenced), a failure after which it is not known
 // what is stored (ErrPoisoned). It must be closed in any case.
 type Actor struct {
-	arrangement
+	reader
+	ending
+	showing
+	hints
+
 	store   *Store
-	id      ID
 	place   *place
-	space   rows.Space // of the newest state
-	reads   reads.Reads
 	headKey []byte
 	nonce   [8]byte // half of every commit id
 
 	// host is what the handle has of its host's lease, nil where no other host can want the actor.
 	host *lease.Seat
 
-	hints   atomic.Pointer[[]byte] // as they are stored, nil before that is known
-	pending atomic.Pointer[[]byte] // those that wait for a commit, nil when none do
-
-	closed atomic.Bool
-	failed atomic.Pointer[error] // why the handle is fenced or poisoned, set once
-	over   chan struct{}         // closed when the handle is closed or fails
-	end    sync.Once             // closes over
-	epoch  atomic.Uint64         // of the head that this handle wrote; 0 while it is being opened
 	// A commit of this handle that is in doubt, and the one of the handle before.
 	doubted atomic.Pointer[Doubt]
 	before  *Doubt
-
-	// What readers may see of the head, and up to where it is durable for sure.
-	seq, used, durable atomic.Int64
-	incarnation        incarnation
-	wake               atomic.Pointer[wakeRow] // as stored, nil for none
-	name               atomic.Pointer[string]
-	// phase is odd while an engine commit is under way, and never the same again.
-	phase atomic.Uint64
-	// landed is when the newest applied commit was that; see shared. While phase is even
-	// it is right.
-	landed atomic.Uint64
 
 	// lock holds one token: the goroutine that put it there commits, and owns what follows. It
 	// is not a mutex because a context must be able to end the wait.
@@ -106,47 +87,11 @@ type Actor struct {
 
 var _, _, _ Reader = (*Actor)(nil), (*Snapshot)(nil), (*View)(nil)
 
-// ID returns the actor's id.
-func (a *Actor) ID() ID { return a.id }
-
-// Name returns the actor's name, "" when it has none.
-func (a *Actor) Name() string { return *a.name.Load() }
-
 // Limits returns what a batch may hold.
 func (a *Actor) Limits() batch.Limits { return a.store.limits }
 
-// Seq returns the number of the newest applied commit, 0 before the first. Every
-// sub-batch of an Ordered batch is a commit.
-func (a *Actor) Seq() uint64 { return uint64(a.seq.Load()) }
-
-// Used returns the bytes that the actor stores: Σ(key + 2 + value) over its keys.
-func (a *Actor) Used() int64 { return a.used.Load() }
-
-// Err returns why the handle refuses everything, an error that wraps ErrFenced or
-// ErrPoisoned; nil when it is healthy, closed or not.
-func (a *Actor) Err() error {
-	if err := a.failed.Load(); err != nil {
-		return *err
-	}
-	return nil
-}
-
-// Done is closed when the handle is: by Close or Drop, or because it is fenced or
-// poisoned, which Err says. Where the actor's owner is one with a lease (Leased),
-// it isn't told when another host takes the actor over; a call that asks finds it,
-// Owned for one.
-func (a *Actor) Done() <-chan struct{} { return a.over }
-
 // Leased says that other hosts may take the actor over, see Options.Host.
 func (a *Actor) Leased() bool { return a.host != nil }
-
-// check says why no call may go on.
-func (a *Actor) check() error {
-	if a.closed.Load() {
-		return ErrClosed
-	}
-	return a.Err()
-}
 
 // fail makes every later call return reason, which wraps cause. The first failure
 // stays, and is returned.
@@ -158,19 +103,6 @@ func (a *Actor) fail(reason, cause error) error {
 		a.reads.Part().Die()
 	}
 	return *a.failed.Load()
-}
-
-// opened says that the handle has taken the actor over.
-func (a *Actor) opened() bool { return a.epoch.Load() != 0 }
-
-// finish tells those that wait that the handle is of no more use.
-func (a *Actor) finish() { a.end.Do(func() { close(a.over) }) }
-
-// shut marks the handle as closed, and says whether it wasn't yet.
-func (a *Actor) shut() bool {
-	first := !a.closed.Swap(true)
-	a.finish()
-	return first
 }
 
 // Sync returns when everything that was applied before the call is on stable
@@ -192,7 +124,7 @@ func (a *Actor) Sync(ctx context.Context) error {
 			break
 		}
 		if a.store.eng.Incarnation() != in {
-			err = a.survey(ctx)
+			err = standing{a}.survey(ctx)
 		}
 		switch {
 		case err == nil: // it is all there: once more
@@ -275,4 +207,71 @@ func (a *Actor) acquire(ctx context.Context) error {
 		return err
 	}
 	return nil
+}
+
+// Owned returns nil while this handle is the actor's owner, else what every other
+// call returns. Code that keeps data of the actor in memory asks before using them: they are
+// the newest then, as of the moment of asking. It reads nothing on an engine that only
+// this process has open (kv.Sharer), nor on any other while the Store's lease holds.
+// When that is in doubt it reads the actor's head; if that fails too, the error is
+// ErrLeaseLost and says why, and the handle is as it was.
+func (a *Actor) Owned(ctx context.Context) error {
+	if err := a.check(); err != nil {
+		return err
+	}
+	return a.owned(ctx, a.store.eng)
+}
+
+// owned makes sure, after src was read, that the actor is the handle's still.
+func (a *Actor) owned(ctx context.Context, src kv.Reader) error { return standing{a}.still(ctx, src) }
+
+// Doubt returns what became of the commit that poisoned the handle before this one
+// in the same Store, nil if nothing did. That it did not apply is final: the head
+// that it had to find isn't there any more. The outcome is unknown if the
+// engine has forgotten the commit and others have owned the actor since.
+func (a *Actor) Doubt() *Doubt { return a.before }
+
+// Keep makes the caller the only writer of a namespace through this handle, among
+// those that ask: two that keep what is stored there in memory would not see each
+// other's changes. Nothing is enforced upon others. free, which may be called more than
+// once, ends it; so does the end of the handle. Another keeper is ErrKept.
+func (a *Actor) Keep(namespace byte) (free func(), err error) {
+	if int(namespace) >= len(a.kept) {
+		return nil, fmt.Errorf("actorstore: there is no namespace %d", namespace)
+	}
+	if err := a.check(); err != nil {
+		return nil, err
+	}
+	if a.kept[namespace].Swap(true) {
+		return nil, fmt.Errorf("%w: %d of actor %s", ErrKept, namespace, a.id)
+	}
+	return sync.OnceFunc(func() { a.kept[namespace].Store(false) }), nil
+}
+
+// User returns the user keys of the actor.
+func (a *Actor) User() *User { return &User{a, a} }
+
+// appendName appends what records the actor's name.
+func (a *Actor) appendName(checks []kv.Check, ops []kv.Op) ([]kv.Check, []kv.Op) {
+	name := a.Name()
+	n := layout.Named{ID: layout.ID(a.id), Created: a.store.millis()}
+	key := layout.NameKey(name)
+	return append(checks, kv.Check{Key: key, Absent: true}),
+		append(ops, kv.Set(key, n.Append(nil)), kv.Set(layout.RecordKey(layout.ID(a.id), layout.PartName), []byte(name)))
+}
+
+// commitID returns an id for the next engine commit: random for each handle,
+// counted within it.
+func (a *Actor) commitID() (id kv.CommitID) {
+	a.tries++
+	copy(id[:], a.nonce[:])
+	binary.BigEndian.PutUint64(id[8:], a.tries)
+	return id
+}
+
+// publish shows readers the head.
+func (a *Actor) publish() {
+	a.used.Store(a.head.Used)
+	a.seq.Store(int64(a.head.Seq))
+	a.landed.Store(a.store.shared.landed())
 }

@@ -3,6 +3,7 @@ package actorstore
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
@@ -101,4 +102,117 @@ func (a *Actor) Drop(ctx context.Context) (err error) {
 		a.leave()
 	}
 	return err
+}
+
+// alone commits s, durably, which is the store's again then.
+func (a *Actor) alone(ctx context.Context, s *single) error {
+	err := a.Commit(ctx, &s.batch)
+	s.batch.Reset()
+	a.store.singles.pool.Put(s)
+	return err
+}
+
+// Put stores value under key. It is durable when Put returns.
+func (a *Actor) Put(ctx context.Context, key, value []byte) error {
+	s := a.store.singles.take()
+	s.batch.Put(key, value)
+	return a.alone(ctx, s)
+}
+
+// Delete removes key; a missing one isn't an error. It is durable when Delete returns.
+func (a *Actor) Delete(ctx context.Context, key []byte) error {
+	s := a.store.singles.take()
+	s.batch.Delete(key)
+	return a.alone(ctx, s)
+}
+
+// DeleteRange removes the keys in [start, end); a nil end means no upper bound. It
+// is durable when DeleteRange returns.
+func (a *Actor) DeleteRange(ctx context.Context, start, end []byte) error {
+	s := a.store.singles.take()
+	s.batch.DeleteRange(start, end)
+	return a.alone(ctx, s)
+}
+
+// StageNote has the note land with b, or removes the note under key if value is nil.
+// What is there is replaced unread. Of an Ordered batch, notes are in the last engine
+// commit. key and value must not change until b is settled.
+//
+// It may be called while b is open, and by Late functions of b.
+//
+// Errors: errNote, and then nothing is staged.
+func (a *Actor) StageNote(b *batch.Batch, key, value []byte) error {
+	if len(key) == 0 || len(key) > maxNoteKey || len(value) > MaxNoteValue {
+		return fmt.Errorf("%w: a key of %d bytes (limit %d), a value of %d (limit %d)",
+			errNote, len(key), maxNoteKey, len(value), MaxNoteValue)
+	}
+	// Late functions run under the commit lock, so what they collect is of one flight.
+	b.Late(func(*batch.Batch) error {
+		a.notes = append(a.notes, Note{key, value})
+		return nil
+	})
+	return nil
+}
+
+// StoreHints is SetHints with a commit of its own, which isn't waited for to be durable.
+// An actor that was never written to gets none. An error is one of Apply.
+func (a *Actor) StoreHints(ctx context.Context, hints []byte) (err error) {
+	a.SetHints(hints)
+	if err := a.acquire(ctx); err != nil {
+		return err
+	}
+	f := a.store.flights.take()
+	f.a, f.b, f.locked, f.durability = a, new(batch.Batch), true, kv.Applied
+	defer func() { f.end(err) }()
+	if err := f.prepare(ctx); err != nil {
+		return err
+	}
+	if !a.exists || a.head.Seq == 0 || a.pending.Load() == nil {
+		f.settle()
+		return nil
+	}
+	f.stage(0, 0)
+	if err := f.fly(ctx); err != nil {
+		return fmt.Errorf("actorstore: hints: %w", err)
+	}
+	return nil
+}
+
+// SetWake replaces what the store says of when the actor must be woken, in one commit that
+// doesn't wait for stable storage; without one if it says so already, or if the actor doesn't
+// exist. w.Tried must not change meanwhile. Errors are those of Apply.
+func (a *Actor) SetWake(ctx context.Context, w Wake) error {
+	var b batch.Batch
+	if err := a.StageWake(&b, w); err != nil {
+		return err
+	}
+	return a.write(ctx, &b, kv.Applied, 0)
+}
+
+// WakeBy brings forward when the actor must be woken, as batch.Batch.WakeBy does, in a commit of its own that doesn't wait for stable
+// storage; without one if that changes nothing. Errors are those of Apply.
+func (a *Actor) WakeBy(ctx context.Context, at time.Time) error {
+	var b batch.Batch
+	b.Late(func(*batch.Batch) error {
+		if old := a.wake.Load(); old.by(at.UnixMilli(), a.store.millis()) != old {
+			w := old.by(at.UnixMilli(), a.store.millis()).wake()
+			a.rewake = &w
+		}
+		return nil
+	})
+	return a.write(ctx, &b, kv.Applied, 0)
+}
+
+// StageWake has what SetWake does land with b, whatever b.WakeBy says. It may be called while b is open.
+func (a *Actor) StageWake(b *batch.Batch, w Wake) error {
+	if len(w.Tried) > MaxTried {
+		return fmt.Errorf("actorstore: %d versions that tried, limit %d", len(w.Tried), MaxTried)
+	}
+	b.Late(func(*batch.Batch) error {
+		if !a.wake.Load().says(&w) {
+			a.rewake = &w
+		}
+		return nil
+	})
+	return nil
 }

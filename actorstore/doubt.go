@@ -2,7 +2,6 @@ package actorstore
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"sync"
 
@@ -36,35 +35,6 @@ func (e *DoubtError) Error() string {
 
 // Unwrap returns Err.
 func (e *DoubtError) Unwrap() error { return e.Err }
-
-// Doubt returns what became of the commit that poisoned the handle before this one
-// in the same Store, nil if nothing did. That it did not apply is final: the head
-// that it had to find isn't there any more. The outcome is unknown if the
-// engine has forgotten the commit and others have owned the actor since.
-func (a *Actor) Doubt() *Doubt { return a.before }
-
-// resolve finds out what became of the commit in doubt, once the actor is claimed:
-// rec is what was there before.
-func (a *Actor) resolve(ctx context.Context, rec record, d *Doubt) error {
-	if d == nil {
-		return nil
-	}
-	outcome, err := a.store.eng.Outcome(ctx, d.Commit)
-	if err != nil {
-		if bytes.Equal(rec.row, d.before[:]) {
-			d.before = a.row // the next to ask finds this claim instead
-			a.store.doubts.set(a.id, d)
-		}
-		return fmt.Errorf("actorstore: outcome of commit %x of actor %s: %w", d.Commit, a.id, err)
-	}
-	if outcome == kv.OutcomeUnknown {
-		outcome = rec.outcome(d)
-	}
-	d.Outcome = outcome
-	a.before = d
-	a.store.doubts.set(a.id, nil)
-	return nil
-}
 
 // outcome says what the head tells of a commit that its engine doesn't remember. If
 // others were at work since, it tells nothing: they may have dropped the actor and begun

@@ -51,6 +51,8 @@ var (
 	ErrExists = errors.New("actorstore: actor exists")
 	// ErrReadOnly: the Store, or what was asked to write, only reads.
 	ErrReadOnly = errkind.New("actorstore: read-only", errkind.ErrReadOnly)
+	// ErrKept: a namespace of the handle has a keeper already, see Actor.Keep.
+	ErrKept = errkind.New("actorstore: namespace has a keeper", errkind.ErrInUse)
 	// ErrID: a text is not the text of an ID, or an ID is the zero ID.
 	ErrID = errors.New("actorstore: bad actor id")
 	// ErrName: a name is empty, too long or not UTF-8.

@@ -1,8 +1,6 @@
 package actorstore
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -34,31 +32,6 @@ func (i *incarnation) landed(in kv.Incarnation, show func()) {
 	i.now.Store(uint64(in))
 	if show != nil {
 		show()
-	}
-}
-
-// survey looks, in a new incarnation, whether the actor's newest commit is still stored. If
-// it isn't the handle is poisoned, and the error wraps kv.ErrUnknownOutcome; if the
-// engine can't be asked the error wraps ErrLeaseLost, and the handle is as it was.
-func (a *Actor) survey(ctx context.Context) error {
-	for {
-		seq, in := a.Seq(), a.store.eng.Incarnation()
-		h, err := a.ownHead(ctx, a.store.eng)
-		switch {
-		case errors.Is(err, ErrFenced):
-			// It has another owner, which may have begun where this one's commits were lost.
-			return fmt.Errorf("%w: %w", kv.ErrUnknownOutcome, err)
-		case err != nil:
-			return err
-		case h.Seq < seq:
-			return a.fail(ErrPoisoned, errLost(fmt.Errorf("commit %d is the newest that is stored, of %d", h.Seq, seq)))
-		}
-		if a.incarnation.surveyed(in, func() bool { return a.Seq() == seq }) {
-			return nil
-		}
-		if a.incarnation.of() == in { // by a commit that has found its head
-			return nil
-		}
 	}
 }
 

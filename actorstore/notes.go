@@ -8,7 +8,6 @@ import (
 	"iter"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
-	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -35,26 +34,6 @@ var errNote = errors.New("actorstore: bad note")
 // first byte of a key says whose it is, and is that of the namespace it belongs to.
 type Note struct {
 	Key, Value []byte
-}
-
-// StageNote has the note land with b, or removes the note under key if value is nil.
-// What is there is replaced unread. Of an Ordered batch, notes are in the last engine
-// commit. key and value must not change until b is settled.
-//
-// It may be called while b is open, and by Late functions of b.
-//
-// Errors: errNote, and then nothing is staged.
-func (a *Actor) StageNote(b *batch.Batch, key, value []byte) error {
-	if len(key) == 0 || len(key) > maxNoteKey || len(value) > MaxNoteValue {
-		return fmt.Errorf("%w: a key of %d bytes (limit %d), a value of %d (limit %d)",
-			errNote, len(key), maxNoteKey, len(value), MaxNoteValue)
-	}
-	// Late functions run under the commit lock, so what they collect is of one flight.
-	b.Late(func(*batch.Batch) error {
-		a.notes = append(a.notes, Note{key, value})
-		return nil
-	})
-	return nil
 }
 
 // Notes yields the notes whose keys begin with prefix, in the order of their keys, all

@@ -67,9 +67,10 @@ func (s *Store) own(ctx context.Context, id ID, opts *ActorOptions) (*Actor, err
 		return nil, err
 	}
 	a := newActor(id, s, l)
-	a.reads = reads.New(reads.Actor{ID: layout.ID(id), Rows: a.space, Engine: s.eng, Handle: reading{a}}, s.cache)
+	a.handle = reading{a}
+	a.reads = reads.New(reads.Actor{ID: layout.ID(id), Rows: a.space, Engine: s.eng, Handle: a.handle}, s.cache)
 	s.owners.enter(a)
-	if err := a.takeOver(ctx, opts); err != nil {
+	if err := (&taking{a}).run(ctx, opts); err != nil {
 		a.leave()
 		return nil, err
 	}

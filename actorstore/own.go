@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -18,15 +17,18 @@ import (
 // newActor returns a handle that has not been taken over yet.
 func newActor(id ID, s *Store, p *place) *Actor {
 	a := &Actor{
-		store: s, id: id, place: p, headKey: layout.RecordKey(layout.ID(id), layout.PartHead), lock: make(chan struct{}, 1), over: make(chan struct{}),
-		space: s.space(id, s.eng),
+		ending: ending{over: make(chan struct{})}, showing: showing{id: id}, reader: reader{space: s.space(id, s.eng)},
+		store: s, place: p, headKey: layout.RecordKey(layout.ID(id), layout.PartHead), lock: make(chan struct{}, 1),
 	}
 	rand.Read(a.nonce[:]) // never fails
 	a.name.Store(new(string))
 	return a
 }
 
-// takeOver makes the handle the owner: it reads the actor's record and, if there
+// A taking is a handle that takes its actor over.
+type taking struct{ *Actor }
+
+// run makes the handle the owner: it reads the actor's record and, if there
 // is one, rewrites the head with the next epoch, so that the commits of the owner
 // before conflict. Within one process that commit waits for no fsync: if it is lost in
 // a crash, then so is everything that came after it.
@@ -43,10 +45,10 @@ func newActor(id ID, s *Store, p *place) *Actor {
 //
 // Where others may be on other hosts, an actor that a living host has open isn't taken
 // before that host answers nothing about it any more: see lease.Opening.
-func (a *Actor) takeOver(ctx context.Context, opts *ActorOptions) error {
+func (a *taking) run(ctx context.Context, opts *ActorOptions) error {
 	if a.store.owners == nil {
 		var err error
-		if a.host, err = a.store.hosts.Join(ctx, layout.ID(a.id), hosted{a}); err != nil {
+		if a.host, err = a.store.hosts.Join(ctx, layout.ID(a.id), standing{a.Actor}); err != nil {
 			return err
 		}
 	}
@@ -81,10 +83,10 @@ func (a *Actor) takeOver(ctx context.Context, opts *ActorOptions) error {
 		doubt := a.store.doubts.of(a.id)
 		a.wake.Store(rec.wake)
 		a.reads.Recall(rec.row)
-		if rec.row == nil && doubt == nil && a.store.owners.alone(a) {
+		if rec.row == nil && doubt == nil && a.store.owners.alone(a.Actor) {
 			a.head, a.exists = layout.Head{Epoch: 1}, false
 			a.incarnation.landed(in, nil)
-			a.store.owners.settle(a)
+			a.store.owners.settle(a.Actor)
 			return nil
 		}
 		free, err := w.Admit(ctx, rec.owner)
@@ -96,13 +98,13 @@ func (a *Actor) takeOver(ctx context.Context, opts *ActorOptions) error {
 		}
 		err = a.claimHead(ctx, rec)
 		if errors.Is(err, errkind.ErrNoSpace) && rec.written() && doubt == nil {
-			if held, herr := holdHead(ctx, a, rec); held || herr != nil {
+			if held, herr := a.holdHead(ctx, rec); held || herr != nil {
 				return herr
 			}
 		}
 		if err == nil {
 			a.incarnation.landed(in, nil)
-			a.store.owners.settle(a)
+			a.store.owners.settle(a.Actor)
 			return a.resolve(ctx, rec, doubt)
 		}
 		if !errors.Is(err, kv.ErrConflict) {
@@ -116,7 +118,7 @@ func (a *Actor) takeOver(ctx context.Context, opts *ActorOptions) error {
 
 // checkTaken says whether the name that the caller wants is free to be recorded,
 // or recorded already.
-func (a *Actor) checkTaken(ctx context.Context, has, want string) (unsaid bool, err error) {
+func (a *taking) checkTaken(ctx context.Context, has, want string) (unsaid bool, err error) {
 	if want == "" || want == has {
 		return false, nil
 	}
@@ -136,13 +138,13 @@ func (a *Actor) checkTaken(ctx context.Context, has, want string) (unsaid bool, 
 }
 
 // claimHead rewrites the head, or writes the first one.
-func (a *Actor) claimHead(ctx context.Context, rec record) error {
+func (a *taking) claimHead(ctx context.Context, rec record) error {
 	// Seq stays: the content is the same, and so are the caches of it.
 	next := rec.head
 	if rec.row == nil {
 		next.Epoch = 1 // which another owner may believe to have
 	}
-	next.Epoch = a.store.owners.next(a, next.Epoch)
+	next.Epoch = a.store.owners.next(a.Actor, next.Epoch)
 	next.Last = a.commitID()
 	var ops []kv.Op
 	if !rec.written() && next.Used > 0 { // left of a fork that was cut off
@@ -166,7 +168,7 @@ func (a *Actor) claimHead(ctx context.Context, rec record) error {
 	wake := rec.wake
 	if wake != nil && (named || a.host != nil) { // the index has the name, and the host
 		wake = &wakeRow{Wake: wake.Wake, held: a.host != nil}
-		c.Ops = appendWake(c.Ops, a, rec.wake, wake)
+		c.Ops = appendWake(c.Ops, a.Actor, rec.wake, wake)
 	}
 	if a.host != nil {
 		c.Ops = append(c.Ops, a.host.Claim(a.nonce))
@@ -183,7 +185,7 @@ func (a *Actor) claimHead(ctx context.Context, rec record) error {
 	}
 	a.unsaid = a.unsaid && !named
 	a.wake.Store(wake)
-	hold(a, &rec, next, row)
+	a.hold(&rec, next, row)
 	if c.Durability == kv.Durable {
 		a.durable.Store(a.seq.Load())
 	}
@@ -192,9 +194,9 @@ func (a *Actor) claimHead(ctx context.Context, rec record) error {
 
 // holdHead makes a handle the owner without a claim, which the engine has refused, if no other handle to the actor is open. Only the
 // handles of this process learn the new epoch; the first commit stores it.
-func holdHead(ctx context.Context, a *Actor, rec record) (held bool, err error) {
+func (a *taking) holdHead(ctx context.Context, rec record) (held bool, err error) {
 	in := a.store.eng.Incarnation()
-	if !a.store.owners.reserve(a, &rec.head) {
+	if !a.store.owners.reserve(a.Actor, &rec.head) {
 		return false, nil
 	}
 	// An owner that was there when the head was read may have written since, and gone.
@@ -202,18 +204,18 @@ func holdHead(ctx context.Context, a *Actor, rec record) (held bool, err error) 
 	if err != nil || !bytes.Equal(now.row, rec.row) {
 		return false, err
 	}
-	hold(a, &rec, rec.head, rec.row)
+	a.hold(&rec, rec.head, rec.row)
 	a.incarnation.landed(in, nil)
-	a.store.owners.settle(a)
-	if a.store.owners.passed(a) {
+	a.store.owners.settle(a.Actor)
+	if a.store.owners.passed(a.Actor) {
 		a.fail(ErrFenced, errReplaced)
 	}
 	return true, nil
 }
 
 // hold sets the head of a handle, and what follows from it, to what is stored now.
-func hold(a *Actor, rec *record, h layout.Head, row []byte) {
-	a.hints.Store(&rec.hints)
+func (a *taking) hold(rec *record, h layout.Head, row []byte) {
+	a.stored.Store(&rec.hints)
 	a.head, a.exists = h, true
 	copy(a.row[:], row)
 	a.publish()
@@ -222,27 +224,25 @@ func hold(a *Actor, rec *record, h layout.Head, row []byte) {
 	} // else commits of an earlier handle may be applied and not durable yet
 }
 
-// appendName appends what records the actor's name.
-func (a *Actor) appendName(checks []kv.Check, ops []kv.Op) ([]kv.Check, []kv.Op) {
-	name := a.Name()
-	n := layout.Named{ID: layout.ID(a.id), Created: a.store.millis()}
-	key := layout.NameKey(name)
-	return append(checks, kv.Check{Key: key, Absent: true}),
-		append(ops, kv.Set(key, n.Append(nil)), kv.Set(layout.RecordKey(layout.ID(a.id), layout.PartName), []byte(name)))
-}
-
-// commitID returns an id for the next engine commit: random for each handle,
-// counted within it.
-func (a *Actor) commitID() (id kv.CommitID) {
-	a.tries++
-	copy(id[:], a.nonce[:])
-	binary.BigEndian.PutUint64(id[8:], a.tries)
-	return id
-}
-
-// publish shows readers the head.
-func (a *Actor) publish() {
-	a.used.Store(a.head.Used)
-	a.seq.Store(int64(a.head.Seq))
-	a.landed.Store(a.store.shared.landed())
+// resolve finds out what became of the commit in doubt, once the actor is claimed:
+// rec is what was there before.
+func (a *taking) resolve(ctx context.Context, rec record, d *Doubt) error {
+	if d == nil {
+		return nil
+	}
+	outcome, err := a.store.eng.Outcome(ctx, d.Commit)
+	if err != nil {
+		if bytes.Equal(rec.row, d.before[:]) {
+			d.before = a.row // the next to ask finds this claim instead
+			a.store.doubts.set(a.id, d)
+		}
+		return fmt.Errorf("actorstore: outcome of commit %x of actor %s: %w", d.Commit, a.id, err)
+	}
+	if outcome == kv.OutcomeUnknown {
+		outcome = rec.outcome(d)
+	}
+	d.Outcome = outcome
+	a.before = d
+	a.store.doubts.set(a.id, nil)
+	return nil
 }

@@ -157,41 +157,11 @@ func (o *owners) settle(a *Actor) {
 // errReplaced is why a handle is fenced that didn't have to find out by itself.
 var errReplaced = errors.New("another owner took it over")
 
-// Owned returns nil while this handle is the actor's owner, else what every other
-// call returns. Code that keeps data of the actor in memory asks before using them: they are
-// the newest then, as of the moment of asking. It reads nothing on an engine that only
-// this process has open (kv.Sharer), nor on any other while the Store's lease holds.
-// When that is in doubt it reads the actor's head; if that fails too, the error is
-// ErrLeaseLost and says why, and the handle is as it was.
-func (a *Actor) Owned(ctx context.Context) error {
-	if err := a.check(); err != nil {
-		return err
-	}
-	return a.owned(ctx, a.store.eng)
-}
-
-// owned returns ErrFenced if the actor has another owner, as far as that can be told
-// from what src holds. Asked after a read of src, it says whether that was still the
-// owner's to read.
-func (a *Actor) owned(ctx context.Context, src kv.Reader) error {
-	if a.store.owners != nil {
-		return a.Err()
-	}
-	if a.store.eng.Incarnation() != a.incarnation.of() {
-		if err := a.survey(ctx); err != nil {
-			return err
-		}
-	}
-	if !a.host.Valid() {
-		if _, err := a.ownHead(ctx, src); err != nil {
-			return err
-		}
-	}
-	return a.Err()
-}
+// A standing is a handle that makes sure that its actor is its own still. It is the lease.Handle of its host.
+type standing struct{ *Actor }
 
 // ownHead reads the head, and fences the handle if it is another owner's.
-func (a *Actor) ownHead(ctx context.Context, src kv.Reader) (layout.Head, error) {
+func (a standing) ownHead(ctx context.Context, src kv.Reader) (layout.Head, error) {
 	row, err := src.Get(ctx, a.headKey, nil)
 	switch {
 	case errors.Is(err, kv.ErrNotFound):
@@ -208,22 +178,64 @@ func (a *Actor) ownHead(ctx context.Context, src kv.Reader) (layout.Head, error)
 }
 
 // lost fences the handle, unless it was just closed by a Drop of its own.
-func (a *Actor) lost(cause error) error {
+func (a standing) lost(cause error) error {
 	if a.closed.Load() {
 		return ErrClosed
 	}
 	return a.fail(ErrFenced, cause)
 }
 
-// A hosted is an Actor as its host sees it.
-type hosted struct{ *Actor }
-
-// Fence fences the handle.
-func (h hosted) Fence(cause error) { _ = h.lost(cause) }
+// Fence fences the handle: its host has lost the actor.
+func (a standing) Fence(cause error) { _ = a.lost(cause) }
 
 // Survey looks whether the newest commit is still stored: a handle that has lost it says so.
-func (h hosted) Survey(ctx context.Context, in kv.Incarnation) {
-	if h.opened() && h.check() == nil && h.incarnation.of() != in {
-		_ = h.survey(ctx)
+func (a standing) Survey(ctx context.Context, in kv.Incarnation) {
+	if a.opened() && a.check() == nil && a.incarnation.of() != in {
+		_ = a.survey(ctx)
+	}
+}
+
+// still returns ErrFenced if the actor has another owner, as far as that can be told
+// from what src holds. Asked after a read of src, it says whether that was still the
+// owner's to read.
+func (a standing) still(ctx context.Context, src kv.Reader) error {
+	if a.store.owners != nil {
+		return a.Err()
+	}
+	if a.store.eng.Incarnation() != a.incarnation.of() {
+		if err := a.survey(ctx); err != nil {
+			return err
+		}
+	}
+	if !a.host.Valid() {
+		if _, err := a.ownHead(ctx, src); err != nil {
+			return err
+		}
+	}
+	return a.Err()
+}
+
+// survey looks, in a new incarnation, whether the actor's newest commit is still stored. If
+// it isn't the handle is poisoned, and the error wraps kv.ErrUnknownOutcome; if the
+// engine can't be asked the error wraps ErrLeaseLost, and the handle is as it was.
+func (a standing) survey(ctx context.Context) error {
+	for {
+		seq, in := a.Seq(), a.store.eng.Incarnation()
+		h, err := a.ownHead(ctx, a.store.eng)
+		switch {
+		case errors.Is(err, ErrFenced):
+			// It has another owner, which may have begun where this one's commits were lost.
+			return fmt.Errorf("%w: %w", kv.ErrUnknownOutcome, err)
+		case err != nil:
+			return err
+		case h.Seq < seq:
+			return a.fail(ErrPoisoned, errLost(fmt.Errorf("commit %d is the newest that is stored, of %d", h.Seq, seq)))
+		}
+		if a.incarnation.surveyed(in, func() bool { return a.Seq() == seq }) {
+			return nil
+		}
+		if a.incarnation.of() == in { // by a commit that has found its head
+			return nil
+		}
 	}
 }

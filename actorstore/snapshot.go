@@ -21,34 +21,6 @@ type Snapshot struct {
 	state reads.State
 }
 
-// Snapshot pins the newest applied state of the actor.
-//
-// It asks nothing of a near engine but a snapshot, not even that if another actor has one
-// that will do (see shared), and nothing at all of a far one,
-// unless a commit is being applied at that very moment: then it reads the head to know
-// its Seq.
-func (a *Actor) Snapshot(ctx context.Context) (*Snapshot, error) {
-	return a.snapshot(ctx, true)
-}
-
-// PageSnapshot is Snapshot for a caller that reads single keys: List is errPagesOnly. On a far
-// engine the next commit pins nothing for it, as it must for a Snapshot, when memory
-// has the values that the commit replaces.
-func (a *Actor) PageSnapshot(ctx context.Context) (*Snapshot, error) {
-	return a.snapshot(ctx, false)
-}
-
-func (a *Actor) snapshot(ctx context.Context, lists bool) (*Snapshot, error) {
-	if err := a.check(); err != nil {
-		return nil, err
-	}
-	s := &Snapshot{arrangement: arrangement{a.layout}}
-	if err := a.reads.Open(ctx, &s.state, lists); err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
 // A reading is an Actor as its Reads see it.
 type reading struct{ *Actor }
 

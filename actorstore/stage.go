@@ -162,7 +162,7 @@ func (f *flight) stageHints(writes int) {
 // hinted records that the hints have landed.
 func (f *flight) hinted() {
 	if f.hints != nil {
-		f.a.hints.Store(f.hints)
+		f.a.stored.Store(f.hints)
 		f.a.pending.CompareAndSwap(f.hints, nil) // unless there are newer ones
 		f.hints = nil
 	}

@@ -52,11 +52,11 @@ package actorstore
 
 // Files, from the top down:
 //
-//	open.go keeper.go fork.go user.go single.go commit.go stage.go rowowner.go view.go check.go
-//	notes.go survey.go snapshot.go actorread.go hints.go flight.go own.go beside.go wake.go
-//	prefetch.go actor.go store.go wakelisteners.go wakerow.go doubt.go sharedsnapshot.go places.go
-//	host.go owners.go incarnation.go registry.go singles.go read.go head.go names.go id.go
-//	describe.go keys.go errors.go
+//	fork.go commit.go stage.go open.go own.go flight.go actor.go view.go survey.go check.go notes.go
+//	snapshot.go wake.go owners.go user.go showing.go incarnation.go store.go sharedsnapshot.go
+//	ending.go describe.go reader.go read.go wakelisteners.go wakerow.go doubt.go
+//	beside.go host.go places.go registry.go head.go names.go rowowner.go id.go errors.go
+//	singles.go hints.go keys.go
 
 import (
 	"cmp"

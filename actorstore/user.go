@@ -15,9 +15,6 @@ type User struct {
 	to   *Actor // nil: read-only
 }
 
-// User returns the user keys of the actor.
-func (a *Actor) User() *User { return &User{a, a} }
-
 // Get appends the value of the user key to dst. See Reader.
 func (u *User) Get(ctx context.Context, key, dst []byte) ([]byte, error) {
 	return u.from.Get(ctx, UserKey(key), dst)

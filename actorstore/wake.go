@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
-	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -17,48 +16,6 @@ import (
 // It may be earlier: what is done, or taken back, leaves it as it is, so that the commits of
 // an actor that is awake write it once. The actor's owner puts it right with SetWake
 // before it closes the actor, when it knows everything.
-
-// SetWake replaces what the store says of when the actor must be woken, in one commit that
-// doesn't wait for stable storage; without one if it says so already, or if the actor doesn't
-// exist. w.Tried must not change meanwhile. Errors are those of Apply.
-func (a *Actor) SetWake(ctx context.Context, w Wake) error {
-	var b batch.Batch
-	if err := a.StageWake(&b, w); err != nil {
-		return err
-	}
-	return a.write(ctx, &b, kv.Applied, 0)
-}
-
-// WakeBy brings forward when the actor must be woken, as batch.Batch.WakeBy does, in a commit of its own that doesn't wait for stable
-// storage; without one if that changes nothing. Errors are those of Apply.
-func (a *Actor) WakeBy(ctx context.Context, at time.Time) error {
-	var b batch.Batch
-	b.Late(func(*batch.Batch) error {
-		if old := a.wake.Load(); old.by(at.UnixMilli(), a.store.millis()) != old {
-			w := old.by(at.UnixMilli(), a.store.millis()).wake()
-			a.rewake = &w
-		}
-		return nil
-	})
-	return a.write(ctx, &b, kv.Applied, 0)
-}
-
-// StageWake has what SetWake does land with b, whatever b.WakeBy says. It may be called while b is open.
-func (a *Actor) StageWake(b *batch.Batch, w Wake) error {
-	if len(w.Tried) > MaxTried {
-		return fmt.Errorf("actorstore: %d versions that tried, limit %d", len(w.Tried), MaxTried)
-	}
-	b.Late(func(*batch.Batch) error {
-		if !a.wake.Load().says(&w) {
-			a.rewake = &w
-		}
-		return nil
-	})
-	return nil
-}
-
-// Wake returns what the store says of when the actor must be woken: the zero Wake for never. Tried must not be modified.
-func (a *Actor) Wake() Wake { return a.wake.Load().wake() }
 
 // Wakes yields the actors that must be woken by a time, or are to be looked at by
 // versions of their code that haven't tried, in the order of those times. An actor that another host has open is
