@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
 func TestDescribe(t *testing.T) {
@@ -68,7 +70,7 @@ func TestDescribe(t *testing.T) {
 		{"", "unknown/"},
 	}
 	for _, tt := range tests {
-		if got := Describe(unhex(t, tt.hex)); got != tt.want {
+		if got := Describe(testkit.Unhex(t, tt.hex)); got != tt.want {
 			t.Errorf("%s: got %s, want %s", tt.hex, got, tt.want)
 		}
 	}
@@ -78,8 +80,8 @@ func TestDescribe(t *testing.T) {
 // none, and have no words.
 func TestDescribeVectors(t *testing.T) {
 	seen := map[string]string{}
-	for _, v := range vectors(t, "keys.json") {
-		key := unhex(t, v.Hex)
+	for _, v := range testkit.Vectors(t, "keys.json") {
+		key := v.Bytes(t)
 		got := Describe(key)
 		prefix := strings.Contains(v.Schema, "prefix") || strings.Contains(v.Schema, "range") || v.Name == "queue messages prefix"
 		// The first two elements of a longer location are a location too.
@@ -95,8 +97,8 @@ func TestDescribeVectors(t *testing.T) {
 
 // FuzzDescribe: no key makes Describe panic, and no two keys have the same words.
 func FuzzDescribe(f *testing.F) {
-	for _, v := range vectors(f, "keys.json") {
-		f.Add(unhex(f, v.Hex), []byte{})
+	for _, v := range testkit.Vectors(f, "keys.json") {
+		f.Add(v.Bytes(f), []byte{})
 	}
 	f.Add([]byte("\x09\x01a/1\x00\x00\x00\x00\x02"), []byte("\x09\x01a\x00\x00\x00\x00\x01"))
 	f.Add([]byte("\x04\xff"), []byte("\x04\\xff"))

@@ -2,9 +2,6 @@ package actorstore
 
 import (
 	"context"
-	"encoding/hex"
-	"encoding/json"
-	"os"
 	"testing"
 	"time"
 
@@ -95,39 +92,4 @@ func words(t testing.TB, r Reader, opts ListOptions) []string {
 		all = append(all, Describe(e.Key))
 	}
 	return all
-}
-
-// A vector is one golden encoding.
-type vector struct {
-	Name   string
-	Schema string
-	Input  json.RawMessage
-	Hex    string
-}
-
-func vectors(t testing.TB, file string) []vector {
-	t.Helper()
-	b, err := os.ReadFile("testdata/" + file)
-	must(t, err)
-	var vs []vector
-	must(t, json.Unmarshal(b, &vs))
-	if len(vs) == 0 {
-		t.Fatalf("%s has no vectors", file)
-	}
-	return vs
-}
-
-// input decodes the vector's input into v.
-func (v vector) input(t testing.TB, into any) {
-	t.Helper()
-	if err := json.Unmarshal(v.Input, into); err != nil {
-		t.Fatalf("%s: %v", v.Name, err)
-	}
-}
-
-func unhex(t testing.TB, s string) []byte {
-	t.Helper()
-	b, err := hex.DecodeString(s)
-	must(t, err)
-	return b
 }

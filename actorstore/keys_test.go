@@ -6,18 +6,20 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
 // TestKeysGolden builds every key of the vectors that this package builds.
 func TestKeysGolden(t *testing.T) {
-	for _, v := range vectors(t, "keys.json") {
+	for _, v := range testkit.Vectors(t, "keys.json") {
 		var in struct {
 			ID, ConnID, Key, Hex string
 			Tag                  FileTag
 			Chunk                uint32
 			Prefix               byte
 		}
-		v.input(t, &in)
+		v.Decode(t, &in)
 		var got []byte
 		switch v.Schema {
 		case "raw":
@@ -34,7 +36,7 @@ func TestKeysGolden(t *testing.T) {
 		case "[4]+utf8(key)":
 			got = UserKey([]byte(in.Key))
 		case "[4]+bytes":
-			got = UserKey(unhex(t, in.Hex))
+			got = UserKey(testkit.Unhex(t, in.Hex))
 		case "[9,0,tag]":
 			got = LayoutGreenroom.AppendFileMeta(nil, in.Tag)
 		case "[9,1,tag]+u32 BE":
@@ -42,7 +44,7 @@ func TestKeysGolden(t *testing.T) {
 		default: // tuples: TestWorkflowKeysGolden, and those of traces, whose package builds them
 			continue
 		}
-		if !bytes.Equal(got, unhex(t, v.Hex)) {
+		if !bytes.Equal(got, v.Bytes(t)) {
 			t.Errorf("%s: got %x, want %s", v.Name, got, v.Hex)
 		}
 	}
@@ -51,7 +53,7 @@ func TestKeysGolden(t *testing.T) {
 // TestWorkflowKeysGolden builds every workflow key of the vectors, and takes it apart.
 func TestWorkflowKeysGolden(t *testing.T) {
 	n := 0
-	for _, v := range vectors(t, "keys.json") {
+	for _, v := range testkit.Vectors(t, "keys.json") {
 		if !strings.HasPrefix(v.Schema, "workflow-") {
 			continue
 		}
@@ -63,7 +65,7 @@ func TestWorkflowKeysGolden(t *testing.T) {
 			Loop         uint32
 			From, To     uint32
 		}
-		v.input(t, &in)
+		v.Decode(t, &in)
 		var got []byte
 		switch {
 		case v.Schema == "workflow-range-start":
@@ -77,7 +79,7 @@ func TestWorkflowKeysGolden(t *testing.T) {
 		default:
 			got, _ = LayoutGreenroom.Range(NamespaceWorkflow)
 		}
-		if want := unhex(t, v.Hex); !bytes.Equal(got, want) {
+		if want := v.Bytes(t); !bytes.Equal(got, want) {
 			t.Errorf("%s: got %x, want %s", v.Name, got, v.Hex)
 		}
 		if len(got) == 1 {
@@ -129,17 +131,17 @@ func packLocation(t *testing.T, segments []json.RawMessage) (packed []byte) {
 
 func TestParseWorkflowKey(t *testing.T) {
 	for _, s := range []string{"", "04", "07", "0714", "071505", "071300", "0716ffff", "071601", "07020100"} {
-		if part, rest, ok := LayoutGreenroom.ParseWorkflowKey(unhex(t, s)); ok {
+		if part, rest, ok := LayoutGreenroom.ParseWorkflowKey(testkit.Unhex(t, s)); ok {
 			t.Errorf("%s: got %d and %x", s, part, rest)
 		}
 	}
 	for s, want := range map[string]uint32{"14": 0, "15ff": 255, "18ffffffff": 1<<32 - 1} {
-		if n, rest, ok := ParseWorkflowNumber(unhex(t, s+"aa")); n != want || !ok || !bytes.Equal(rest, []byte{0xaa}) {
+		if n, rest, ok := ParseWorkflowNumber(testkit.Unhex(t, s+"aa")); n != want || !ok || !bytes.Equal(rest, []byte{0xaa}) {
 			t.Errorf("%s: got %d, %x, %v", s, n, rest, ok)
 		}
 	}
 	for _, s := range []string{"", "13fe", "190100000000", "0514", "1500", "16ff"} {
-		if n, _, ok := ParseWorkflowNumber(unhex(t, s)); ok {
+		if n, _, ok := ParseWorkflowNumber(testkit.Unhex(t, s)); ok {
 			t.Errorf("%s: got %d", s, n)
 		}
 	}

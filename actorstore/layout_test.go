@@ -8,6 +8,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
@@ -34,7 +35,7 @@ func TestLayoutKeysGolden(t *testing.T) {
 		{"01", "persist", AppendPersist(nil)},
 		{"0400ff", `user/"\x00\xff"`, UserKey([]byte("\x00\xff"))},
 	} {
-		key := unhex(t, tt.hex)
+		key := testkit.Unhex(t, tt.hex)
 		if tt.got != nil && !bytes.Equal(tt.got, key) {
 			t.Errorf("%s: got the key %x, want %s", tt.words, tt.got, tt.hex)
 		}
@@ -177,7 +178,7 @@ func TestLayoutDamaged(t *testing.T) {
 		a, err := store.Actor(ctx, testID, nil)
 		must(t, err)
 		must(t, errors.Join(a.Put(ctx, LayoutGreenroom.AppendQueueMetadata(nil), []byte("m")), a.Close()))
-		must(t, eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set(layout.RecordKey(layout.ID(testID), layout.PartLayout), unhex(t, tt.row))}}))
+		must(t, eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set(layout.RecordKey(layout.ID(testID), layout.PartLayout), testkit.Unhex(t, tt.row))}}))
 		_, err = store.View(ctx, testID)
 		if !errors.Is(err, tt.want) {
 			t.Errorf("%s: View: %v, want %v", tt.row, err, tt.want)

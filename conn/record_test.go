@@ -3,58 +3,25 @@ package conn
 import (
 	"bytes"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"math/rand/v2"
-	"os"
 	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/bare"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
-// A vector is one golden encoding.
-type vector struct {
-	Name    string
-	Version uint16
-	Input   json.RawMessage
-	Hex     string
-}
-
-func vectors(t testing.TB, file string) []vector {
-	t.Helper()
-	b, err := os.ReadFile("testdata/" + file)
-	must(t, err)
-	var vs []vector
-	must(t, json.Unmarshal(b, &vs))
-	if len(vs) == 0 {
-		t.Fatalf("%s has no vectors", file)
-	}
-	return vs
-}
-
-func unhex(t testing.TB, s string) []byte {
-	t.Helper()
-	b, err := hex.DecodeString(s)
-	must(t, err)
-	return b
-}
-
-// A hexBytes is {"$hex": "…"} in a vector.
-type hexBytes struct {
-	Hex string `json:"$hex"`
-}
-
-// record returns the input of a vector as a Record.
-func (v vector) record(t *testing.T) Record {
+// recordOf returns the input of a vector as a Record.
+func recordOf(t *testing.T, v testkit.Vector) Record {
 	t.Helper()
 	var in struct {
 		ID                   ID
-		Parameters, State    hexBytes
+		Parameters, State    testkit.HexBytes
 		Subscriptions        []struct{ EventName string }
-		GatewayID, RequestID hexBytes
+		GatewayID, RequestID testkit.HexBytes
 		ServerMessageIndex   Index
 		ClientMessageIndex   Index
 		RequestPath          string
@@ -62,10 +29,10 @@ func (v vector) record(t *testing.T) Record {
 			Map [][2]string `json:"$map"`
 		}
 	}
-	must(t, json.Unmarshal(v.Input, &in))
+	v.Decode(t, &in)
 	r := Record{
-		ID: in.ID, Parameters: unhex(t, in.Parameters.Hex), State: unhex(t, in.State.Hex),
-		Gateway: GatewayID(unhex(t, in.GatewayID.Hex)), Request: RequestID(unhex(t, in.RequestID.Hex)),
+		ID: in.ID, Parameters: in.Parameters, State: in.State,
+		Gateway: GatewayID(in.GatewayID), Request: RequestID(in.RequestID),
 		Server: in.ServerMessageIndex, Client: in.ClientMessageIndex, Path: in.RequestPath,
 	}
 	for _, s := range in.Subscriptions {
@@ -80,8 +47,8 @@ func (v vector) record(t *testing.T) Record {
 // Both versions are read, and the later one is written; their bytes are otherwise equal.
 func TestGoldenRecords(t *testing.T) {
 	versions := map[uint16]int{}
-	for _, v := range vectors(t, "conn-persist.json") {
-		want, stored := v.record(t), unhex(t, v.Hex)
+	for _, v := range testkit.Vectors(t, "conn-persist.json") {
+		want, stored := recordOf(t, v), v.Bytes(t)
 		versions[v.Version]++
 		got, err := ParseRecord(stored)
 		must(t, err)
@@ -100,13 +67,13 @@ func TestGoldenRecords(t *testing.T) {
 }
 
 func TestGoldenKeys(t *testing.T) {
-	for _, v := range vectors(t, "keys.json") {
+	for _, v := range testkit.Vectors(t, "keys.json") {
 		var in struct{ ConnID ID }
-		must(t, json.Unmarshal(v.Input, &in))
-		if got, want := key(in.ConnID), unhex(t, v.Hex); !bytes.Equal(got, want) {
+		v.Decode(t, &in)
+		if got, want := key(in.ConnID), v.Bytes(t); !bytes.Equal(got, want) {
 			t.Errorf("%s: key %x, want %x", v.Name, got, want)
 		}
-		if got := readEntry(actorstore.Entry{Key: unhex(t, v.Hex)}).ID; got != in.ConnID {
+		if got := readEntry(actorstore.Entry{Key: v.Bytes(t)}).ID; got != in.ConnID {
 			t.Errorf("%s: read %q, want %q", v.Name, got, in.ConnID)
 		}
 	}
@@ -208,8 +175,8 @@ func TestValidate(t *testing.T) {
 // What can be read is written again as it was, but for the version, and nothing that is
 // read needs more memory than its input explains.
 func FuzzParseRecord(f *testing.F) {
-	for _, v := range vectors(f, "conn-persist.json") {
-		f.Add(unhex(f, v.Hex))
+	for _, v := range testkit.Vectors(f, "conn-persist.json") {
+		f.Add(v.Bytes(f))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, err := ParseRecord(b)

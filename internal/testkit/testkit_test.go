@@ -1,6 +1,7 @@
 package testkit_test
 
 import (
+	"errors"
 	"os"
 	"testing"
 	"time"
@@ -52,5 +53,23 @@ func TestSharedDir(t *testing.T) {
 	}
 	if again := testkit.SharedDir(t); again != dir || !info.IsDir() || info.Mode().Perm()&0o055 != 0o055 {
 		t.Errorf("%s and %s, %v", dir, again, info.Mode())
+	}
+}
+
+// TestVectors reads what a file of vectors may have.
+func TestVectors(t *testing.T) {
+	t.Chdir(t.TempDir())
+	file := `[{"Name": "a", "Schema": "s", "Version": 3, "Input": {"Key": {"$hex": "00ff"}}, "Hex": "0102"}]`
+	if err := errors.Join(os.Mkdir("testdata", 0o755), os.WriteFile("testdata/v.json", []byte(file), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	vs := testkit.Vectors(t, "v.json")
+	if len(vs) != 1 || vs[0].Name != "a" || vs[0].Schema != "s" || vs[0].Version != 3 {
+		t.Fatalf("got %+v", vs)
+	}
+	var in struct{ Key testkit.HexBytes }
+	vs[0].Decode(t, &in)
+	if b := vs[0].Bytes(t); string(in.Key) != "\x00\xff" || string(b) != "\x01\x02" {
+		t.Errorf("the input is %x, the encoding %x", in.Key, b)
 	}
 }

@@ -6,48 +6,49 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
 // TestEnvelopeGolden encodes and decodes every vector of the envelope.
 func TestEnvelopeGolden(t *testing.T) {
 	p := layout.NewPrefix(testID)
-	checks := map[string]func(t *testing.T, v vector, want []byte){
-		"id-text": func(*testing.T, vector, []byte) {}, // see TestIDText
-		"envelope-subspace": func(t *testing.T, v vector, want []byte) {
+	checks := map[string]func(t *testing.T, v testkit.Vector, want []byte){
+		"id-text": func(*testing.T, testkit.Vector, []byte) {}, // see TestIDText
+		"envelope-subspace": func(t *testing.T, v testkit.Vector, want []byte) {
 			if !bytes.Equal(p[:], want) {
 				t.Errorf("got %x", p)
 			}
 		},
-		"envelope-prefix": func(t *testing.T, v vector, want []byte) {
-			var in struct{ Prefix hexBytes }
-			v.input(t, &in)
-			if got := p.AppendBound(nil, unhex(t, in.Prefix.Hex)); !bytes.Equal(got, want) {
+		"envelope-prefix": func(t *testing.T, v testkit.Vector, want []byte) {
+			var in struct{ Prefix testkit.HexBytes }
+			v.Decode(t, &in)
+			if got := p.AppendBound(nil, in.Prefix); !bytes.Equal(got, want) {
 				t.Errorf("got %x", got)
 			}
 		},
 		"envelope-key": checkGoldenKey,
 		"KvMetadata":   checkGoldenMetadata,
 	}
-	for _, v := range vectors(t, "envelope.json") {
+	for _, v := range testkit.Vectors(t, "envelope.json") {
 		t.Run(v.Name, func(t *testing.T) {
 			check := checks[v.Schema]
 			if check == nil {
 				t.Fatalf("nothing checks the schema %q", v.Schema)
 			}
-			check(t, v, unhex(t, v.Hex))
+			check(t, v, v.Bytes(t))
 		})
 	}
 }
 
-func checkGoldenKey(t *testing.T, v vector, want []byte) {
+func checkGoldenKey(t *testing.T, v testkit.Vector, want []byte) {
 	var in struct {
-		Key   hexBytes
+		Key   testkit.HexBytes
 		Row   string
 		Index int
 	}
-	v.input(t, &in)
-	p, key := layout.NewPrefix(testID), unhex(t, in.Key.Hex)
+	v.Decode(t, &in)
+	p, key := layout.NewPrefix(testID), in.Key
 	wantColumn := layout.Column{Metadata: in.Row == "METADATA", Index: in.Index}
 	got := p.AppendBase(nil, key)
 	if wantColumn.Metadata {
@@ -67,12 +68,12 @@ func checkGoldenKey(t *testing.T, v vector, want []byte) {
 	}
 }
 
-func checkGoldenMetadata(t *testing.T, v vector, want []byte) {
+func checkGoldenMetadata(t *testing.T, v testkit.Vector, want []byte) {
 	var in struct {
 		Version  string
 		UpdateTs int64
 	}
-	v.input(t, &in)
+	v.Decode(t, &in)
 	if got := layout.AppendMetadataValue(nil, in.Version, in.UpdateTs); !bytes.Equal(got, want) {
 		t.Errorf("encoded: got %x", got)
 	}
@@ -199,12 +200,12 @@ func TestSuccessor(t *testing.T) {
 	for _, tt := range []struct{ prefix, want string }{
 		{"61", "62"}, {"6100", "6101"}, {"61ff", "62"}, {"61ffff", "62"}, {"fe", "ff"}, {"ff", ""}, {"", ""},
 	} {
-		prefix := unhex(t, tt.prefix)
+		prefix := testkit.Unhex(t, tt.prefix)
 		got := layout.Successor(prefix)
-		if !bytes.Equal(got, unhex(t, tt.want)) || (got == nil) != (tt.want == "") {
+		if !bytes.Equal(got, testkit.Unhex(t, tt.want)) || (got == nil) != (tt.want == "") {
 			t.Errorf("%s: got %x, want %s", tt.prefix, got, tt.want)
 		}
-		if !bytes.Equal(prefix, unhex(t, tt.prefix)) {
+		if !bytes.Equal(prefix, testkit.Unhex(t, tt.prefix)) {
 			t.Errorf("%s was changed to %x", tt.prefix, prefix)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -23,18 +24,18 @@ func TestRowsGolden(t *testing.T) {
 	for hex, got := range map[string][]byte{
 		headHex: testHead.Append(nil), namedHex: n.Append(nil), formatHex: layout.AppendFormat(nil, testHead.Created),
 	} {
-		if !bytes.Equal(got, unhex(t, hex)) {
+		if !bytes.Equal(got, testkit.Unhex(t, hex)) {
 			t.Errorf("got %x, want %s", got, hex)
 		}
 	}
-	if got, err := layout.ParseHead(testID, unhex(t, headHex)); got != testHead || err != nil {
+	if got, err := layout.ParseHead(testID, testkit.Unhex(t, headHex)); got != testHead || err != nil {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	if got, err := layout.ParseNamed("n", unhex(t, namedHex)); got != n || err != nil {
+	if got, err := layout.ParseNamed("n", testkit.Unhex(t, namedHex)); got != n || err != nil {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	must(t, layout.CheckFormat(unhex(t, formatHex)))
-	if n := len(unhex(t, headHex)); n != layout.HeadSize {
+	must(t, layout.CheckFormat(testkit.Unhex(t, formatHex)))
+	if n := len(testkit.Unhex(t, headHex)); n != layout.HeadSize {
 		t.Errorf("a head has %d bytes, layout.HeadSize is %d", n, layout.HeadSize)
 	}
 }
@@ -51,7 +52,7 @@ func TestRowsDamaged(t *testing.T) {
 		"format": {formatHex, layout.CheckFormat},
 	}
 	for name, row := range rows {
-		good := unhex(t, row.hex)
+		good := testkit.Unhex(t, row.hex)
 		for n := range good {
 			if err := row.parse(good[:n]); !errors.Is(err, kv.ErrCorrupt) {
 				t.Errorf("%s of %d bytes: got %v, want %v", name, n, err, kv.ErrCorrupt)
@@ -79,9 +80,9 @@ func TestRowsDamaged(t *testing.T) {
 }
 
 func FuzzHead(f *testing.F) {
-	f.Add(unhex(f, headHex))
-	f.Add(unhex(f, namedHex))
-	f.Add(unhex(f, formatHex))
+	f.Add(testkit.Unhex(f, headHex))
+	f.Add(testkit.Unhex(f, namedHex))
+	f.Add(testkit.Unhex(f, formatHex))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if h, err := layout.ParseHead(testID, b); err == nil && !bytes.Equal(h.Append(nil), b) {
 			t.Errorf("%x is the head %+v, which is %x", b, h, h.Append(nil))

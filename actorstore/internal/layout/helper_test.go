@@ -1,9 +1,6 @@
 package layout_test
 
 import (
-	"encoding/hex"
-	"encoding/json"
-	"os"
 	"testing"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
@@ -21,44 +18,4 @@ func must(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-// A vector is one golden encoding.
-type vector struct {
-	Name   string
-	Schema string
-	Input  json.RawMessage
-	Hex    string
-}
-
-func vectors(t testing.TB, file string) []vector {
-	t.Helper()
-	b, err := os.ReadFile("testdata/" + file)
-	must(t, err)
-	var vs []vector
-	must(t, json.Unmarshal(b, &vs))
-	if len(vs) == 0 {
-		t.Fatalf("%s has no vectors", file)
-	}
-	return vs
-}
-
-// input decodes the vector's input into v.
-func (v vector) input(t testing.TB, into any) {
-	t.Helper()
-	if err := json.Unmarshal(v.Input, into); err != nil {
-		t.Fatalf("%s: %v", v.Name, err)
-	}
-}
-
-func unhex(t testing.TB, s string) []byte {
-	t.Helper()
-	b, err := hex.DecodeString(s)
-	must(t, err)
-	return b
-}
-
-// A hexBytes is {"$hex": "…"} in a vector.
-type hexBytes struct {
-	Hex string `json:"$hex"`
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -29,16 +30,16 @@ const (
 )
 
 func TestHostRowsGolden(t *testing.T) {
-	if got := testHostRow.Append(nil); !bytes.Equal(got, unhex(t, hostRowHex)) {
+	if got := testHostRow.Append(nil); !bytes.Equal(got, testkit.Unhex(t, hostRowHex)) {
 		t.Errorf("host: got %x", got)
 	}
-	if got, err := layout.ParseHost(testHost, unhex(t, hostRowHex)); !reflect.DeepEqual(got, testHostRow) || err != nil {
+	if got, err := layout.ParseHost(testHost, testkit.Unhex(t, hostRowHex)); !reflect.DeepEqual(got, testHostRow) || err != nil {
 		t.Errorf("host: got %+v, %v", got, err)
 	}
-	if got := testOwner.Append(nil); !bytes.Equal(got, unhex(t, ownerHex)) {
+	if got := testOwner.Append(nil); !bytes.Equal(got, testkit.Unhex(t, ownerHex)) {
 		t.Errorf("owner: got %x", got)
 	}
-	if got, err := layout.ParseOwner(testID, unhex(t, ownerHex)); got != testOwner || err != nil {
+	if got, err := layout.ParseOwner(testID, testkit.Unhex(t, ownerHex)); got != testOwner || err != nil {
 		t.Errorf("owner: got %+v, %v", got, err)
 	}
 }
@@ -53,7 +54,7 @@ func TestHostRowsDamaged(t *testing.T) {
 		"host":  {hostRowHex, func(b []byte) error { return second(layout.ParseHost(testHost, b)) }},
 		"owner": {ownerHex, func(b []byte) error { return second(layout.ParseOwner(testID, b)) }},
 	} {
-		good := unhex(t, row.hex)
+		good := testkit.Unhex(t, row.hex)
 		for n := range good {
 			if err := row.parse(good[:n]); !errors.Is(err, kv.ErrCorrupt) {
 				t.Errorf("%s of %d bytes: got %v, want %v", name, n, err, kv.ErrCorrupt)
@@ -82,7 +83,7 @@ func TestHostRowsDamaged(t *testing.T) {
 }
 
 func FuzzHostRow(f *testing.F) {
-	f.Add(unhex(f, hostRowHex))
+	f.Add(testkit.Unhex(f, hostRowHex))
 	f.Add((&layout.Host{TTL: 1}).Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		row, err := layout.ParseHost(testHost, b)
@@ -97,7 +98,7 @@ func FuzzHostRow(f *testing.F) {
 }
 
 func FuzzOwnerRow(f *testing.F) {
-	f.Add(unhex(f, ownerHex))
+	f.Add(testkit.Unhex(f, ownerHex))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		o, err := layout.ParseOwner(testID, b)
 		if err == nil && !bytes.Equal(o.Append(nil), b) {

@@ -6,25 +6,26 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
 // TestIDText holds the text of an id. The hex of the vector is the number that it shows.
 func TestIDText(t *testing.T) {
 	found := false
-	for _, v := range vectors(t, "envelope.json") {
+	for _, v := range testkit.Vectors(t, "envelope.json") {
 		if v.Schema != "id-text" {
 			continue
 		}
 		found = true
 		var in struct{ Text string }
-		v.input(t, &in)
+		v.Decode(t, &in)
 		if got := testID.String(); got != in.Text {
 			t.Errorf("String: got %s, want %s", got, in.Text)
 		}
 		if got, err := layout.ParseID(in.Text); got != testID || err != nil {
 			t.Errorf("ParseID: got %v, %v", got, err)
 		}
-		n := unhex(t, v.Hex)
+		n := v.Bytes(t)
 		if id := (layout.ID{UUID: [16]byte(n[1:]), Label: binary.BigEndian.Uint16(n[17:])}); n[0] != 1 || id != testID {
 			t.Errorf("the bytes %s are those of %v", v.Hex, id)
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
 const idHex = "00112233445566778899aabbccddeeff0007"
@@ -21,7 +22,7 @@ func TestOwnRows(t *testing.T) {
 		"02677265656e726f6f6d0015011505160102" + "4001" + idHex: layout.WakeKey(0x0102, testID),
 	}
 	for hex, key := range want {
-		if !bytes.Equal(key, unhex(t, hex)) {
+		if !bytes.Equal(key, testkit.Unhex(t, hex)) {
 			t.Errorf("got %x, want %s", key, hex)
 		}
 	}
@@ -67,10 +68,10 @@ func TestParseNameKey(t *testing.T) {
 const hostKeyHex = "02677265656e726f6f6d00" + "1501" + "1503" + "01ab00ff00ff00ff00ff00ff00ff00ff00ff00ff00ff00ff00ff00ff00ffcd00"
 
 func TestHostKeyGolden(t *testing.T) {
-	if got := layout.HostKey(testHost); !bytes.Equal(got, unhex(t, hostKeyHex)) {
+	if got := layout.HostKey(testHost); !bytes.Equal(got, testkit.Unhex(t, hostKeyHex)) {
 		t.Errorf("key: got %x", got)
 	}
-	if got, ok := layout.ParseHostKey(unhex(t, hostKeyHex)); got != testHost || !ok {
+	if got, ok := layout.ParseHostKey(testkit.Unhex(t, hostKeyHex)); got != testHost || !ok {
 		t.Errorf("key: got %v, %v", got, ok)
 	}
 	for _, key := range [][]byte{nil, layout.AppendRows(nil, layout.KindHost), append(layout.HostKey(testHost), 0x14), layout.NameKey("n")} {
@@ -81,7 +82,7 @@ func TestHostKeyGolden(t *testing.T) {
 }
 
 func FuzzHostKey(f *testing.F) {
-	f.Add(unhex(f, hostKeyHex))
+	f.Add(testkit.Unhex(f, hostKeyHex))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		// What stands before the id is looked at by the reader of the range.
 		if id, ok := layout.ParseHostKey(b); ok && !bytes.HasSuffix(layout.HostKey(id), b[len(layout.AppendRows(nil, layout.KindHost)):]) {

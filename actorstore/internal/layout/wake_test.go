@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -22,16 +23,16 @@ const (
 )
 
 func TestWakesGolden(t *testing.T) {
-	if got := testWake.Append(nil); !bytes.Equal(got, unhex(t, wakeHex)) {
+	if got := testWake.Append(nil); !bytes.Equal(got, testkit.Unhex(t, wakeHex)) {
 		t.Errorf("wake: got %x", got)
 	}
-	if got, err := layout.ParseWake(testID, unhex(t, wakeHex)); !reflect.DeepEqual(got, testWake) || err != nil {
+	if got, err := layout.ParseWake(testID, testkit.Unhex(t, wakeHex)); !reflect.DeepEqual(got, testWake) || err != nil {
 		t.Errorf("wake: got %+v, %v", got, err)
 	}
-	if got := testWaking.Append(nil); !bytes.Equal(got, unhex(t, wakingHex)) {
+	if got := testWaking.Append(nil); !bytes.Equal(got, testkit.Unhex(t, wakingHex)) {
 		t.Errorf("waking: got %x", got)
 	}
-	if got, err := layout.ParseWaking(testID, unhex(t, wakingHex)); !reflect.DeepEqual(got, testWaking) || err != nil {
+	if got, err := layout.ParseWaking(testID, testkit.Unhex(t, wakingHex)); !reflect.DeepEqual(got, testWaking) || err != nil {
 		t.Errorf("waking: got %+v, %v", got, err)
 	}
 }
@@ -55,8 +56,8 @@ func TestWakesDamaged(t *testing.T) {
 
 // FuzzWakes: a row of either kind that can be read comes back as it was.
 func FuzzWakes(f *testing.F) {
-	f.Add(unhex(f, wakeHex))
-	f.Add(unhex(f, wakingHex))
+	f.Add(testkit.Unhex(f, wakeHex))
+	f.Add(testkit.Unhex(f, wakingHex))
 	f.Add((&layout.Wake{Look: 1, At: 1}).Append(nil))
 	f.Fuzz(func(t *testing.T, row []byte) {
 		if w, err := layout.ParseWake(testID, row); err == nil && !bytes.Equal(w.Append(nil), row) {
