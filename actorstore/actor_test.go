@@ -1,4 +1,4 @@
-package actorstore
+package actorstore_test
 
 import (
 	"context"
@@ -9,6 +9,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
@@ -27,7 +30,7 @@ func TestActorValues(t *testing.T) {
 				t.Errorf("%d bytes came back as %d, %v", n, len(got), ok)
 			}
 			for _, reverse := range []bool{false, true} {
-				for e, err := range a.List(ctx, ListOptions{Reverse: reverse}) {
+				for e, err := range a.List(ctx, actorstore.ListOptions{Reverse: reverse}) {
 					must(t, err)
 					if string(e.Value) != want || e.Size != n || !e.Updated.Equal(clock()) || e.Value == nil {
 						t.Errorf("listing %d bytes (reverse %v): %d bytes, size %d, %v", n, reverse, len(e.Value), e.Size, e.Updated)
@@ -71,7 +74,7 @@ func TestGetAppends(t *testing.T) {
 		if got, err := read(user("k"), []byte("dst ")); string(got) != "dst value" || err != nil {
 			t.Errorf("%s: got %q, %v", name, got, err)
 		}
-		if got, err := read(user("none"), []byte("dst ")); string(got) != "dst " || err != ErrNotFound {
+		if got, err := read(user("none"), []byte("dst ")); string(got) != "dst " || err != actorstore.ErrNotFound {
 			t.Errorf("%s of a missing key: got %q, %v", name, got, err)
 		}
 	}
@@ -92,28 +95,28 @@ func TestPage(t *testing.T) {
 		}
 	}
 	must(t, a.Put(ctx, user("k"), nil))
-	if _, err := a.Page(ctx, user("k"), nil); err != ErrNotFound {
-		t.Errorf("the page of an empty value: got %v, want %v", err, ErrNotFound)
+	if _, err := a.Page(ctx, user("k"), nil); err != actorstore.ErrNotFound {
+		t.Errorf("the page of an empty value: got %v, want %v", err, actorstore.ErrNotFound)
 	}
 }
 
 func TestActorOptions(t *testing.T) {
 	s := openStore(t, memkv.New(), batch.Limits{})
-	if _, err := s.Actor(ctx, ID{}, nil); !errors.Is(err, ErrID) {
-		t.Errorf("zero id: got %v, want %v", err, ErrID)
+	if _, err := s.Actor(ctx, actorstore.ID{}, nil); !errors.Is(err, actorstore.ErrID) {
+		t.Errorf("zero id: got %v, want %v", err, actorstore.ErrID)
 	}
-	if _, err := s.Actor(ctx, testID, &ActorOptions{MustExist: true}); !errors.Is(err, ErrUnknownActor) {
-		t.Errorf("MustExist: got %v, want %v", err, ErrUnknownActor)
+	if _, err := s.Actor(ctx, testID, &actorstore.ActorOptions{MustExist: true}); !errors.Is(err, actorstore.ErrUnknownActor) {
+		t.Errorf("MustExist: got %v, want %v", err, actorstore.ErrUnknownActor)
 	}
-	for _, name := range []string{strings.Repeat("n", MaxName+1), "\xff"} {
-		if _, err := s.Actor(ctx, testID, &ActorOptions{Name: name}); !errors.Is(err, ErrName) {
-			t.Errorf("name %q: got %v, want %v", name, err, ErrName)
+	for _, name := range []string{strings.Repeat("n", actorstore.MaxName+1), "\xff"} {
+		if _, err := s.Actor(ctx, testID, &actorstore.ActorOptions{Name: name}); !errors.Is(err, actorstore.ErrName) {
+			t.Errorf("name %q: got %v, want %v", name, err, actorstore.ErrName)
 		}
 	}
 	a := openActor(t, s)
 	must(t, a.Put(ctx, user("k"), nil))
 	must(t, a.Close())
-	a, err := s.Actor(ctx, testID, &ActorOptions{MustExist: true})
+	a, err := s.Actor(ctx, testID, &actorstore.ActorOptions{MustExist: true})
 	must(t, err)
 	must(t, a.Close())
 	must(t, a.Close())
@@ -125,7 +128,7 @@ func TestClosedHandle(t *testing.T) {
 	snap, err := a.Snapshot(ctx)
 	must(t, err)
 	must(t, a.Close())
-	checkRefused(t, a, ErrClosed)
+	checkRefused(t, a, actorstore.ErrClosed)
 	if err := a.Err(); err != nil {
 		t.Errorf("a closed handle is unhealthy: %v", err)
 	}
@@ -134,65 +137,27 @@ func TestClosedHandle(t *testing.T) {
 	}
 	must(t, snap.Close())
 	must(t, snap.Close())
-	for name, err := range map[string]error{"get": second(snap.Get(ctx, user("k"), nil)), "page": second(snap.Page(ctx, user("k"), nil))} {
-		if !errors.Is(err, ErrClosed) {
-			t.Errorf("%s of a closed snapshot: got %v, want %v", name, err, ErrClosed)
+	for name, err := range map[string]error{"get": testkit.Second(snap.Get(ctx, user("k"), nil)), "page": testkit.Second(snap.Page(ctx, user("k"), nil))} {
+		if !errors.Is(err, actorstore.ErrClosed) {
+			t.Errorf("%s of a closed snapshot: got %v, want %v", name, err, actorstore.ErrClosed)
 		}
-	}
-}
-
-// checkRefused makes every call of a handle and wants it refused with want.
-func checkRefused(t *testing.T, a *Actor, want error) {
-	t.Helper()
-	aborted := false
-	b := put("k", "v")
-	b.OnAbort(func(err error) { aborted = errors.Is(err, want) })
-	got := map[string]error{
-		"get":       second(a.Get(ctx, user("k"), nil)),
-		"page":      second(a.Page(ctx, user("k"), nil)),
-		"put":       a.Put(ctx, user("k"), nil),
-		"delete":    a.Delete(ctx, user("k")),
-		"range":     a.DeleteRange(ctx, user("k"), nil),
-		"apply":     a.Apply(ctx, b),
-		"empty":     a.Commit(ctx, new(batch.Batch)),
-		"sync":      a.Sync(ctx),
-		"drop":      a.Drop(ctx),
-		"snapshot":  second(a.Snapshot(ctx)),
-		"user get":  second(a.User().Get(ctx, nil, nil)),
-		"list none": errors.New("list yielded nothing"),
-	}
-	for _, err := range a.List(ctx, ListOptions{}) {
-		got["list none"] = err
-	}
-	for name, err := range got {
-		if !errors.Is(err, want) {
-			t.Errorf("%s: got %v, want %v", name, err, want)
-		}
-	}
-	if !aborted {
-		t.Errorf("a refused batch was not aborted with %v", want)
-	}
-	select {
-	case <-a.Done():
-	default:
-		t.Error("nobody is told that the handle is of no more use")
 	}
 }
 
 func TestDrop(t *testing.T) {
 	onEngines(t, func(t *testing.T, eng kv.Engine) {
 		s := openStore(t, eng, batch.Limits{})
-		neighbours := [2]ID{testID, testID}
+		neighbours := [2]actorstore.ID{testID, testID}
 		neighbours[0].Label--
 		neighbours[1].Label++
 		for i, id := range neighbours {
-			n, err := s.Actor(ctx, id, &ActorOptions{Name: fmt.Sprint("neighbour ", i)})
+			n, err := s.Actor(ctx, id, &actorstore.ActorOptions{Name: fmt.Sprint("neighbour ", i)})
 			must(t, err)
 			must(t, n.Put(ctx, user("k"), []byte("v")))
 			must(t, n.Close())
 		}
 		for _, name := range []string{"dropped", "again"} { // dropping frees name and actor
-			a, err := s.Actor(ctx, testID, &ActorOptions{Name: name})
+			a, err := s.Actor(ctx, testID, &actorstore.ActorOptions{Name: name})
 			must(t, err)
 			select {
 			case <-a.Done():
@@ -203,10 +168,10 @@ func TestDrop(t *testing.T) {
 				t.Errorf("a new actor has seq %d, %d bytes, name %q", a.Seq(), a.Used(), a.Name())
 			}
 			must(t, a.Put(ctx, user("big"), make([]byte, 50_000)))
-			must(t, a.Put(ctx, LayoutGreenroom.AppendFileMeta(nil, FileMain), nil))
+			must(t, a.Put(ctx, actorstore.LayoutGreenroom.AppendFileMeta(nil, actorstore.FileMain), nil))
 			must(t, a.Drop(ctx))
-			checkRefused(t, a, ErrClosed)
-			if _, err := s.View(ctx, testID); !errors.Is(err, ErrUnknownActor) {
+			checkRefused(t, a, actorstore.ErrClosed)
+			if _, err := s.View(ctx, testID); !errors.Is(err, actorstore.ErrUnknownActor) {
 				t.Errorf("a view of what was dropped: %v", err)
 			}
 		}
@@ -248,20 +213,23 @@ func TestSnapshot(t *testing.T) {
 		if p, err := snap.Page(ctx, user("k"), nil); string(p) != "old" || err != nil {
 			t.Errorf("the snapshot's page is %q, %v", p, err)
 		}
-		if got := words(t, snap, ListOptions{}); !slices.Equal(got, []string{"user/k"}) {
+		if got := words(t, snap, actorstore.ListOptions{}); !slices.Equal(got, []string{"user/k"}) {
 			t.Errorf("the snapshot lists %q", got)
 		}
 		must(t, snap.Close())
 	})
 }
 
-// A between calls at when a commit is visible, and OnApply hasn't been called.
+// A between calls at, unless it is nil, when a commit is visible, and OnApply hasn't been called.
 type between struct {
 	kv.Engine
 	at func()
 }
 
 func (e *between) Commit(ctx context.Context, c *kv.Commit) error {
+	if e.at == nil {
+		return e.Engine.Commit(ctx, c)
+	}
 	watched := *c
 	watched.OnApply = func() {
 		e.at()
@@ -275,7 +243,8 @@ func (e *between) Commit(ctx context.Context, c *kv.Commit) error {
 func TestSnapshotDuringCommit(t *testing.T) {
 	below := memkv.New()
 	eng := faultkv.New(below)
-	s := openStore(t, eng, batch.Limits{})
+	over := &between{Engine: eng}
+	s := openStore(t, over, batch.Limits{})
 	a := openActor(t, s)
 	must(t, a.Put(ctx, user("k"), []byte("0")))
 	var seqs []uint64
@@ -294,10 +263,11 @@ func TestSnapshotDuringCommit(t *testing.T) {
 		}
 		return nil
 	})
-	s.eng = &between{eng, pin}
+	over.at = pin
 	b := put("k", "1")
 	b.OnCommit(pin)
 	must(t, a.Commit(ctx, b))
+	over.at = nil
 	if want := []uint64{1, 2, 2}; !slices.Equal(seqs, want) {
 		t.Errorf("snapshots before, while and after say %d, want %d", seqs, want)
 	}
@@ -320,17 +290,17 @@ func TestCloseBeforeCommit(t *testing.T) {
 		var j journal
 		first := put("k", "first")
 		first.Late(func(*batch.Batch) error {
-			go func() { got <- a.Commit(ctx, j.watch(put("k", "second"), "second")) }()
+			go func() { got <- a.Commit(ctx, j.Watch(put("k", "second"), "second")) }()
 			synctest.Wait()
 			go func() { got <- a.Close() }()
 			synctest.Wait()
 			return nil
 		})
 		must(t, a.Commit(ctx, first))
-		if err := errors.Join(<-got, <-got); !errors.Is(err, ErrClosed) {
-			t.Errorf("got %v, want %v", err, ErrClosed)
+		if err := errors.Join(<-got, <-got); !errors.Is(err, actorstore.ErrClosed) {
+			t.Errorf("got %v, want %v", err, actorstore.ErrClosed)
 		}
-		j.check(t, "second abort")
+		j.Check(t, "second abort")
 		if a.Seq() != 1 {
 			t.Errorf("seq %d", a.Seq())
 		}
@@ -339,12 +309,12 @@ func TestCloseBeforeCommit(t *testing.T) {
 
 func TestView(t *testing.T) {
 	s := openStore(t, memkv.New(), batch.Limits{})
-	a, err := s.Actor(ctx, testID, &ActorOptions{Name: "n"})
+	a, err := s.Actor(ctx, testID, &actorstore.ActorOptions{Name: "n"})
 	must(t, err)
 	must(t, a.Put(ctx, user("k"), []byte("v")))
 	v, err := s.View(ctx, testID) // beside the owner
 	must(t, err)
-	want := ActorInfo{ID: testID, Name: "n", Created: time.UnixMilli(clock().UnixMilli()), Used: 5, Seq: 1, Epoch: 1}
+	want := actorstore.ActorInfo{ID: testID, Name: "n", Created: time.UnixMilli(clock().UnixMilli()), Used: 5, Seq: 1, Epoch: 1}
 	if v.Info() != want || v.Seq() != 1 {
 		t.Errorf("got %+v, seq %d, want %+v", v.Info(), v.Seq(), want)
 	}
@@ -352,8 +322,8 @@ func TestView(t *testing.T) {
 	if got, _ := get(t, v, user("k")); got != "v" {
 		t.Errorf("the view shows %q", got)
 	}
-	if err := v.User().Put(ctx, []byte("k"), nil); !errors.Is(err, ErrReadOnly) {
-		t.Errorf("writing to a view: got %v, want %v", err, ErrReadOnly)
+	if err := v.User().Put(ctx, []byte("k"), nil); !errors.Is(err, actorstore.ErrReadOnly) {
+		t.Errorf("writing to a view: got %v, want %v", err, actorstore.ErrReadOnly)
 	}
 	must(t, v.Close())
 	must(t, a.Close())

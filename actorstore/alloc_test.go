@@ -1,9 +1,11 @@
-package actorstore
+package actorstore_test
 
 import (
 	"context"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/greenroomdb/greenroom/actorstore"
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
@@ -32,9 +34,9 @@ func (s *sink) Commit(ctx context.Context, c *kv.Commit) error {
 func pages(b *batch.Batch, key, page []byte, n int) {
 	b.Reset()
 	for i := range n {
-		b.PutPrior(LayoutGreenroom.AppendFileChunk(key, FileMain, uint32(i)), page, batch.Absent)
+		b.PutPrior(actorstore.LayoutGreenroom.AppendFileChunk(key, actorstore.FileMain, uint32(i)), page, batch.Absent)
 	}
-	b.Final().PutPrior(LayoutGreenroom.AppendFileMeta(key, FileMain), page[:10], batch.Absent)
+	b.Final().PutPrior(actorstore.LayoutGreenroom.AppendFileMeta(key, actorstore.FileMain), page[:10], batch.Absent)
 }
 
 // fewestAllocs is testing.AllocsPerRun at its best of some times: it counts what the whole
@@ -60,9 +62,9 @@ func TestCommitAllocates(t *testing.T) {
 		"pages out of order, and a known range": func(n int) {
 			b.Reset()
 			for _, i := range shuffled[:n] {
-				b.PutPrior(LayoutGreenroom.AppendFileChunk(key, FileMain, uint32(i)), page, batch.Absent)
+				b.PutPrior(actorstore.LayoutGreenroom.AppendFileChunk(key, actorstore.FileMain, uint32(i)), page, batch.Absent)
 			}
-			start := LayoutGreenroom.AppendFileMeta(key, FileJournal)
+			start := actorstore.LayoutGreenroom.AppendFileMeta(key, actorstore.FileJournal)
 			b.DeleteRangePrior(start, append(start, 0), batch.Freed(0))
 		},
 		"ordered": func(n int) { pages(&b, key, page, n); b.Mode = batch.Ordered },
@@ -87,11 +89,11 @@ func TestPageAllocates(t *testing.T) {
 		t.Skip("the race detector makes sync.Pool forget things")
 	}
 	a := openActor(t, openStore(t, memkv.New(), batch.Limits{}))
-	key, dst := LayoutGreenroom.AppendFileChunk(nil, FileMain, 0), make([]byte, 0, 4096)
+	key, dst := actorstore.LayoutGreenroom.AppendFileChunk(nil, actorstore.FileMain, 0), make([]byte, 0, 4096)
 	must(t, a.Put(ctx, key, make([]byte, 4096)))
 	snap, err := a.Snapshot(ctx)
 	must(t, err)
-	for name, r := range map[string]Reader{"actor": a, "snapshot": snap} {
+	for name, r := range map[string]actorstore.Reader{"actor": a, "snapshot": snap} {
 		if n := fewestAllocs(func() {
 			if _, err := r.Page(ctx, key, dst); err != nil {
 				t.Fatal(err)
@@ -100,7 +102,7 @@ func TestPageAllocates(t *testing.T) {
 			t.Errorf("%s: a page allocates %v times", name, n)
 		}
 		if n := fewestAllocs(func() {
-			if _, err := r.Page(ctx, key[:3], dst); err != ErrNotFound {
+			if _, err := r.Page(ctx, key[:3], dst); err != actorstore.ErrNotFound {
 				t.Fatal(err)
 			}
 		}); n != 0 {
@@ -137,7 +139,7 @@ func BenchmarkCommit(b *testing.B) {
 
 func BenchmarkPage(b *testing.B) {
 	a := openActor(b, openStore(b, memkv.New(), batch.Limits{}))
-	key, dst := LayoutGreenroom.AppendFileChunk(nil, FileMain, 0), make([]byte, 0, 4096)
+	key, dst := actorstore.LayoutGreenroom.AppendFileChunk(nil, actorstore.FileMain, 0), make([]byte, 0, 4096)
 	must(b, a.Put(ctx, key, make([]byte, 4096)))
 	b.ReportAllocs()
 	for b.Loop() {

@@ -1,9 +1,11 @@
-package actorstore
+package actorstore_test
 
 import (
 	"errors"
 	"fmt"
 	"testing"
+
+	"github.com/greenroomdb/greenroom/actorstore"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
@@ -14,42 +16,6 @@ import (
 )
 
 // chunk is the key of a page.
-func chunk(i int) []byte { return LayoutGreenroom.AppendFileChunk(nil, FileMain, uint32(i)) }
-
-// writePages gives the actor n pages that say which they are.
-func writePages(t testing.TB, a *Actor, n int) {
-	t.Helper()
-	var b batch.Batch
-	b.Mode = batch.Ordered
-	for i := range n {
-		b.PutPrior(chunk(i), pageOf(i), batch.Absent)
-	}
-	must(t, a.Commit(ctx, &b))
-}
-
-func pageOf(i int) []byte {
-	p := make([]byte, 4096)
-	copy(p, fmt.Sprint(i))
-	return p
-}
-
-// readPage fails the test unless r has the page i that writePages wrote.
-func readPage(t testing.TB, r Reader, i int) {
-	t.Helper()
-	p, err := r.Page(ctx, chunk(i), nil)
-	must(t, err)
-	if string(p) != string(pageOf(i)) {
-		t.Fatalf("page %d begins with %q", i, p[:8])
-	}
-}
-
-// readCount returns how often the engine was asked since the last time.
-func readCount(eng *faultkv.Engine) int64 {
-	c := eng.Counts()
-	eng.Reset()
-	return c.Gets + c.Scans
-}
-
 // TestCacheScan: a scan that is much larger than the cache evicts nothing that is in
 // use, of another actor in this case.
 func TestCacheScan(t *testing.T) {
@@ -59,7 +25,7 @@ func TestCacheScan(t *testing.T) {
 			s, eng := openFar(t, 2<<20)
 			a := openActor(t, s)
 			writePages(t, a, hot)
-			b, err := s.Actor(ctx, NewID(), nil)
+			b, err := s.Actor(ctx, actorstore.NewID(), nil)
 			must(t, err)
 			writePages(t, b, pages)
 			for range 4 {
@@ -126,10 +92,10 @@ func TestCacheGhost(t *testing.T) {
 // TestCacheHit: what was written or read isn't read again, nor that there is nothing.
 func TestCacheHit(t *testing.T) {
 	s, eng := openFar(t, 0)
-	if s.cache == nil {
+	a := openActor(t, s)
+	if !a.Caches() {
 		t.Fatal("a store on a far engine has no cache")
 	}
-	a := openActor(t, s)
 	writePages(t, a, 3)
 	must(t, a.Put(ctx, user("empty"), nil))
 	must(t, a.Put(ctx, user("large"), make([]byte, layout.RowSize+1)))
@@ -152,14 +118,14 @@ func TestCacheHit(t *testing.T) {
 		for _, want := range []int64{tt.reads, tt.rereads} {
 			page, err := a.Page(ctx, tt.key, nil)
 			if n := lengthOf(page, err); n != tt.page {
-				t.Errorf("%s: page of %d bytes, %v, want %d", Describe(tt.key), n, err, tt.page)
+				t.Errorf("%s: page of %d bytes, %v, want %d", actorstore.Describe(tt.key), n, err, tt.page)
 			}
 			value, err := a.Get(ctx, tt.key, nil)
 			if n := lengthOf(value, err); n != tt.get {
-				t.Errorf("%s: get %d bytes, %v, want %d", Describe(tt.key), n, err, tt.get)
+				t.Errorf("%s: get %d bytes, %v, want %d", actorstore.Describe(tt.key), n, err, tt.get)
 			}
 			if n := readCount(eng); n != want {
-				t.Errorf("%s: %d reads, want %d", Describe(tt.key), n, want)
+				t.Errorf("%s: %d reads, want %d", actorstore.Describe(tt.key), n, want)
 			}
 		}
 	}
@@ -176,14 +142,14 @@ func TestCacheHitAllocates(t *testing.T) {
 	if testkit.Race {
 		t.Skip("the race detector makes sync.Pool forget things")
 	}
-	for what, open := range map[string]func(testing.TB, int64) (*Store, *faultkv.Engine){"far": openFar, "near": openNear} {
+	for what, open := range map[string]func(testing.TB, int64) (*actorstore.Store, *faultkv.Engine){"far": openFar, "near": openNear} {
 		s, _ := open(t, 0)
 		a := openActor(t, s)
 		writePages(t, a, 1)
 		snap, err := a.PageSnapshot(ctx)
 		must(t, err)
 		key, dst := chunk(0), make([]byte, 0, 4096)
-		for name, r := range map[string]Reader{"actor": a, "snapshot": snap} {
+		for name, r := range map[string]actorstore.Reader{"actor": a, "snapshot": snap} {
 			for range 2 {
 				readPage(t, r, 0)
 			}
@@ -209,10 +175,17 @@ func TestCacheOptions(t *testing.T) {
 		{memkv.New(), 0, true}, {memkv.New(), 1 << 20, true}, {memkv.New(), -1, false},
 		{far{memkv.New()}, 0, true}, {far{memkv.New()}, 1 << 20, true}, {far{memkv.New()}, -1, false},
 	} {
-		s, err := Open(ctx, tt.eng, &Options{CacheBytes: tt.bytes})
+		eng := faultkv.New(tt.eng)
+		s, err := actorstore.Open(ctx, eng, &actorstore.Options{CacheBytes: tt.bytes})
 		must(t, err)
 		a := openActor(t, s)
-		if got := a.reads.Part() != nil; got != tt.want {
+		writePages(t, a, 1)
+		for range 2 {
+			readPage(t, a, 0)
+		}
+		readCount(eng)
+		readPage(t, a, 0)
+		if got := readCount(eng) == 0; got != tt.want {
 			t.Errorf("%T, %d bytes: caching is %v", tt.eng, tt.bytes, got)
 		}
 		if _, isFar := tt.eng.(far); a.Caches() != (isFar && tt.want) {
@@ -229,23 +202,23 @@ func TestCacheReopen(t *testing.T) {
 	other := openStore(t, eng, batch.Limits{})
 	for _, tt := range []struct {
 		what  string
-		do    func(a *Actor) // before the handle is closed
-		then  func()         // after
+		do    func(a *actorstore.Actor) // before the handle is closed
+		then  func()                    // after
 		reads int64
 	}{
-		{"nothing", func(*Actor) {}, func() {}, 0},
-		{"another owner", func(*Actor) {}, func() {
+		{"nothing", func(*actorstore.Actor) {}, func() {}, 0},
+		{"another owner", func(*actorstore.Actor) {}, func() {
 			a, err := other.Actor(ctx, testID, nil)
 			must(t, errors.Join(err, a.Close()))
 		}, 1},
-		{"another owner before", func(*Actor) {
+		{"another owner before", func(*actorstore.Actor) {
 			a, err := other.Actor(ctx, testID, nil)
 			must(t, errors.Join(err, a.Close()))
 		}, func() {}, 1},
-		{"an unknown outcome", func(a *Actor) {
+		{"an unknown outcome", func(a *actorstore.Actor) {
 			eng.Fail(faultkv.Rule{Point: faultkv.AfterApply, Err: kv.ErrUnknownOutcome})
-			if err := a.Put(ctx, user("k"), nil); !errors.Is(err, ErrPoisoned) {
-				t.Errorf("got %v, want %v", err, ErrPoisoned)
+			if err := a.Put(ctx, user("k"), nil); !errors.Is(err, actorstore.ErrPoisoned) {
+				t.Errorf("got %v, want %v", err, actorstore.ErrPoisoned)
 			}
 		}, func() {}, 1},
 	} {
@@ -275,7 +248,7 @@ func TestCacheReopen(t *testing.T) {
 	readPage(t, fork, 0)
 	must(t, fork.Close())
 	a = openActor(t, s)
-	if _, err := a.Page(ctx, chunk(0), nil); err != ErrNotFound {
+	if _, err := a.Page(ctx, chunk(0), nil); err != actorstore.ErrNotFound {
 		t.Errorf("a page of a dropped actor: %v", err)
 	}
 }
@@ -285,17 +258,17 @@ func TestCacheReopen(t *testing.T) {
 func TestCacheFork(t *testing.T) {
 	s := openStore(t, alone{memkv.New()}, batch.Limits{})
 	a := openActor(t, s)
-	writePages(t, a, 2*s.limits.Entries)
-	id := NewID()
+	writePages(t, a, 2*a.Limits().Entries)
+	id := actorstore.NewID()
 	b, err := s.Actor(ctx, id, nil)
 	must(t, err)
-	if _, err := b.Page(ctx, chunk(0), nil); err != ErrNotFound {
+	if _, err := b.Page(ctx, chunk(0), nil); err != actorstore.ErrNotFound {
 		t.Errorf("a page of an actor that isn't there: %v", err)
 	}
 	must(t, b.Close())
 	snap, err := a.Snapshot(ctx)
 	must(t, err)
-	_, err = s.Fork(ctx, snap, &ForkOptions{ID: id})
+	_, err = s.Fork(ctx, snap, &actorstore.ForkOptions{ID: id})
 	must(t, errors.Join(err, snap.Close()))
 	b, err = s.Actor(ctx, id, nil)
 	must(t, err)
@@ -318,7 +291,7 @@ func TestCacheClear(t *testing.T) {
 	for i := 1; i < n; i++ {
 		if i%2 == 1 {
 			readPage(t, a, i)
-		} else if _, err := a.Page(ctx, chunk(i), nil); err != ErrNotFound {
+		} else if _, err := a.Page(ctx, chunk(i), nil); err != actorstore.ErrNotFound {
 			t.Errorf("deleted page %d: %v", i, err)
 		}
 	}
@@ -330,7 +303,7 @@ func TestCacheClear(t *testing.T) {
 	b.DeleteRange(chunk(0), chunk(3))
 	b.Put(chunk(2), pageOf(2))
 	must(t, a.Commit(ctx, &b))
-	if _, err := a.Page(ctx, chunk(1), nil); err != ErrNotFound {
+	if _, err := a.Page(ctx, chunk(1), nil); err != actorstore.ErrNotFound {
 		t.Errorf("a page deleted by the commit that wrote it: %v", err)
 	}
 	readPage(t, a, 2)

@@ -1,8 +1,10 @@
-package actorstore
+package actorstore_test
 
 import (
 	"sync/atomic"
 	"testing"
+
+	"github.com/greenroomdb/greenroom/actorstore"
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
@@ -11,9 +13,9 @@ import (
 )
 
 // caching opens an actor with n pages, of a store with a cache of so many bytes.
-func caching(b *testing.B, eng kv.Engine, cacheBytes int64, n int) *Actor {
+func caching(b *testing.B, eng kv.Engine, cacheBytes int64, n int) *actorstore.Actor {
 	b.Helper()
-	s, err := Open(ctx, eng, &Options{CacheBytes: cacheBytes, Limits: batch.Limits{Storage: 1 << 40}})
+	s, err := actorstore.Open(ctx, eng, &actorstore.Options{CacheBytes: cacheBytes, Limits: batch.Limits{Storage: 1 << 40}})
 	must(b, err)
 	b.Cleanup(func() { must(b, s.Close()) })
 	a := openActor(b, s)
@@ -38,7 +40,7 @@ func BenchmarkCachedPage(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				i = (i + 1) % 1024
-				if _, err := snap.Page(ctx, LayoutGreenroom.AppendFileChunk(key, FileMain, i), dst); err != nil {
+				if _, err := snap.Page(ctx, actorstore.LayoutGreenroom.AppendFileChunk(key, actorstore.FileMain, i), dst); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -56,7 +58,7 @@ func BenchmarkCachedPageParallel(b *testing.B) {
 		i := n.Add(1)
 		for pb.Next() {
 			i = (i + 1) % 16
-			if _, err := a.Page(ctx, LayoutGreenroom.AppendFileChunk(key, FileMain, i), dst); err != nil {
+			if _, err := a.Page(ctx, actorstore.LayoutGreenroom.AppendFileChunk(key, actorstore.FileMain, i), dst); err != nil {
 				b.Error(err)
 			}
 		}
@@ -88,7 +90,7 @@ func BenchmarkSnapshotCommit(b *testing.B) {
 					snap, err := a.PageSnapshot(ctx)
 					must(b, err)
 					bt.Reset()
-					bt.PutPrior(LayoutGreenroom.AppendFileChunk(key, FileMain, i), page, batch.Stored(4096))
+					bt.PutPrior(actorstore.LayoutGreenroom.AppendFileChunk(key, actorstore.FileMain, i), page, batch.Stored(4096))
 					must(b, a.Apply(ctx, &bt))
 					must(b, snap.Close())
 				}

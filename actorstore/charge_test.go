@@ -1,9 +1,11 @@
-package actorstore
+package actorstore_test
 
 import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/greenroomdb/greenroom/actorstore"
 
 	"pgregory.net/rapid"
 
@@ -134,10 +136,10 @@ func (c content) without(start, end string) content {
 }
 
 // check compares the actor with the model: its keys, its sizes, and its use.
-func (c content) check(t rapid.TB, a *Actor) {
+func (c content) check(t rapid.TB, a *actorstore.Actor) {
 	t.Helper()
 	got := content{}
-	for e, err := range a.User().List(ctx, ListOptions{KeysOnly: true}) {
+	for e, err := range a.User().List(ctx, actorstore.ListOptions{KeysOnly: true}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,7 +156,7 @@ func TestResolveRandom(t *testing.T) {
 	s := openStore(t, memkv.New(), batch.Limits{Entries: 3, AtomicBatches: envlimits.Unlimited})
 	key := rapid.SampledFrom([]string{"a", "ab", "b", "c", "d"})
 	rapid.Check(t, func(t *rapid.T) {
-		a, err := s.Actor(ctx, NewID(), nil)
+		a, err := s.Actor(ctx, actorstore.NewID(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package actorstore
+package actorstore_test
 
 import (
 	"bytes"
@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/actorstore"
+
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
@@ -21,7 +23,7 @@ import (
 
 // findings returns what a check yields, each on a line, with the ids of testActors
 // in words.
-func findings(t testing.TB, all iter.Seq2[Finding, error]) []string {
+func findings(t testing.TB, all iter.Seq2[actorstore.Finding, error]) []string {
 	t.Helper()
 	lines := []string{}
 	for f, err := range all {
@@ -36,15 +38,15 @@ func findings(t testing.TB, all iter.Seq2[Finding, error]) []string {
 }
 
 // testActors are the actors of a planted store, in the order of their ids.
-var testActors = map[string]ID{"A": {UUID: [16]byte{1}}, "B": {UUID: [16]byte{2}}, "C": {UUID: [16]byte{3}}, "D": {UUID: [16]byte{4}}}
+var testActors = map[string]actorstore.ID{"A": {UUID: [16]byte{1}}, "B": {UUID: [16]byte{2}}, "C": {UUID: [16]byte{3}}, "D": {UUID: [16]byte{4}}}
 
 // plant makes a healthy store of four actors: A and B with names and keys of all
 // sizes, C with neither name nor any key left, D opened and never written to.
-func plant(t testing.TB, eng kv.Engine) *Store {
+func plant(t testing.TB, eng kv.Engine) *actorstore.Store {
 	t.Helper()
 	s := openStore(t, eng, batch.Limits{})
 	for _, name := range []string{"A", "B", "C", "D"} {
-		opts := &ActorOptions{}
+		opts := &actorstore.ActorOptions{}
 		if name <= "B" {
 			opts.Name = "name of " + name
 		}
@@ -54,7 +56,7 @@ func plant(t testing.TB, eng kv.Engine) *Store {
 			for _, n := range []int{0, 1, layout.RowSize, layout.RowSize + 1, 3*layout.RowSize - 1} {
 				must(t, a.User().Put(ctx, fmt.Appendf(nil, "%05d", n), bytes.Repeat([]byte{1}, n)))
 			}
-			must(t, a.Put(ctx, LayoutGreenroom.AppendQueueMessage(nil, 7), []byte("message")))
+			must(t, a.Put(ctx, actorstore.LayoutGreenroom.AppendQueueMessage(nil, 7), []byte("message")))
 		}
 		if name == "C" {
 			must(t, a.DeleteRange(ctx, nil, nil))
@@ -152,7 +154,7 @@ func TestCheck(t *testing.T) {
 
 		{"unknown namespace", []kv.Op{kv.Set(layout.AppendMetadata(row("C", []byte{10, 1})), sound), kv.Set(headOf("C"), counts(4))},
 			[]string{"actor C: unknown/0a01: no namespace has a key of this form"}},
-		{"unknown form", []kv.Op{kv.Set(layout.AppendMetadata(row("C", []byte{NamespaceQueue, 1})), sound), kv.Set(headOf("C"), counts(4))},
+		{"unknown form", []kv.Op{kv.Set(layout.AppendMetadata(row("C", []byte{actorstore.NamespaceQueue, 1})), sound), kv.Set(headOf("C"), counts(4))},
 			[]string{"actor C: unknown/0501: no namespace has a key of this form"}},
 		{"older form", []kv.Op{kv.Set(layout.AppendMetadata(row("C", []byte("\x09\x00main.db"))), sound), kv.Set(headOf("C"), counts(11))}, nil},
 		{"empty key", []kv.Op{kv.Set(layout.AppendMetadata(row("C", nil)), sound), kv.Set(headOf("C"), counts(2))},
@@ -195,7 +197,7 @@ func TestCheck(t *testing.T) {
 		{"second name row", []kv.Op{kv.Set(layout.NameKey("alias"), leads("A"))},
 			[]string{`name "alias": it leads to actor A, whose name is "name of A"`}},
 		{"name row astray", []kv.Op{kv.Set(layout.NameKey("alias"), (&layout.Named{ID: layout.ID{Label: 9}}).Append(nil))},
-			[]string{`name "alias": it leads to actor ` + ID{Label: 9}.String() + `, which has no head`}},
+			[]string{`name "alias": it leads to actor ` + actorstore.ID{Label: 9}.String() + `, which has no head`}},
 		{"name of another", []kv.Op{kv.Set(nameOf("C"), []byte("name of A"))},
 			[]string{`actor C: name: it is "name of A", which leads to actor A`}},
 		{"name invalid", []kv.Op{kv.Set(nameOf("C"), []byte{0xff})},
@@ -236,13 +238,13 @@ func TestCheck(t *testing.T) {
 
 // compareActors holds what is found when one actor is checked against what of want
 // is about it.
-func compareActors(t *testing.T, s *Store, want []string) {
+func compareActors(t *testing.T, s *actorstore.Store, want []string) {
 	t.Helper()
 	for _, name := range []string{"A", "B", "C"} {
 		mine := slices.DeleteFunc(slices.Clone(want), func(w string) bool { return !strings.HasPrefix(w, "actor "+name) })
 		compare(t, "actor "+name, findings(t, s.CheckActor(ctx, testActors[name])), mine)
 		v, err := s.View(ctx, testActors[name])
-		if errors.Is(err, ErrCorrupt) || errors.Is(err, ErrNewerFormat) || errors.Is(err, ErrUnknownActor) {
+		if errors.Is(err, actorstore.ErrCorrupt) || errors.Is(err, actorstore.ErrNewerFormat) || errors.Is(err, actorstore.ErrUnknownActor) {
 			continue // that is what CheckActor is for
 		}
 		must(t, err)
@@ -310,8 +312,8 @@ func TestCheckRandom(t *testing.T) {
 					}
 					want := []string{}
 					for _, k := range sortedKeys(r.model) {
-						if LayoutGreenroom.describe([]byte(k)) == "" {
-							want = append(want, fmt.Sprintf("actor %s: %s: no namespace", testID, Describe([]byte(k))))
+						if actorstore.DescribeIn(actorstore.LayoutGreenroom, []byte(k)) == "" {
+							want = append(want, fmt.Sprintf("actor %s: %s: no namespace", testID, actorstore.Describe([]byte(k))))
 						}
 					}
 					compare(t, line, findings(t, r.store.Check(ctx)), want)
@@ -323,7 +325,7 @@ func TestCheckRandom(t *testing.T) {
 
 func TestCheckRefused(t *testing.T) {
 	s := plant(t, memkv.New())
-	last := func(all iter.Seq2[Finding, error]) (err error) {
+	last := func(all iter.Seq2[actorstore.Finding, error]) (err error) {
 		n := 0
 		for _, err = range all {
 			n++
@@ -333,8 +335,8 @@ func TestCheckRefused(t *testing.T) {
 		}
 		return err
 	}
-	for _, id := range []ID{testActors["D"], testID} { // opened and never written to; never seen
-		if err := last(s.CheckActor(ctx, id)); !errors.Is(err, ErrUnknownActor) {
+	for _, id := range []actorstore.ID{testActors["D"], testID} { // opened and never written to; never seen
+		if err := last(s.CheckActor(ctx, id)); !errors.Is(err, actorstore.ErrUnknownActor) {
 			t.Errorf("unknown actor: %v", err)
 		}
 	}
@@ -346,16 +348,16 @@ func TestCheckRefused(t *testing.T) {
 	v, err := s.View(ctx, testActors["A"])
 	must(t, err)
 	must(t, v.Close())
-	if err := last(v.Check(ctx)); !errors.Is(err, ErrClosed) {
+	if err := last(v.Check(ctx)); !errors.Is(err, actorstore.ErrClosed) {
 		t.Errorf("closed view: %v", err)
 	}
 	for e, err := range v.Survey(ctx, nil, nil) {
-		if e.Key != nil || !errors.Is(err, ErrClosed) {
+		if e.Key != nil || !errors.Is(err, actorstore.ErrClosed) {
 			t.Errorf("closed view: survey %v, %v", e, err)
 		}
 	}
 	must(t, s.Close())
-	if err := last(s.Check(ctx)); !errors.Is(err, ErrClosed) {
+	if err := last(s.Check(ctx)); !errors.Is(err, actorstore.ErrClosed) {
 		t.Errorf("closed store: %v", err)
 	}
 }

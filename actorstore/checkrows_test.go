@@ -1,4 +1,4 @@
-package actorstore
+package actorstore_test
 
 import (
 	"bytes"
@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/greenroomdb/greenroom/actorstore"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/kv"
@@ -132,11 +134,11 @@ func TestSurvey(t *testing.T) {
 		for e, err := range v.Survey(ctx, c.start, c.end) {
 			switch {
 			case e.Value != nil || err == nil && !e.Updated.Equal(clock()):
-				t.Errorf("%s has a value, or the time %v", Describe(e.Key), e.Updated)
+				t.Errorf("%s has a value, or the time %v", actorstore.Describe(e.Key), e.Updated)
 			case err == nil:
-				got = append(got, fmt.Sprintf("%s %d", Describe(e.Key), e.Size))
-			case errors.Is(err, ErrCorrupt):
-				got = append(got, Describe(e.Key)+" damaged")
+				got = append(got, fmt.Sprintf("%s %d", actorstore.Describe(e.Key), e.Size))
+			case errors.Is(err, actorstore.ErrCorrupt):
+				got = append(got, actorstore.Describe(e.Key)+" damaged")
 			default:
 				t.Error(err)
 			}

@@ -1,14 +1,15 @@
-package actorstore
+package actorstore_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
+
+	"github.com/greenroomdb/greenroom/actorstore"
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
@@ -16,30 +17,11 @@ import (
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
-var errTest = errors.New("thrown by the test")
-
-// A journal notes what the hooks of batches were called with, in order.
-type journal []string
-
-func (j *journal) watch(b *batch.Batch, name string) *batch.Batch {
-	b.OnCommit(func() { *j = append(*j, name+" commit") })
-	b.OnAbort(func(err error) { *j = append(*j, name+" abort") })
-	return b
-}
-
-func (j *journal) check(t *testing.T, want ...string) {
-	t.Helper()
-	if !slices.Equal(*j, want) {
-		t.Errorf("hooks ran as %q, want %q", *j, want)
-	}
-	*j = nil
-}
-
 func TestCommitOfOnePage(t *testing.T) {
 	onEngines(t, func(t *testing.T, below kv.Engine) {
 		eng := faultkv.New(below)
 		a := openActor(t, openStore(t, eng, batch.Limits{}))
-		key, page := LayoutGreenroom.AppendFileChunk(nil, FileMain, 3), make([]byte, 4096)
+		key, page := actorstore.LayoutGreenroom.AppendFileChunk(nil, actorstore.FileMain, 3), make([]byte, 4096)
 		prior := batch.Absent
 		for range 3 {
 			var b batch.Batch
@@ -108,8 +90,8 @@ func TestCommitEmpty(t *testing.T) {
 	a := openActor(t, openStore(t, eng, batch.Limits{}))
 	var j journal
 	eng.Reset()
-	must(t, a.Commit(ctx, j.watch(new(batch.Batch), "b")))
-	j.check(t, "b commit")
+	must(t, a.Commit(ctx, j.Watch(new(batch.Batch), "b")))
+	j.Check(t, "b commit")
 	if c := eng.Counts(); c != (faultkv.Counts{}) {
 		t.Errorf("an empty batch took %+v", c)
 	}
@@ -147,8 +129,8 @@ func TestSync(t *testing.T) {
 		}
 	}
 	must(t, a.Close())
-	if err := a.Sync(ctx); !errors.Is(err, ErrClosed) {
-		t.Errorf("closed: got %v, want %v", err, ErrClosed)
+	if err := a.Sync(ctx); !errors.Is(err, actorstore.ErrClosed) {
+		t.Errorf("closed: got %v, want %v", err, actorstore.ErrClosed)
 	}
 }
 
@@ -167,12 +149,12 @@ func TestLate(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	var j journal
-	failing := j.watch(put("n", "x"), "b")
+	failing := j.Watch(put("n", "x"), "b")
 	failing.Late(func(*batch.Batch) error { return errTest })
 	if err := a.Commit(ctx, failing); !errors.Is(err, errTest) {
 		t.Errorf("got %v, want %v", err, errTest)
 	}
-	j.check(t, "b abort")
+	j.Check(t, "b abort")
 	if err := a.Commit(ctx, failing); !errors.Is(err, batch.ErrSettled) {
 		t.Errorf("a settled batch: got %v, want %v", err, batch.ErrSettled)
 	}
@@ -190,14 +172,14 @@ func TestPanics(t *testing.T) {
 	eng := faultkv.New(memkv.New())
 	a := openActor(t, openStore(t, eng, batch.Limits{}))
 	var j journal
-	late := j.watch(put("k", "late"), "late")
+	late := j.Watch(put("k", "late"), "late")
 	late.Late(func(*batch.Batch) error { panic("late") })
 	hook := put("k", "hook")
 	hook.OnCommit(func() { panic("hook") })
 	if v := recovered(func() { must(t, a.Commit(ctx, late)) }); v != "late" {
 		t.Errorf("recovered %v", v)
 	}
-	j.check(t, "late abort")
+	j.Check(t, "late abort")
 	if v := recovered(func() { must(t, a.Commit(ctx, hook)) }); v != "hook" {
 		t.Errorf("recovered %v", v)
 	}
@@ -215,19 +197,26 @@ func TestPanics(t *testing.T) {
 	if v := recovered(func() { must(t, a.Put(ctx, user("k"), nil)) }); v != "engine" {
 		t.Errorf("recovered %v", v)
 	}
-	checkRefused(t, a, ErrPoisoned)
+	checkRefused(t, a, actorstore.ErrPoisoned)
 }
 
-// A deaf engine doesn't call OnApply.
-type deaf struct{ kv.Engine }
+// A deaf engine doesn't call OnApply once it is on.
+type deaf struct {
+	kv.Engine
+	on bool
+}
 
-func (deaf) Commit(context.Context, *kv.Commit) error { return nil }
+func (d *deaf) Commit(ctx context.Context, c *kv.Commit) error {
+	if d.on {
+		return nil
+	}
+	return d.Engine.Commit(ctx, c)
+}
 
 func TestEngineBreaksContract(t *testing.T) {
-	eng := memkv.New()
-	s := openStore(t, eng, batch.Limits{})
-	s.eng = deaf{eng}
-	a := openActor(t, s)
+	eng := &deaf{Engine: memkv.New()}
+	a := openActor(t, openStore(t, eng, batch.Limits{}))
+	eng.on = true
 	func() {
 		defer func() {
 			if recover() == nil {
@@ -236,7 +225,7 @@ func TestEngineBreaksContract(t *testing.T) {
 		}()
 		must(t, a.Put(ctx, user("k"), nil))
 	}()
-	checkRefused(t, a, ErrPoisoned)
+	checkRefused(t, a, actorstore.ErrPoisoned)
 }
 
 // TestPipeline: while one commit waits for stable storage, the next one is applied,
@@ -248,13 +237,13 @@ func TestPipeline(t *testing.T) {
 		var j journal
 		done := make(chan error)
 		for i := range 3 {
-			go func() { done <- a.Commit(ctx, j.watch(put("k", fmt.Sprint(i)), fmt.Sprint(i))) }()
+			go func() { done <- a.Commit(ctx, j.Watch(put("k", fmt.Sprint(i)), fmt.Sprint(i))) }()
 			synctest.Wait() // it is applied, and waits
 		}
 		if got, _ := get(t, a, user("k")); got != "2" || a.Seq() != 3 {
 			t.Errorf("before any is durable: %q, seq %d", got, a.Seq())
 		}
-		j.check(t, "0 commit", "1 commit", "2 commit")
+		j.Check(t, "0 commit", "1 commit", "2 commit")
 		close(slow.release)
 		for range 3 {
 			must(t, <-done)
@@ -292,13 +281,13 @@ func TestLockWait(t *testing.T) {
 	b.Late(func(*batch.Batch) error {
 		canceled, cancel := context.WithCancel(ctx)
 		cancel()
-		if err := a.Commit(canceled, j.watch(put("k", "inner"), "inner")); !errors.Is(err, context.Canceled) {
+		if err := a.Commit(canceled, j.Watch(put("k", "inner"), "inner")); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v, want %v", err, context.Canceled)
 		}
 		return nil
 	})
 	must(t, a.Commit(ctx, b))
-	j.check(t, "inner abort")
+	j.Check(t, "inner abort")
 }
 
 // TestConcurrent: many goroutines write and read one actor; what they count is
@@ -339,7 +328,7 @@ func TestConcurrent(t *testing.T) {
 					if err := snap.Close(); err != nil {
 						t.Error(err)
 					}
-					for _, err := range a.List(ctx, ListOptions{}) {
+					for _, err := range a.List(ctx, actorstore.ListOptions{}) {
 						if err != nil {
 							t.Error(err)
 						}

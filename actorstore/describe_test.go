@@ -1,9 +1,11 @@
-package actorstore
+package actorstore_test
 
 import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/greenroomdb/greenroom/actorstore"
 
 	"github.com/greenroomdb/greenroom/internal/testkit"
 )
@@ -70,7 +72,7 @@ func TestDescribe(t *testing.T) {
 		{"", "unknown/"},
 	}
 	for _, tt := range tests {
-		if got := Describe(testkit.Unhex(t, tt.hex)); got != tt.want {
+		if got := actorstore.Describe(testkit.Unhex(t, tt.hex)); got != tt.want {
 			t.Errorf("%s: got %s, want %s", tt.hex, got, tt.want)
 		}
 	}
@@ -82,7 +84,7 @@ func TestDescribeVectors(t *testing.T) {
 	seen := map[string]string{}
 	for _, v := range testkit.Vectors(t, "keys.json") {
 		key := v.Bytes(t)
-		got := Describe(key)
+		got := actorstore.Describe(key)
 		prefix := strings.Contains(v.Schema, "prefix") || strings.Contains(v.Schema, "range") || v.Name == "queue messages prefix"
 		// The first two elements of a longer location are a location too.
 		if unknown := strings.HasPrefix(got, "unknown/"); unknown != prefix && !strings.HasPrefix(v.Name, "loop iteration") {
@@ -103,7 +105,7 @@ func FuzzDescribe(f *testing.F) {
 	f.Add([]byte("\x09\x01a/1\x00\x00\x00\x00\x02"), []byte("\x09\x01a\x00\x00\x00\x00\x01"))
 	f.Add([]byte("\x04\xff"), []byte("\x04\\xff"))
 	f.Fuzz(func(t *testing.T, a, b []byte) {
-		x, y := Describe(a), Describe(b)
+		x, y := actorstore.Describe(a), actorstore.Describe(b)
 		if x == y && !bytes.Equal(a, b) {
 			t.Errorf("%x and %x are both %s", a, b, x)
 		}

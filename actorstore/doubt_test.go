@@ -1,22 +1,16 @@
-package actorstore
+package actorstore_test
 
 import (
-	"context"
 	"errors"
 	"testing"
+
+	"github.com/greenroomdb/greenroom/actorstore"
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
-
-// forgetful is an engine that remembers no commit.
-type forgetful struct{ kv.Engine }
-
-func (forgetful) Outcome(context.Context, kv.CommitID) (kv.Outcome, error) {
-	return kv.OutcomeUnknown, nil
-}
 
 // TestDoubt: the next handle of an actor after a failure learns what became of the
 // commit that failed.
@@ -57,8 +51,8 @@ func TestDoubt(t *testing.T) {
 						return nil
 					})
 					err := a.Put(ctx, user("k"), []byte("new"))
-					var doubt *DoubtError
-					if !errors.Is(err, ErrPoisoned) || !errors.Is(err, kv.ErrUnknownOutcome) || !errors.As(err, &doubt) || doubt.Actor != testID {
+					var doubt *actorstore.DoubtError
+					if !errors.Is(err, actorstore.ErrPoisoned) || !errors.Is(err, kv.ErrUnknownOutcome) || !errors.As(err, &doubt) || doubt.Actor != testID {
 						t.Fatalf("got %v", err)
 					}
 					eng.Hook(nil)
@@ -109,7 +103,7 @@ func TestDoubtStays(t *testing.T) {
 		})
 	}
 	fail(faultkv.BeforeCommit)
-	if err := a.Put(ctx, user("k"), nil); !errors.Is(err, ErrPoisoned) {
+	if err := a.Put(ctx, user("k"), nil); !errors.Is(err, actorstore.ErrPoisoned) {
 		t.Fatal(err)
 	}
 	must(t, a.Close())

@@ -1,4 +1,4 @@
-package actorstore
+package actorstore_test
 
 import (
 	"errors"
@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+
+	"github.com/greenroomdb/greenroom/actorstore"
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
@@ -33,7 +35,7 @@ import (
 func farReplayer(cacheBytes int64) *replayer {
 	below := far{memkv.New()}
 	return &replayer{
-		eng: faultkv.New(below), below: below, opts: Options{CacheBytes: cacheBytes},
+		eng: faultkv.New(below), below: below, opts: actorstore.Options{CacheBytes: cacheBytes},
 		restart: func(eng kv.Engine) (kv.Engine, error) { return eng, nil },
 	}
 }
@@ -48,7 +50,7 @@ func (r *replayer) runFar(w []string) error {
 	case "pages":
 		s, err := r.actor.PageSnapshot(ctx)
 		if err == nil {
-			r.snaps[w[1]] = pinned{s, r.actor, maps.Clone(r.model), r.seq}
+			r.snaps[w[1]] = pinned{s, r.actor, maps.Clone(r.model), r.seq, true}
 		}
 		return err
 	case "prefetch":
@@ -68,7 +70,7 @@ func (r *replayer) runFar(w []string) error {
 		eng.Fail(faultkv.Rule{Point: point, Err: kv.ErrUnknownOutcome})
 		return nil
 	case "steal":
-		return errors.Join(r.steal(w), r.reopenFailed(ErrFenced))
+		return errors.Join(r.steal(w), r.reopenFailed(actorstore.ErrFenced))
 	case "away":
 		eng.Heal()
 		if err := r.actor.Close(); err != nil {
@@ -105,7 +107,7 @@ func (r *replayer) mishap(err error, b *batch.Batch, subs []batch.Sub, next cont
 	lost := errors.Is(err, kv.ErrUnknownOutcome)
 	if lost {
 		// The one that was lost is there as its id says.
-		reopened := r.reopenFailed(ErrPoisoned)
+		reopened := r.reopenFailed(actorstore.ErrPoisoned)
 		if reopened != nil {
 			return reopened
 		}
@@ -139,11 +141,11 @@ func (r *replayer) steal(w []string) error {
 	if err != nil {
 		return err
 	}
-	other, err := Open(ctx, r.eng, &r.opts)
+	other, err := actorstore.Open(ctx, r.eng, &r.opts)
 	if err != nil {
 		return err
 	}
-	a, err := other.Actor(ctx, testID, &ActorOptions{Name: "model"})
+	a, err := other.Actor(ctx, testID, &actorstore.ActorOptions{Name: "model"})
 	if err != nil {
 		return errors.Join(err, other.Close())
 	}
@@ -154,7 +156,7 @@ func (r *replayer) steal(w []string) error {
 	case err == nil:
 		r.model = next
 		r.seq++
-	case !errors.Is(err, ErrQuota):
+	case !errors.Is(err, actorstore.ErrQuota):
 		return err
 	}
 	return errors.Join(a.Close(), other.Close())
@@ -200,14 +202,14 @@ func (r *replayer) prefetch(w []string) (err error) {
 			return err
 		}
 		defer func() { err = errors.Join(err, snap.Close()) }()
-		p = pinned{snap, r.actor, r.model, r.seq}
+		p = pinned{snap, r.actor, r.model, r.seq, true}
 	}
 	var end []byte
 	if w[2] != "-" {
 		end = []byte(unquote(w[2]))
 	}
 	n, err := p.snap.Prefetch(ctx, []byte(unquote(w[1])), end, limit)
-	if limit > 0 && n > limit || n > 0 && r.store.cache == nil {
+	if limit > 0 && n > limit || n > 0 && r.actor.CacheBytes() == 0 {
 		return fmt.Errorf("prefetched %d", n)
 	}
 	return err

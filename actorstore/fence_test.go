@@ -1,10 +1,12 @@
-package actorstore
+package actorstore_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"testing"
+
+	"github.com/greenroomdb/greenroom/actorstore"
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/errkind"
@@ -28,12 +30,12 @@ func TestFencing(t *testing.T) {
 				must(t, owner.Put(ctx, user("k"), []byte("owner")))
 			}
 			var j journal
-			if err := old.Commit(ctx, j.watch(put("k", "late"), "b")); !errors.Is(err, ErrFenced) {
-				t.Errorf("got %v, want %v", err, ErrFenced)
+			if err := old.Commit(ctx, j.Watch(put("k", "late"), "b")); !errors.Is(err, actorstore.ErrFenced) {
+				t.Errorf("got %v, want %v", err, actorstore.ErrFenced)
 			}
-			j.check(t, "b abort")
-			checkRefused(t, old, ErrFenced)
-			if err := old.Err(); !errors.Is(err, ErrFenced) || errors.Is(err, ErrPoisoned) {
+			j.Check(t, "b abort")
+			checkRefused(t, old, actorstore.ErrFenced)
+			if err := old.Err(); !errors.Is(err, actorstore.ErrFenced) || errors.Is(err, actorstore.ErrPoisoned) {
 				t.Errorf("Err: %v", err)
 			}
 			must(t, owner.Put(ctx, user("k"), []byte("new")))
@@ -48,8 +50,8 @@ func TestFencing(t *testing.T) {
 				t.Errorf("epoch %d, want 3", got)
 			}
 			must(t, v.Close())
-			if err := owner.Put(ctx, user("k"), nil); !errors.Is(err, ErrFenced) {
-				t.Errorf("got %v, want %v", err, ErrFenced)
+			if err := owner.Put(ctx, user("k"), nil); !errors.Is(err, actorstore.ErrFenced) {
+				t.Errorf("got %v, want %v", err, actorstore.ErrFenced)
 			}
 		})
 	}
@@ -62,8 +64,8 @@ func TestFencedByDrop(t *testing.T) {
 	must(t, old.Put(ctx, user("k"), nil))
 	owner := openActor(t, openStore(t, eng, batch.Limits{}))
 	must(t, owner.Drop(ctx))
-	if err := old.Put(ctx, user("k"), nil); !errors.Is(err, ErrFenced) {
-		t.Errorf("got %v, want %v", err, ErrFenced)
+	if err := old.Put(ctx, user("k"), nil); !errors.Is(err, actorstore.ErrFenced) {
+		t.Errorf("got %v, want %v", err, actorstore.ErrFenced)
 	}
 }
 
@@ -88,8 +90,8 @@ func TestTakeOverRace(t *testing.T) {
 	if races != 3 || owner.Seq() != 5 {
 		t.Errorf("%d races, seq %d", races, owner.Seq())
 	}
-	if err := old.Put(ctx, user("k"), nil); !errors.Is(err, ErrFenced) {
-		t.Errorf("got %v, want %v", err, ErrFenced)
+	if err := old.Put(ctx, user("k"), nil); !errors.Is(err, actorstore.ErrFenced) {
+		t.Errorf("got %v, want %v", err, actorstore.ErrFenced)
 	}
 }
 
@@ -103,16 +105,16 @@ func TestEngineFailures(t *testing.T) {
 		state  error // of the handle after it
 		hook   string
 	}{
-		{"conflict", faultkv.BeforeCommit, kv.ErrConflict, ErrFenced, ErrFenced, "b abort"},
+		{"conflict", faultkv.BeforeCommit, kv.ErrConflict, actorstore.ErrFenced, actorstore.ErrFenced, "b abort"},
 		{"too large", faultkv.BeforeCommit, kv.ErrTooLarge, batch.ErrTooLarge, nil, "b abort"},
 		{"canceled", faultkv.BeforeCommit, context.Canceled, context.Canceled, nil, "b abort"},
-		{"unknown outcome", faultkv.BeforeCommit, kv.ErrUnknownOutcome, kv.ErrUnknownOutcome, ErrPoisoned, "b abort"},
-		{"unknown and canceled", faultkv.BeforeCommit, errors.Join(kv.ErrUnknownOutcome, context.Canceled), kv.ErrUnknownOutcome, ErrPoisoned, "b abort"},
-		{"engine poisoned", faultkv.BeforeCommit, kv.ErrPoisoned, kv.ErrPoisoned, ErrPoisoned, "b abort"},
-		{"engine closed", faultkv.BeforeCommit, kv.ErrClosed, kv.ErrClosed, ErrPoisoned, "b abort"},
-		{"something else", faultkv.BeforeCommit, errTest, errTest, ErrPoisoned, "b abort"},
-		{"applied, not durable", faultkv.AfterCommit, kv.ErrPoisoned, kv.ErrPoisoned, ErrPoisoned, "b commit"},
-		{"applied, then canceled", faultkv.AfterCommit, context.Canceled, context.Canceled, ErrPoisoned, "b commit"},
+		{"unknown outcome", faultkv.BeforeCommit, kv.ErrUnknownOutcome, kv.ErrUnknownOutcome, actorstore.ErrPoisoned, "b abort"},
+		{"unknown and canceled", faultkv.BeforeCommit, errors.Join(kv.ErrUnknownOutcome, context.Canceled), kv.ErrUnknownOutcome, actorstore.ErrPoisoned, "b abort"},
+		{"engine poisoned", faultkv.BeforeCommit, kv.ErrPoisoned, kv.ErrPoisoned, actorstore.ErrPoisoned, "b abort"},
+		{"engine closed", faultkv.BeforeCommit, kv.ErrClosed, kv.ErrClosed, actorstore.ErrPoisoned, "b abort"},
+		{"something else", faultkv.BeforeCommit, errTest, errTest, actorstore.ErrPoisoned, "b abort"},
+		{"applied, not durable", faultkv.AfterCommit, kv.ErrPoisoned, kv.ErrPoisoned, actorstore.ErrPoisoned, "b commit"},
+		{"applied, then canceled", faultkv.AfterCommit, context.Canceled, context.Canceled, actorstore.ErrPoisoned, "b commit"},
 		{"reading what is replaced", faultkv.BeforeGet, errTest, errTest, nil, "b abort"},
 	}
 	for _, tt := range tests {
@@ -135,10 +137,10 @@ func TestEngineFailures(t *testing.T) {
 				return tt.thrown
 			})
 			var j journal
-			if err := a.Commit(cancelable, j.watch(put("k", "new"), "b")); !errors.Is(err, tt.want) || tt.state != nil && !errors.Is(err, tt.state) {
+			if err := a.Commit(cancelable, j.Watch(put("k", "new"), "b")); !errors.Is(err, tt.want) || tt.state != nil && !errors.Is(err, tt.state) {
 				t.Errorf("got %v, want %v, %v", err, tt.want, tt.state)
 			}
-			j.check(t, tt.hook)
+			j.Check(t, tt.hook)
 			eng.Hook(nil)
 			if err := a.Err(); !errors.Is(err, tt.state) {
 				t.Errorf("the handle: %v, want %v", err, tt.state)
@@ -187,10 +189,10 @@ func TestSyncFailures(t *testing.T) {
 		}
 		return nil
 	})
-	if err := a.Sync(ctx); !errors.Is(err, ErrPoisoned) || !errors.Is(err, errTest) {
-		t.Errorf("got %v, want %v", err, ErrPoisoned)
+	if err := a.Sync(ctx); !errors.Is(err, actorstore.ErrPoisoned) || !errors.Is(err, errTest) {
+		t.Errorf("got %v, want %v", err, actorstore.ErrPoisoned)
 	}
-	checkRefused(t, a, ErrPoisoned)
+	checkRefused(t, a, actorstore.ErrPoisoned)
 }
 
 func TestDropFailures(t *testing.T) {
@@ -214,13 +216,13 @@ func TestDropFailures(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	fail(faultkv.AfterCommit, kv.ErrPoisoned)
-	if err := a.Drop(ctx); !errors.Is(err, ErrPoisoned) {
-		t.Errorf("got %v, want %v", err, ErrPoisoned)
+	if err := a.Drop(ctx); !errors.Is(err, actorstore.ErrPoisoned) {
+		t.Errorf("got %v, want %v", err, actorstore.ErrPoisoned)
 	}
-	checkRefused(t, a, ErrClosed)
+	checkRefused(t, a, actorstore.ErrClosed)
 	eng.Hook(nil)
-	if _, err := s.View(ctx, testID); !errors.Is(err, ErrUnknownActor) {
-		t.Errorf("got %v, want %v", err, ErrUnknownActor)
+	if _, err := s.View(ctx, testID); !errors.Is(err, actorstore.ErrUnknownActor) {
+		t.Errorf("got %v, want %v", err, actorstore.ErrUnknownActor)
 	}
 	openActor(t, s)
 }
@@ -260,8 +262,8 @@ func TestClaimRefused(t *testing.T) {
 		must(t, a.Put(ctx, user("k"), []byte("3")))
 		must(t, a.Sync(ctx))
 		b := openActor(t, s2)
-		if err := a.Put(ctx, user("k"), nil); !errors.Is(err, ErrFenced) {
-			t.Errorf("got %v, want %v", err, ErrFenced)
+		if err := a.Put(ctx, user("k"), nil); !errors.Is(err, actorstore.ErrFenced) {
+			t.Errorf("got %v, want %v", err, actorstore.ErrFenced)
 		}
 		if got, _ := get(t, b, user("k")); got != "3" {
 			t.Errorf("got %q", got)
@@ -294,10 +296,10 @@ func TestClaimMeanwhile(t *testing.T) {
 					must(t, b.Close())
 					return refused
 				})
-				a, err := s2.Actor(ctx, testID, &ActorOptions{MustExist: true})
+				a, err := s2.Actor(ctx, testID, &actorstore.ActorOptions{MustExist: true})
 				eng.Hook(nil)
 				switch {
-				case drop && errors.Is(err, ErrUnknownActor), refused != nil && errors.Is(err, errkind.ErrNoSpace):
+				case drop && errors.Is(err, actorstore.ErrUnknownActor), refused != nil && errors.Is(err, errkind.ErrNoSpace):
 					return
 				case err != nil || drop:
 					t.Fatalf("got %v", err)

@@ -1,4 +1,4 @@
-package actorstore
+package actorstore_test
 
 import (
 	"bytes"
@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"github.com/greenroomdb/greenroom/actorstore"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/actorstore/internal/quota"
@@ -19,7 +21,7 @@ import (
 
 // fill writes keys of every namespace, values of several rows among them, and
 // returns what a fork of them has.
-func fill(t testing.TB, a *Actor, n int) map[string]string {
+func fill(t testing.TB, a *actorstore.Actor, n int) map[string]string {
 	t.Helper()
 	want := map[string]string{}
 	put := func(key []byte, value string, copied bool) {
@@ -28,27 +30,27 @@ func fill(t testing.TB, a *Actor, n int) map[string]string {
 			want[string(key)] = value
 		}
 	}
-	put(AppendPersist(nil), "state", true)
-	put(AppendConnection(nil, "c1"), "connection", false)
-	put([]byte{NamespaceInspector}, "token", false)
+	put(actorstore.AppendPersist(nil), "state", true)
+	put(actorstore.AppendConnection(nil, "c1"), "connection", false)
+	put([]byte{actorstore.NamespaceInspector}, "token", false)
 	put(user(""), "", true)
 	for i := range n {
 		value := bytes.Repeat([]byte{byte(i)}, i*7919%(2*layout.RowSize))
 		put(user(fmt.Sprint("key ", i)), string(value), true)
 	}
-	put(LayoutGreenroom.AppendQueueMessage(nil, 1), "message", true)
-	put(LayoutGreenroom.AppendQueueMetadata(nil), "queue", true)
-	put(LayoutGreenroom.AppendFileMeta(nil, FileMain), "size", true)
-	put(LayoutGreenroom.AppendFileChunk(nil, FileMain, 0), "page", true)
-	put(LayoutGreenroom.AppendFileMeta(nil, FileJournal), "size", true)
+	put(actorstore.LayoutGreenroom.AppendQueueMessage(nil, 1), "message", true)
+	put(actorstore.LayoutGreenroom.AppendQueueMetadata(nil), "queue", true)
+	put(actorstore.LayoutGreenroom.AppendFileMeta(nil, actorstore.FileMain), "size", true)
+	put(actorstore.LayoutGreenroom.AppendFileChunk(nil, actorstore.FileMain, 0), "page", true)
+	put(actorstore.LayoutGreenroom.AppendFileMeta(nil, actorstore.FileJournal), "size", true)
 	return want
 }
 
 // holds returns the keys of r with their values.
-func holds(t testing.TB, r Reader) map[string]string {
+func holds(t testing.TB, r actorstore.Reader) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	for e, err := range r.List(ctx, ListOptions{}) {
+	for e, err := range r.List(ctx, actorstore.ListOptions{}) {
 		must(t, err)
 		all[string(e.Key)] = string(e.Value)
 	}
@@ -56,7 +58,7 @@ func holds(t testing.TB, r Reader) map[string]string {
 }
 
 // wantContent holds the actor against what it should have, and its head too.
-func wantContent(t testing.TB, s *Store, id ID, want map[string]string) {
+func wantContent(t testing.TB, s *actorstore.Store, id actorstore.ID, want map[string]string) {
 	t.Helper()
 	v, err := s.View(ctx, id)
 	must(t, err)
@@ -65,26 +67,13 @@ func wantContent(t testing.TB, s *Store, id ID, want map[string]string) {
 	for key, value := range want {
 		used += quota.Cost([]byte(key), int64(len(value)))
 		if g, ok := got[key]; !ok || g != value {
-			t.Errorf("%s: %d bytes, want %d", Describe([]byte(key)), len(g), len(value))
+			t.Errorf("%s: %d bytes, want %d", actorstore.Describe([]byte(key)), len(g), len(value))
 		}
 	}
 	if len(got) != len(want) || v.Info().Used != used {
 		t.Errorf("%d keys with %d bytes, want %d with %d", len(got), v.Info().Used, len(want), used)
 	}
 }
-
-// problems checks the store.
-func problems(t testing.TB, s *Store) []Finding {
-	t.Helper()
-	var all []Finding
-	for f, err := range s.Check(ctx) {
-		must(t, err)
-		all = append(all, f)
-	}
-	return all
-}
-
-var smallForks = batch.Limits{Entries: 3, Payload: 30_000, ValueSize: 25_000}
 
 func TestFork(t *testing.T) {
 	onEngines(t, func(t *testing.T, eng kv.Engine) {
@@ -97,7 +86,7 @@ func TestFork(t *testing.T) {
 		// What comes after the snapshot is not in the fork, although it comes while
 		// the fork is made.
 		calls, last := 0, int64(0)
-		id, err := s.Fork(ctx, snap, &ForkOptions{Name: "copy", Progress: func(used int64) {
+		id, err := s.Fork(ctx, snap, &actorstore.ForkOptions{Name: "copy", Progress: func(used int64) {
 			calls++
 			if used < last {
 				t.Errorf("%d bytes after %d", used, last)
@@ -110,7 +99,7 @@ func TestFork(t *testing.T) {
 		if calls < 10 {
 			t.Errorf("%d commits", calls)
 		}
-		if named, err := s.Lookup(ctx, "copy"); err != nil || named != id || id != IDFromName("copy") {
+		if named, err := s.Lookup(ctx, "copy"); err != nil || named != id || id != actorstore.IDFromName("copy") {
 			t.Errorf("the name leads to %v, %v; want %v", named, err, id)
 		}
 		wantContent(t, s, id, want)
@@ -142,14 +131,14 @@ func TestForkHidden(t *testing.T) {
 	snap, err := a.Snapshot(ctx)
 	must(t, err)
 	defer func() { must(t, snap.Close()) }()
-	to, steps, hidden := NewID(), 0, 0
-	_, err = s.Fork(ctx, snap, &ForkOptions{ID: to, Name: "copy", Progress: func(int64) {
+	to, steps, hidden := actorstore.NewID(), 0, 0
+	_, err = s.Fork(ctx, snap, &actorstore.ForkOptions{ID: to, Name: "copy", Progress: func(int64) {
 		steps++
-		if _, err := s.View(ctx, to); !errors.Is(err, ErrUnknownActor) {
+		if _, err := s.View(ctx, to); !errors.Is(err, actorstore.ErrUnknownActor) {
 			return // the last
 		}
 		hidden++
-		if _, err := s.Lookup(ctx, "copy"); !errors.Is(err, ErrUnknownActor) {
+		if _, err := s.Lookup(ctx, "copy"); !errors.Is(err, actorstore.ErrUnknownActor) {
 			t.Errorf("Lookup: %v", err)
 		}
 		for info, err := range s.Actors(ctx, nil) {
@@ -157,10 +146,10 @@ func TestForkHidden(t *testing.T) {
 				t.Error("the list of actors has it")
 			}
 		}
-		if _, err := s.Actor(ctx, to, nil); !errors.Is(err, ErrInUse) {
+		if _, err := s.Actor(ctx, to, nil); !errors.Is(err, actorstore.ErrInUse) {
 			t.Errorf("Actor: %v", err)
 		}
-		if _, err := s.Fork(ctx, snap, &ForkOptions{ID: to}); !errors.Is(err, ErrInUse) {
+		if _, err := s.Fork(ctx, snap, &actorstore.ForkOptions{ID: to}); !errors.Is(err, actorstore.ErrInUse) {
 			t.Errorf("Fork: %v", err)
 		}
 		if found := problems(t, s); len(found) != 1 || !found[0].Unfinished || !found[0].Harmless || found[0].Actor != to {
@@ -177,12 +166,12 @@ func TestForkEverything(t *testing.T) {
 	s := openStore(t, memkv.New(), batch.Limits{})
 	a := openActor(t, s)
 	want := fill(t, a, 3)
-	want[string(AppendConnection(nil, "c1"))] = "connection"
-	want[string([]byte{NamespaceInspector})] = "token"
+	want[string(actorstore.AppendConnection(nil, "c1"))] = "connection"
+	want[string([]byte{actorstore.NamespaceInspector})] = "token"
 	other := openStore(t, memkv.New(), batch.Limits{}) // another store altogether
 	v, err := s.View(ctx, testID)
 	must(t, err)
-	id, err := other.Fork(ctx, v.Snapshot, &ForkOptions{ID: testID, Everything: true})
+	id, err := other.Fork(ctx, v.Snapshot, &actorstore.ForkOptions{ID: testID, Everything: true})
 	must(t, err)
 	must(t, v.Close())
 	if id != testID {
@@ -206,7 +195,8 @@ func TestForkEmpty(t *testing.T) {
 }
 
 func TestForkRefused(t *testing.T) {
-	s := openStore(t, memkv.New(), batch.Limits{})
+	eng := memkv.New()
+	s := openStore(t, eng, batch.Limits{})
 	a := openActor(t, s)
 	want := fill(t, a, 3)
 	snap, err := a.Snapshot(ctx)
@@ -222,28 +212,28 @@ func TestForkRefused(t *testing.T) {
 	must(t, closed.Close())
 	over, cancel := context.WithCancel(ctx)
 	cancel()
-	strict := func(l batch.Limits) *Store { return openStore(t, memkv.New(), l) }
-	readOnly, err := Open(ctx, s.eng, &Options{ReadOnly: true})
+	strict := func(l batch.Limits) *actorstore.Store { return openStore(t, memkv.New(), l) }
+	readOnly, err := actorstore.Open(ctx, eng, &actorstore.Options{ReadOnly: true})
 	must(t, err)
 	for _, c := range []struct {
 		name string
 		ctx  context.Context
-		s    *Store
-		from *Snapshot
-		opts ForkOptions
+		s    *actorstore.Store
+		from *actorstore.Snapshot
+		opts actorstore.ForkOptions
 		want error
 	}{
-		{"itself", ctx, s, snap, ForkOptions{ID: testID}, ErrExists},
-		{"an actor that is open", ctx, s, snap, ForkOptions{ID: b.ID()}, ErrExists},
-		{"a name that leads to an actor", ctx, s, snap, ForkOptions{Name: "taken"}, ErrExists},
-		{"the name of another actor", ctx, s, snap, ForkOptions{ID: NewID(), Name: "taken"}, ErrNameTaken},
-		{"a bad name", ctx, s, snap, ForkOptions{Name: "\xff"}, ErrName},
-		{"an actor never written to", ctx, s, empty, ForkOptions{}, ErrUnknownActor},
-		{"a closed snapshot", ctx, s, closed, ForkOptions{}, ErrClosed},
-		{"a context that is over", over, s, snap, ForkOptions{}, context.Canceled},
-		{"a store for reading", ctx, readOnly, snap, ForkOptions{}, ErrReadOnly},
-		{"a lower quota", ctx, strict(batch.Limits{Storage: 1000, Entries: 3}), snap, ForkOptions{}, ErrQuota},
-		{"a lower limit of values", ctx, strict(batch.Limits{ValueSize: 100}), snap, ForkOptions{}, batch.ErrValueTooLarge},
+		{"itself", ctx, s, snap, actorstore.ForkOptions{ID: testID}, actorstore.ErrExists},
+		{"an actor that is open", ctx, s, snap, actorstore.ForkOptions{ID: b.ID()}, actorstore.ErrExists},
+		{"a name that leads to an actor", ctx, s, snap, actorstore.ForkOptions{Name: "taken"}, actorstore.ErrExists},
+		{"the name of another actor", ctx, s, snap, actorstore.ForkOptions{ID: actorstore.NewID(), Name: "taken"}, actorstore.ErrNameTaken},
+		{"a bad name", ctx, s, snap, actorstore.ForkOptions{Name: "\xff"}, actorstore.ErrName},
+		{"an actor never written to", ctx, s, empty, actorstore.ForkOptions{}, actorstore.ErrUnknownActor},
+		{"a closed snapshot", ctx, s, closed, actorstore.ForkOptions{}, actorstore.ErrClosed},
+		{"a context that is over", over, s, snap, actorstore.ForkOptions{}, context.Canceled},
+		{"a store for reading", ctx, readOnly, snap, actorstore.ForkOptions{}, actorstore.ErrReadOnly},
+		{"a lower quota", ctx, strict(batch.Limits{Storage: 1000, Entries: 3}), snap, actorstore.ForkOptions{}, actorstore.ErrQuota},
+		{"a lower limit of values", ctx, strict(batch.Limits{ValueSize: 100}), snap, actorstore.ForkOptions{}, batch.ErrValueTooLarge},
 	} {
 		id, err := c.s.Fork(c.ctx, c.from, &c.opts)
 		if !errors.Is(err, c.want) || !id.IsZero() {
@@ -272,7 +262,8 @@ func TestForkRefused(t *testing.T) {
 // A context that ends in the middle leaves nothing, and neither does a failure of
 // which it is known that nothing was written.
 func TestForkCancelled(t *testing.T) {
-	s := openStore(t, memkv.New(), smallForks)
+	eng := memkv.New()
+	s := openStore(t, eng, smallForks)
 	a := openActor(t, s)
 	want := fill(t, a, 20)
 	snap, err := a.Snapshot(ctx)
@@ -280,7 +271,7 @@ func TestForkCancelled(t *testing.T) {
 	defer func() { must(t, snap.Close()) }()
 	cut, cancel := context.WithCancel(ctx)
 	steps := 0
-	_, err = s.Fork(cut, snap, &ForkOptions{Name: "copy", Progress: func(int64) {
+	_, err = s.Fork(cut, snap, &actorstore.ForkOptions{Name: "copy", Progress: func(int64) {
 		if steps++; steps == 4 {
 			cancel()
 		}
@@ -291,10 +282,10 @@ func TestForkCancelled(t *testing.T) {
 	if found := problems(t, s); len(found) > 0 {
 		t.Errorf("%v", found)
 	}
-	if _, err := s.eng.Get(ctx, layout.RecordKey(layout.ID(IDFromName("copy")), layout.PartHead), nil); !errors.Is(err, kv.ErrNotFound) {
+	if _, err := eng.Get(ctx, layout.RecordKey(layout.ID(actorstore.IDFromName("copy")), layout.PartHead), nil); !errors.Is(err, kv.ErrNotFound) {
 		t.Errorf("the head: %v", err)
 	}
-	id, err := s.Fork(ctx, snap, &ForkOptions{Name: "copy"})
+	id, err := s.Fork(ctx, snap, &actorstore.ForkOptions{Name: "copy"})
 	must(t, err)
 	wantContent(t, s, id, want)
 }
@@ -309,8 +300,8 @@ func TestForkFenced(t *testing.T) {
 	must(t, err)
 	defer func() { must(t, snap.Close()) }()
 	other := openStore(t, eng, smallForks)
-	var b *Actor
-	_, err = s.Fork(ctx, snap, &ForkOptions{Name: "copy", Progress: func(int64) {
+	var b *actorstore.Actor
+	_, err = s.Fork(ctx, snap, &actorstore.ForkOptions{Name: "copy", Progress: func(int64) {
 		if b == nil {
 			b, err = other.Named(ctx, "copy", nil)
 			must(t, err)
@@ -320,7 +311,7 @@ func TestForkFenced(t *testing.T) {
 			must(t, b.Put(ctx, user("mine"), nil))
 		}
 	}})
-	if !errors.Is(err, ErrFenced) {
+	if !errors.Is(err, actorstore.ErrFenced) {
 		t.Errorf("Fork: %v", err)
 	}
 	wantContent(t, other, b.ID(), map[string]string{string(user("mine")): ""})
@@ -373,7 +364,7 @@ func (r *recorder) replay(t testing.TB, n int) kv.Engine {
 
 // of returns which commits from number n on are of an actor: others may be between them,
 // by which the host renews its lease.
-func (r *recorder) of(n int, id ID) (of []int) {
+func (r *recorder) of(n int, id actorstore.ID) (of []int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i, ops := range r.commits[n:] {
@@ -395,7 +386,7 @@ func TestForkCrash(t *testing.T) {
 	begin := rec.len()
 	snap, err := a.Snapshot(ctx)
 	must(t, err)
-	to, err := s.Fork(ctx, snap, &ForkOptions{Name: "copy"})
+	to, err := s.Fork(ctx, snap, &actorstore.ForkOptions{Name: "copy"})
 	must(t, err)
 	must(t, snap.Close())
 	of := rec.of(begin, to)
@@ -421,7 +412,7 @@ func TestForkCrash(t *testing.T) {
 			if next == "fork" {
 				v, err := s.View(ctx, testID)
 				must(t, err)
-				_, err = s.Fork(ctx, v.Snapshot, &ForkOptions{Name: "copy"})
+				_, err = s.Fork(ctx, v.Snapshot, &actorstore.ForkOptions{Name: "copy"})
 				must(t, errors.Join(err, v.Close()))
 				wantContent(t, s, to, want)
 			}
@@ -435,22 +426,22 @@ func TestForkCrash(t *testing.T) {
 
 // afterCrash holds a store with a fork that was cut off against what it should show,
 // and then opens the actor if next says so.
-func afterCrash(t *testing.T, s *Store, to ID, next string, begun bool) {
+func afterCrash(t *testing.T, s *actorstore.Store, to actorstore.ID, next string, begun bool) {
 	t.Helper()
 	found := problems(t, s)
-	if slices.ContainsFunc(found, func(f Finding) bool { return !f.Unfinished || f.Actor != to }) || (len(found) == 1) != begun {
+	if slices.ContainsFunc(found, func(f actorstore.Finding) bool { return !f.Unfinished || f.Actor != to }) || (len(found) == 1) != begun {
 		t.Errorf("findings: %v", found)
 	}
-	if _, err := s.View(ctx, to); !errors.Is(err, ErrUnknownActor) {
+	if _, err := s.View(ctx, to); !errors.Is(err, actorstore.ErrUnknownActor) {
 		t.Errorf("View: %v", err)
 	}
-	if _, err := s.Lookup(ctx, "copy"); !errors.Is(err, ErrUnknownActor) {
+	if _, err := s.Lookup(ctx, "copy"); !errors.Is(err, actorstore.ErrUnknownActor) {
 		t.Errorf("Lookup: %v", err)
 	}
 	if next == "fork" {
 		return
 	}
-	if _, err := s.Named(ctx, "copy", &ActorOptions{MustExist: true}); !errors.Is(err, ErrUnknownActor) {
+	if _, err := s.Named(ctx, "copy", &actorstore.ActorOptions{MustExist: true}); !errors.Is(err, actorstore.ErrUnknownActor) {
 		t.Errorf("MustExist: %v", err)
 	}
 	a, err := s.Named(ctx, "copy", nil)
@@ -462,27 +453,4 @@ func afterCrash(t *testing.T, s *Store, to ID, next string, begun bool) {
 		must(t, a.Drop(ctx))
 	}
 	must(t, a.Close())
-}
-
-// The memory of a fork, and the size of its commits, don't depend on what is forked.
-func TestForkMemory(t *testing.T) {
-	s := openStore(t, memkv.New(), batch.Limits{})
-	a := openActor(t, s)
-	value := bytes.Repeat([]byte("x"), 100_000)
-	for i := range 100 {
-		must(t, a.Put(ctx, user(fmt.Sprint(i)), value))
-	}
-	snap, err := a.Snapshot(ctx)
-	must(t, err)
-	defer func() { must(t, snap.Close()) }()
-	b, err := s.Actor(ctx, NewID(), nil)
-	must(t, err)
-	defer func() { must(t, b.Close()) }()
-	b.forking, b.hidden = true, true
-	c, n := copier{to: b}, 0
-	c.progress = func(int64) { n++ }
-	must(t, c.run(ctx, snap, false))
-	if limit := 2 * s.limits.Payload; cap(c.values) > limit || n < 10 {
-		t.Errorf("%d commits, %d bytes kept, want at most %d", n, cap(c.values), limit)
-	}
 }

@@ -1,8 +1,10 @@
-package actorstore
+package actorstore_test
 
 import (
 	"errors"
 	"testing"
+
+	"github.com/greenroomdb/greenroom/actorstore"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/kv"
@@ -24,15 +26,15 @@ func TestDamagedRecords(t *testing.T) {
 		eng := memkv.New()
 		s := openStore(t, eng, smallLimits)
 		must(t, eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set(tt.key, tt.row)}}))
-		if _, err := s.Actor(ctx, testID, nil); !errors.Is(err, ErrCorrupt) {
-			t.Errorf("%s: Actor returned %v, want %v", tt.name, err, ErrCorrupt)
+		if _, err := s.Actor(ctx, testID, nil); !errors.Is(err, actorstore.ErrCorrupt) {
+			t.Errorf("%s: Actor returned %v, want %v", tt.name, err, actorstore.ErrCorrupt)
 		}
-		if _, err := s.View(ctx, testID); !errors.Is(err, ErrCorrupt) {
-			t.Errorf("%s: View returned %v, want %v", tt.name, err, ErrCorrupt)
+		if _, err := s.View(ctx, testID); !errors.Is(err, actorstore.ErrCorrupt) {
+			t.Errorf("%s: View returned %v, want %v", tt.name, err, actorstore.ErrCorrupt)
 		}
 		failed := false
 		for _, err := range s.Actors(ctx, nil) {
-			failed = failed || errors.Is(err, ErrCorrupt)
+			failed = failed || errors.Is(err, actorstore.ErrCorrupt)
 		}
 		if !failed {
 			t.Errorf("%s: Actors noticed nothing", tt.name)

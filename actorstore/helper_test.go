@@ -2,12 +2,18 @@ package actorstore
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/envlimits"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
 )
@@ -21,12 +27,7 @@ var testID = ID{
 }
 
 // must fails the test if err is not nil.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = testkit.Must
 
 // onEngines runs test on each engine, empty.
 func onEngines(t *testing.T, test func(t *testing.T, eng kv.Engine)) {
@@ -92,4 +93,163 @@ func words(t testing.TB, r Reader, opts ListOptions) []string {
 		all = append(all, Describe(e.Key))
 	}
 	return all
+}
+
+var errTest = errors.New("thrown by the test")
+
+// A journal notes what the hooks of batches were called with, in order.
+type journal []string
+
+func (j *journal) watch(b *batch.Batch, name string) *batch.Batch {
+	b.OnCommit(func() { *j = append(*j, name+" commit") })
+	b.OnAbort(func(err error) { *j = append(*j, name+" abort") })
+	return b
+}
+
+func (j *journal) check(t *testing.T, want ...string) {
+	t.Helper()
+	if !slices.Equal(*j, want) {
+		t.Errorf("hooks ran as %q, want %q", *j, want)
+	}
+	*j = nil
+}
+
+// second returns the error of a call with two results.
+func second[T any](v T, err error) error { return testkit.Second(v, err) }
+
+// put returns a batch that stores value under the user key k.
+func put(k, value string) *batch.Batch {
+	var b batch.Batch
+	b.Put(user(k), []byte(value))
+	return &b
+}
+
+// problems checks the store.
+func problems(t testing.TB, s *Store) []Finding {
+	t.Helper()
+	var all []Finding
+	for f, err := range s.Check(ctx) {
+		must(t, err)
+		all = append(all, f)
+	}
+	return all
+}
+
+var smallForks = batch.Limits{Entries: 3, Payload: 30_000, ValueSize: 25_000}
+
+// chunk is the key of page i of the main file.
+func chunk(i int) []byte { return LayoutGreenroom.AppendFileChunk(nil, FileMain, uint32(i)) }
+
+// writePages gives the actor n pages that say which they are.
+func writePages(t testing.TB, a *Actor, n int) {
+	t.Helper()
+	var b batch.Batch
+	b.Mode = batch.Ordered
+	for i := range n {
+		b.PutPrior(chunk(i), pageOf(i), batch.Absent)
+	}
+	must(t, a.Commit(ctx, &b))
+}
+
+// pageOf returns what writePages writes as page i.
+func pageOf(i int) []byte {
+	p := make([]byte, 4096)
+	copy(p, fmt.Sprint(i))
+	return p
+}
+
+// openNear opens a store with a cache of so many bytes on a near engine that counts and
+// fails.
+func openNear(t testing.TB, cacheBytes int64) (*Store, *faultkv.Engine) {
+	t.Helper()
+	eng := faultkv.New(memkv.New())
+	s, err := Open(ctx, eng, &Options{Now: clock, CacheBytes: cacheBytes, Limits: batch.Limits{Storage: 1 << 40}})
+	must(t, err)
+	t.Cleanup(func() { must(t, s.Close()) })
+	return s, eng
+}
+
+// A far engine says that its reads cross a network. All of its users are in this
+// process.
+type far struct{ kv.Engine }
+
+func (f far) Limits() kv.Limits {
+	l := f.Engine.Limits()
+	l.Far = true
+	return l
+}
+
+func (f far) Shared() *sync.Map { return kv.Shared(f.Engine) }
+
+// checkRefused makes every call of a handle and wants it refused with want.
+func checkRefused(t *testing.T, a *Actor, want error) {
+	t.Helper()
+	aborted := false
+	b := put("k", "v")
+	b.OnAbort(func(err error) { aborted = errors.Is(err, want) })
+	got := map[string]error{
+		"get":       second(a.Get(ctx, user("k"), nil)),
+		"page":      second(a.Page(ctx, user("k"), nil)),
+		"put":       a.Put(ctx, user("k"), nil),
+		"delete":    a.Delete(ctx, user("k")),
+		"range":     a.DeleteRange(ctx, user("k"), nil),
+		"apply":     a.Apply(ctx, b),
+		"empty":     a.Commit(ctx, new(batch.Batch)),
+		"sync":      a.Sync(ctx),
+		"drop":      a.Drop(ctx),
+		"snapshot":  second(a.Snapshot(ctx)),
+		"user get":  second(a.User().Get(ctx, nil, nil)),
+		"list none": errors.New("list yielded nothing"),
+	}
+	for _, err := range a.List(ctx, ListOptions{}) {
+		got["list none"] = err
+	}
+	for name, err := range got {
+		if !errors.Is(err, want) {
+			t.Errorf("%s: got %v, want %v", name, err, want)
+		}
+	}
+	if !aborted {
+		t.Errorf("a refused batch was not aborted with %v", want)
+	}
+	select {
+	case <-a.Done():
+	default:
+		t.Error("nobody is told that the handle is of no more use")
+	}
+}
+
+// forgetful is an engine that remembers no commit.
+type forgetful struct{ kv.Engine }
+
+func (forgetful) Outcome(context.Context, kv.CommitID) (kv.Outcome, error) {
+	return kv.OutcomeUnknown, nil
+}
+
+// readPage fails the test unless r has the page i that writePages wrote.
+func readPage(t testing.TB, r Reader, i int) {
+	t.Helper()
+	p, err := r.Page(ctx, chunk(i), nil)
+	must(t, err)
+	if string(p) != string(pageOf(i)) {
+		t.Fatalf("page %d begins with %q", i, p[:8])
+	}
+}
+
+// readCount returns how often the engine was asked since the last time.
+func readCount(eng *faultkv.Engine) int64 {
+	c := eng.Counts()
+	eng.Reset()
+	return c.Gets + c.Scans
+}
+
+// openFar opens a store with a cache of so many bytes on a far engine that counts and
+// fails.
+func openFar(t testing.TB, cacheBytes int64) (*Store, *faultkv.Engine) {
+	t.Helper()
+	eng := faultkv.New(far{memkv.New()})
+	s, err := Open(ctx, eng, &Options{Now: clock, CacheBytes: cacheBytes, Limits: batch.Limits{Storage: 1 << 40}})
+	must(t, err)
+	t.Cleanup(func() { must(t, s.Close()) })
+	return s, eng
 }

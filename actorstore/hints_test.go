@@ -1,10 +1,12 @@
-package actorstore
+package actorstore_test
 
 import (
 	"bytes"
 	"errors"
 	"fmt"
 	"testing"
+
+	"github.com/greenroomdb/greenroom/actorstore"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
@@ -14,7 +16,7 @@ import (
 )
 
 // whole fails the test unless Check finds nothing in the store.
-func whole(t *testing.T, s *Store) {
+func whole(t *testing.T, s *actorstore.Store) {
 	t.Helper()
 	for f, err := range s.Check(ctx) {
 		t.Error(f, err)
@@ -66,10 +68,10 @@ func TestHints(t *testing.T) {
 		// What isn't written is lost, and nothing else is.
 		a.SetHints([]byte("never"))
 		reopen("alone")
-		a.SetHints(bytes.Repeat([]byte{1}, MaxHints+1))
+		a.SetHints(bytes.Repeat([]byte{1}, actorstore.MaxHints+1))
 		must(t, a.Put(ctx, user("k"), nil))
 		reopen("")
-		must(t, a.StoreHints(ctx, bytes.Repeat([]byte{1}, MaxHints)))
+		must(t, a.StoreHints(ctx, bytes.Repeat([]byte{1}, actorstore.MaxHints)))
 		whole(t, s)
 
 		id, err := s.Fork(ctx, snapshotOf(t, a), nil)
@@ -89,7 +91,7 @@ func TestHints(t *testing.T) {
 }
 
 // snapshotOf returns a snapshot that is closed when the test ends.
-func snapshotOf(t *testing.T, a *Actor) *Snapshot {
+func snapshotOf(t *testing.T, a *actorstore.Actor) *actorstore.Snapshot {
 	t.Helper()
 	s, err := a.Snapshot(ctx)
 	must(t, err)
@@ -99,21 +101,28 @@ func snapshotOf(t *testing.T, a *Actor) *Snapshot {
 
 // TestHintsLargeCommit waits for a commit that has room for them.
 func TestHintsLargeCommit(t *testing.T) {
-	s := openStore(t, memkv.New(), batch.Limits{})
-	a := openActor(t, s)
+	eng := memkv.New()
+	a := openActor(t, openStore(t, eng, batch.Limits{}))
+	stored := func() string {
+		h, err := eng.Get(ctx, layout.RecordKey(layout.ID(testID), layout.PartHints), nil)
+		if err != kv.ErrNotFound {
+			must(t, err)
+		}
+		return string(h)
+	}
 	must(t, a.Put(ctx, user("k"), nil))
 	a.SetHints([]byte("h"))
 	var b batch.Batch
 	b.Mode = batch.Ordered
-	for i := range hintsBeside + 1 {
+	for i := range actorstore.HintsBeside + 1 {
 		b.Put(user(fmt.Sprint(i)), nil)
 	}
 	must(t, a.Commit(ctx, &b))
-	if a.pending.Load() == nil && a.Limits().Entries > hintsBeside {
+	if stored() != "" && a.Limits().Entries > actorstore.HintsBeside {
 		t.Error("the hints went with a large commit")
 	}
 	must(t, a.Put(ctx, user("k"), nil))
-	if a.pending.Load() != nil {
+	if stored() != "h" {
 		t.Error("the hints still wait")
 	}
 }
@@ -139,7 +148,7 @@ func TestHintsFail(t *testing.T) {
 		t.Errorf("hints %q", got)
 	}
 	must(t, a.Close())
-	if err := a.StoreHints(ctx, nil); !errors.Is(err, ErrClosed) {
+	if err := a.StoreHints(ctx, nil); !errors.Is(err, actorstore.ErrClosed) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -150,8 +159,8 @@ func TestHintsCheck(t *testing.T) {
 	s := openStore(t, eng, batch.Limits{})
 	a := openActor(t, s)
 	must(t, a.Put(ctx, user("k"), nil))
-	must(t, eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set(layout.RecordKey(layout.ID(NewID()), layout.PartHints), []byte("x")),
-		kv.Set(layout.RecordKey(layout.ID(testID), layout.PartHints), make([]byte, MaxHints+1))}}))
+	must(t, eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set(layout.RecordKey(layout.ID(actorstore.NewID()), layout.PartHints), []byte("x")),
+		kv.Set(layout.RecordKey(layout.ID(testID), layout.PartHints), make([]byte, actorstore.MaxHints+1))}}))
 	var found []string
 	for f, err := range s.Check(ctx) {
 		must(t, err)

@@ -1,4 +1,4 @@
-package actorstore
+package actorstore_test
 
 import (
 	"bytes"
@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/greenroomdb/greenroom/actorstore"
 
 	"github.com/greenroomdb/greenroom/internal/testkit"
 )
@@ -15,7 +17,7 @@ func TestKeysGolden(t *testing.T) {
 	for _, v := range testkit.Vectors(t, "keys.json") {
 		var in struct {
 			ID, ConnID, Key, Hex string
-			Tag                  FileTag
+			Tag                  actorstore.FileTag
 			Chunk                uint32
 			Prefix               byte
 		}
@@ -24,23 +26,23 @@ func TestKeysGolden(t *testing.T) {
 		switch v.Schema {
 		case "raw":
 			got = map[byte][]byte{
-				NamespacePersist: AppendPersist(nil), NamespaceInspector: []byte{NamespaceInspector},
-				NamespaceQueueMetadata: LayoutGreenroom.AppendQueueMetadata(nil), NamespaceQueue: {NamespaceQueue},
+				actorstore.NamespacePersist: actorstore.AppendPersist(nil), actorstore.NamespaceInspector: []byte{actorstore.NamespaceInspector},
+				actorstore.NamespaceQueueMetadata: actorstore.LayoutGreenroom.AppendQueueMetadata(nil), actorstore.NamespaceQueue: {actorstore.NamespaceQueue},
 			}[in.Prefix]
 		case "[5]+u64 BE":
 			id, err := strconv.ParseUint(in.ID, 10, 64)
 			must(t, err)
-			got = LayoutGreenroom.AppendQueueMessage(nil, id)
+			got = actorstore.LayoutGreenroom.AppendQueueMessage(nil, id)
 		case "[2]+utf8(connId)":
-			got = AppendConnection(nil, in.ConnID)
+			got = actorstore.AppendConnection(nil, in.ConnID)
 		case "[4]+utf8(key)":
-			got = UserKey([]byte(in.Key))
+			got = actorstore.UserKey([]byte(in.Key))
 		case "[4]+bytes":
-			got = UserKey(testkit.Unhex(t, in.Hex))
+			got = actorstore.UserKey(testkit.Unhex(t, in.Hex))
 		case "[9,0,tag]":
-			got = LayoutGreenroom.AppendFileMeta(nil, in.Tag)
+			got = actorstore.LayoutGreenroom.AppendFileMeta(nil, in.Tag)
 		case "[9,1,tag]+u32 BE":
-			got = LayoutGreenroom.AppendFileChunk(nil, in.Tag, in.Chunk)
+			got = actorstore.LayoutGreenroom.AppendFileChunk(nil, in.Tag, in.Chunk)
 		default: // tuples: TestWorkflowKeysGolden, and those of traces, whose package builds them
 			continue
 		}
@@ -69,15 +71,15 @@ func TestWorkflowKeysGolden(t *testing.T) {
 		var got []byte
 		switch {
 		case v.Schema == "workflow-range-start":
-			got = AppendWorkflowIteration(LayoutGreenroom.AppendWorkflowHistory(nil, string(packLocation(t, in.LoopLocation))), in.Loop, in.From)
+			got = actorstore.AppendWorkflowIteration(actorstore.LayoutGreenroom.AppendWorkflowHistory(nil, string(packLocation(t, in.LoopLocation))), in.Loop, in.From)
 		case v.Schema == "workflow-range-end (exclusive)":
-			got = AppendWorkflowIteration(LayoutGreenroom.AppendWorkflowHistory(nil, string(packLocation(t, in.LoopLocation))), in.Loop, in.To)
+			got = actorstore.AppendWorkflowIteration(actorstore.LayoutGreenroom.AppendWorkflowHistory(nil, string(packLocation(t, in.LoopLocation))), in.Loop, in.To)
 		case in.Location != nil:
-			got = LayoutGreenroom.AppendWorkflowHistory(nil, string(packLocation(t, in.Location)))
+			got = actorstore.LayoutGreenroom.AppendWorkflowHistory(nil, string(packLocation(t, in.Location)))
 		case in.Tuple != nil:
 			got = packWorkflowKey(t, in.Tuple)
 		default:
-			got, _ = LayoutGreenroom.Range(NamespaceWorkflow)
+			got, _ = actorstore.LayoutGreenroom.Range(actorstore.NamespaceWorkflow)
 		}
 		if want := v.Bytes(t); !bytes.Equal(got, want) {
 			t.Errorf("%s: got %x, want %s", v.Name, got, v.Hex)
@@ -85,8 +87,8 @@ func TestWorkflowKeysGolden(t *testing.T) {
 		if len(got) == 1 {
 			continue
 		}
-		part, rest, ok := LayoutGreenroom.ParseWorkflowKey(got)
-		if again := append(LayoutGreenroom.AppendWorkflowPart(nil, part), rest...); !ok || !bytes.Equal(again, got) {
+		part, rest, ok := actorstore.LayoutGreenroom.ParseWorkflowKey(got)
+		if again := append(actorstore.LayoutGreenroom.AppendWorkflowPart(nil, part), rest...); !ok || !bytes.Equal(again, got) {
 			t.Errorf("%s: taken apart it is %d and %x, %v", v.Name, part, rest, ok)
 		}
 	}
@@ -97,51 +99,51 @@ func TestWorkflowKeysGolden(t *testing.T) {
 
 // packWorkflowKey builds the key of a tuple of a vector.
 func packWorkflowKey(t *testing.T, els []json.RawMessage) []byte {
-	var part WorkflowPart
+	var part actorstore.WorkflowPart
 	must(t, json.Unmarshal(els[0], &part))
 	if len(els) == 1 {
-		return LayoutGreenroom.AppendWorkflowPart(nil, part)
+		return actorstore.LayoutGreenroom.AppendWorkflowPart(nil, part)
 	}
-	if part == WorkflowEntries {
+	if part == actorstore.WorkflowEntries {
 		var id string
 		must(t, json.Unmarshal(els[1], &id))
-		return LayoutGreenroom.AppendWorkflowEntry(nil, id)
+		return actorstore.LayoutGreenroom.AppendWorkflowEntry(nil, id)
 	}
 	var number uint32
 	must(t, json.Unmarshal(els[1], &number))
-	if part == WorkflowNames {
-		return LayoutGreenroom.AppendWorkflowName(nil, number)
+	if part == actorstore.WorkflowNames {
+		return actorstore.LayoutGreenroom.AppendWorkflowName(nil, number)
 	}
-	return LayoutGreenroom.AppendWorkflowField(nil, WorkflowField(number))
+	return actorstore.LayoutGreenroom.AppendWorkflowField(nil, actorstore.WorkflowField(number))
 }
 
 func packLocation(t *testing.T, segments []json.RawMessage) (packed []byte) {
 	for _, s := range segments {
 		var name uint32
 		if json.Unmarshal(s, &name) == nil {
-			packed = AppendWorkflowSegment(packed, name)
+			packed = actorstore.AppendWorkflowSegment(packed, name)
 			continue
 		}
 		var marker struct{ Loop, Iteration uint32 }
 		must(t, json.Unmarshal(s, &marker))
-		packed = AppendWorkflowIteration(packed, marker.Loop, marker.Iteration)
+		packed = actorstore.AppendWorkflowIteration(packed, marker.Loop, marker.Iteration)
 	}
 	return packed
 }
 
 func TestParseWorkflowKey(t *testing.T) {
 	for _, s := range []string{"", "04", "07", "0714", "071505", "071300", "0716ffff", "071601", "07020100"} {
-		if part, rest, ok := LayoutGreenroom.ParseWorkflowKey(testkit.Unhex(t, s)); ok {
+		if part, rest, ok := actorstore.LayoutGreenroom.ParseWorkflowKey(testkit.Unhex(t, s)); ok {
 			t.Errorf("%s: got %d and %x", s, part, rest)
 		}
 	}
 	for s, want := range map[string]uint32{"14": 0, "15ff": 255, "18ffffffff": 1<<32 - 1} {
-		if n, rest, ok := ParseWorkflowNumber(testkit.Unhex(t, s+"aa")); n != want || !ok || !bytes.Equal(rest, []byte{0xaa}) {
+		if n, rest, ok := actorstore.ParseWorkflowNumber(testkit.Unhex(t, s+"aa")); n != want || !ok || !bytes.Equal(rest, []byte{0xaa}) {
 			t.Errorf("%s: got %d, %x, %v", s, n, rest, ok)
 		}
 	}
 	for _, s := range []string{"", "13fe", "190100000000", "0514", "1500", "16ff"} {
-		if n, _, ok := ParseWorkflowNumber(testkit.Unhex(t, s)); ok {
+		if n, _, ok := actorstore.ParseWorkflowNumber(testkit.Unhex(t, s)); ok {
 			t.Errorf("%s: got %d", s, n)
 		}
 	}
@@ -151,28 +153,28 @@ func TestFileChunks(t *testing.T) {
 	in := func(key []byte, start, end []byte) bool {
 		return bytes.Compare(start, key) <= 0 && bytes.Compare(key, end) < 0
 	}
-	for tag := FileMain; tag <= FileSHM; tag++ {
-		start, end := LayoutGreenroom.FileChunks(tag, 7)
+	for tag := actorstore.FileMain; tag <= actorstore.FileSHM; tag++ {
+		start, end := actorstore.LayoutGreenroom.FileChunks(tag, 7)
 		tests := []struct {
 			key  []byte
 			want bool
 		}{
-			{LayoutGreenroom.AppendFileChunk(nil, tag, 6), false},
-			{LayoutGreenroom.AppendFileChunk(nil, tag, 7), true},
-			{LayoutGreenroom.AppendFileChunk(nil, tag, 1<<32-1), true},
-			{LayoutGreenroom.AppendFileChunk(nil, tag+1, 7), false},
-			{LayoutGreenroom.AppendFileMeta(nil, tag), false},
+			{actorstore.LayoutGreenroom.AppendFileChunk(nil, tag, 6), false},
+			{actorstore.LayoutGreenroom.AppendFileChunk(nil, tag, 7), true},
+			{actorstore.LayoutGreenroom.AppendFileChunk(nil, tag, 1<<32-1), true},
+			{actorstore.LayoutGreenroom.AppendFileChunk(nil, tag+1, 7), false},
+			{actorstore.LayoutGreenroom.AppendFileMeta(nil, tag), false},
 		}
 		for _, tt := range tests {
 			if got := in(tt.key, start, end); got != tt.want {
-				t.Errorf("%s, %s in the range: %v", tag, Describe(tt.key), got)
+				t.Errorf("%s, %s in the range: %v", tag, actorstore.Describe(tt.key), got)
 			}
 		}
 	}
 }
 
 func TestFileTagString(t *testing.T) {
-	for tag, want := range map[FileTag]string{FileMain: "main", FileJournal: "journal", FileWAL: "wal", FileSHM: "shm", 4: "unknown"} {
+	for tag, want := range map[actorstore.FileTag]string{actorstore.FileMain: "main", actorstore.FileJournal: "journal", actorstore.FileWAL: "wal", actorstore.FileSHM: "shm", 4: "unknown"} {
 		if got := tag.String(); got != want {
 			t.Errorf("tag %d: got %s, want %s", tag, got, want)
 		}

@@ -1,10 +1,12 @@
-package actorstore
+package actorstore_test
 
 import (
 	"bytes"
 	"encoding/hex"
 	"errors"
 	"testing"
+
+	"github.com/greenroomdb/greenroom/actorstore"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
@@ -16,8 +18,8 @@ import (
 // TestLayoutKeysGolden holds the keys of RivetKit's releases, as a program on RivetKit 2.1.5 has written
 // them, and takes them apart.
 func TestLayoutKeysGolden(t *testing.T) {
-	const l = LayoutRivetKit
-	location := string(AppendWorkflowSegment(AppendWorkflowIteration(AppendWorkflowSegment(nil, 7), 7, 1), 8))
+	const l = actorstore.LayoutRivetKit
+	location := string(actorstore.AppendWorkflowSegment(actorstore.AppendWorkflowIteration(actorstore.AppendWorkflowSegment(nil, 7), 7, 1), 8))
 	for _, tt := range []struct {
 		hex, words string
 		got        []byte
@@ -26,35 +28,35 @@ func TestLayoutKeysGolden(t *testing.T) {
 		{"0501020000000000000003", "queue/messages/3", l.AppendQueueMessage(nil, 3)},
 		{"06011501150a", "workflow/names/10", l.AppendWorkflowName(nil, 10)},
 		{"0601150215070515071501001508", "workflow/history/7/7~1/8", l.AppendWorkflowHistory(nil, location)},
-		{"060115031504", "workflow/fields/version", l.AppendWorkflowField(nil, WorkflowVersion)},
+		{"060115031504", "workflow/fields/version", l.AppendWorkflowField(nil, actorstore.WorkflowVersion)},
 		{"06011504026100", "workflow/entries/a", l.AppendWorkflowEntry(nil, "a")},
 		{"07011501186b02f56014", "traces/1795356000/0", nil},
-		{"08010000", "sqlite/metadata/main", l.AppendFileMeta(nil, FileMain)},
-		{"0801010000000010", "sqlite/chunks/main/16", l.AppendFileChunk(nil, FileMain, 16)},
-		{"08010002", "sqlite/metadata/wal", l.AppendFileMeta(nil, FileWAL)},
-		{"01", "persist", AppendPersist(nil)},
-		{"0400ff", `user/"\x00\xff"`, UserKey([]byte("\x00\xff"))},
+		{"08010000", "sqlite/metadata/main", l.AppendFileMeta(nil, actorstore.FileMain)},
+		{"0801010000000010", "sqlite/chunks/main/16", l.AppendFileChunk(nil, actorstore.FileMain, 16)},
+		{"08010002", "sqlite/metadata/wal", l.AppendFileMeta(nil, actorstore.FileWAL)},
+		{"01", "persist", actorstore.AppendPersist(nil)},
+		{"0400ff", `user/"\x00\xff"`, actorstore.UserKey([]byte("\x00\xff"))},
 	} {
 		key := testkit.Unhex(t, tt.hex)
 		if tt.got != nil && !bytes.Equal(tt.got, key) {
 			t.Errorf("%s: got the key %x, want %s", tt.words, tt.got, tt.hex)
 		}
-		if l.describe(key) != tt.words {
-			t.Errorf("%s: it is %q, want %q", tt.hex, l.describe(key), tt.words)
+		if actorstore.DescribeIn(l, key) != tt.words {
+			t.Errorf("%s: it is %q, want %q", tt.hex, actorstore.DescribeIn(l, key), tt.words)
 		}
 	}
-	if tag, i, ok := l.ParseFileChunk(l.AppendFileChunk(nil, FileJournal, 1<<31)); tag != FileJournal || i != 1<<31 || !ok {
+	if tag, i, ok := l.ParseFileChunk(l.AppendFileChunk(nil, actorstore.FileJournal, 1<<31)); tag != actorstore.FileJournal || i != 1<<31 || !ok {
 		t.Errorf("a chunk's key is of %v %d, %v", tag, i, ok)
 	}
 	if id, ok := l.ParseQueueMessage(l.AppendQueueMessage(nil, 1<<63)); id != 1<<63 || !ok {
 		t.Errorf("a message's key is of %d, %v", id, ok)
 	}
-	if part, _, ok := l.ParseWorkflowKey(l.AppendWorkflowEntry(nil, "a")); part != WorkflowEntries || !ok {
+	if part, _, ok := l.ParseWorkflowKey(l.AppendWorkflowEntry(nil, "a")); part != actorstore.WorkflowEntries || !ok {
 		t.Errorf("a workflow's key is of part %d, %v", part, ok)
 	}
 }
 
-// FuzzLayouts: no key belongs to two layouts, but one that lies under the same key in all. Nor does
+// FuzzLayouts: no key belongs to two Layouts, but one that lies under the same key in all. Nor does
 // one layout take apart what another one has built.
 func FuzzLayouts(f *testing.F) {
 	for _, s := range []string{"050101", "0501020000000000000003", "050000000000000003", "06", "06011501150a", "07150115", "07011501186b02f56014", "0801010000000010", "0901000000000a", "04aa"} {
@@ -65,12 +67,12 @@ func FuzzLayouts(f *testing.F) {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, key []byte) {
-		a, b := LayoutGreenroom, LayoutRivetKit
-		if a.describe(key) != "" && b.describe(key) != "" && key[0] >= NamespaceQueue && key[0] <= NamespaceSQLite {
-			t.Errorf("%x is %s and %s", key, a.describe(key), b.describe(key))
+		a, b := actorstore.LayoutGreenroom, actorstore.LayoutRivetKit
+		if actorstore.DescribeIn(a, key) != "" && actorstore.DescribeIn(b, key) != "" && key[0] >= actorstore.NamespaceQueue && key[0] <= actorstore.NamespaceSQLite {
+			t.Errorf("%x is %s and %s", key, actorstore.DescribeIn(a, key), actorstore.DescribeIn(b, key))
 		}
-		for l := range Layout(layouts) {
-			if l.describe(key) != "" {
+		for l := range actorstore.Layout(actorstore.Layouts) {
+			if actorstore.DescribeIn(l, key) != "" {
 				continue
 			}
 			_, _, chunk := l.ParseFileChunk(key)
@@ -86,71 +88,71 @@ func FuzzLayouts(f *testing.F) {
 // copies, until it is dropped.
 func TestLayout(t *testing.T) {
 	eng := memkv.New()
-	store, err := Open(ctx, eng, nil)
+	store, err := actorstore.Open(ctx, eng, nil)
 	must(t, err)
-	put := func(a *Actor) {
+	put := func(a *actorstore.Actor) {
 		t.Helper()
 		var b batch.Batch
 		b.Put(a.Layout().AppendQueueMetadata(nil), []byte("m"))
-		b.Put(UserKey([]byte("k")), []byte("v"))
+		b.Put(actorstore.UserKey([]byte("k")), []byte("v"))
 		must(t, a.Commit(ctx, &b))
 	}
-	open := func(name string, l, want Layout) *Actor {
+	open := func(name string, l, want actorstore.Layout) *actorstore.Actor {
 		t.Helper()
-		a, err := store.Named(ctx, name, &ActorOptions{Layout: l})
+		a, err := store.Named(ctx, name, &actorstore.ActorOptions{Layout: l})
 		must(t, err)
 		if a.Layout() != want {
 			t.Errorf("%s has the layout %v, want %v", name, a.Layout(), want)
 		}
 		return a
 	}
-	a := open("rivet", LayoutRivetKit, LayoutRivetKit)
+	a := open("rivet", actorstore.LayoutRivetKit, actorstore.LayoutRivetKit)
 	must(t, a.Close()) // never written to: the next one may choose again
-	a = open("rivet", LayoutGreenroom, LayoutGreenroom)
+	a = open("rivet", actorstore.LayoutGreenroom, actorstore.LayoutGreenroom)
 	must(t, a.Close())
-	a = open("rivet", LayoutRivetKit, LayoutRivetKit)
+	a = open("rivet", actorstore.LayoutRivetKit, actorstore.LayoutRivetKit)
 	put(a)
 	snap, err := a.Snapshot(ctx)
 	must(t, err)
-	if snap.Layout() != LayoutRivetKit {
+	if snap.Layout() != actorstore.LayoutRivetKit {
 		t.Errorf("a snapshot has the layout %v", snap.Layout())
 	}
-	_, err = store.Fork(ctx, snap, &ForkOptions{Name: "copy"})
+	_, err = store.Fork(ctx, snap, &actorstore.ForkOptions{Name: "copy"})
 	must(t, errors.Join(err, snap.Close(), a.Close()))
-	b := open("own", LayoutGreenroom, LayoutGreenroom)
+	b := open("own", actorstore.LayoutGreenroom, actorstore.LayoutGreenroom)
 	put(b)
 	must(t, b.Close())
-	if _, err := store.Named(ctx, "own", &ActorOptions{Layout: LayoutRivetKit}); !errors.Is(err, ErrLayout) {
-		t.Errorf("another layout: %v, want %v", err, ErrLayout)
+	if _, err := store.Named(ctx, "own", &actorstore.ActorOptions{Layout: actorstore.LayoutRivetKit}); !errors.Is(err, actorstore.ErrLayout) {
+		t.Errorf("another layout: %v, want %v", err, actorstore.ErrLayout)
 	}
-	if _, err := store.Named(ctx, "new", &ActorOptions{Layout: layouts}); !errors.Is(err, ErrLayout) {
-		t.Errorf("no layout: %v, want %v", err, ErrLayout)
+	if _, err := store.Named(ctx, "new", &actorstore.ActorOptions{Layout: actorstore.Layouts}); !errors.Is(err, actorstore.ErrLayout) {
+		t.Errorf("no layout: %v, want %v", err, actorstore.ErrLayout)
 	}
 	for _, name := range []string{"rivet", "copy"} { // whatever layout the caller asks for
-		for _, l := range []Layout{LayoutGreenroom, LayoutRivetKit} {
-			a := open(name, l, LayoutRivetKit)
+		for _, l := range []actorstore.Layout{actorstore.LayoutGreenroom, actorstore.LayoutRivetKit} {
+			a := open(name, l, actorstore.LayoutRivetKit)
 			put(a)
 			must(t, a.Close())
 		}
 		view, err := store.View(ctx, a.ID())
 		must(t, err)
-		if view.Layout() != LayoutRivetKit || view.Info().Layout != LayoutRivetKit {
+		if view.Layout() != actorstore.LayoutRivetKit || view.Info().Layout != actorstore.LayoutRivetKit {
 			t.Errorf("a view of %s has the layout %v", name, view.Layout())
 		}
 		must(t, view.Close())
 	}
-	listed := map[string]Layout{}
-	for info, err := range store.Actors(ctx, &ActorsOptions{Limit: 3}) {
+	listed := map[string]actorstore.Layout{}
+	for info, err := range store.Actors(ctx, &actorstore.ActorsOptions{Limit: 3}) {
 		must(t, err)
 		listed[info.Name] = info.Layout
 	}
-	if len(listed) != 3 || listed["rivet"] != LayoutRivetKit || listed["copy"] != LayoutRivetKit || listed["own"] != LayoutGreenroom {
+	if len(listed) != 3 || listed["rivet"] != actorstore.LayoutRivetKit || listed["copy"] != actorstore.LayoutRivetKit || listed["own"] != actorstore.LayoutGreenroom {
 		t.Errorf("the actors are %v", listed)
 	}
 	compare(t, "check", findings(t, store.Check(ctx)), nil)
-	a = open("rivet", LayoutGreenroom, LayoutRivetKit)
+	a = open("rivet", actorstore.LayoutGreenroom, actorstore.LayoutRivetKit)
 	must(t, a.Drop(ctx))
-	a = open("rivet", LayoutGreenroom, LayoutGreenroom)
+	a = open("rivet", actorstore.LayoutGreenroom, actorstore.LayoutGreenroom)
 	put(a)
 	must(t, a.Close())
 	compare(t, "check of one that was made anew", findings(t, store.Check(ctx)), nil)
@@ -166,18 +168,18 @@ func TestLayoutDamaged(t *testing.T) {
 		want error
 		find string
 	}{
-		{"010002", ErrNewerFormat, where + "layout: it is of version 2, known are versions up to 1"},
-		{"020001", ErrNewerFormat, where + "layout: it is of version 2, known are versions up to 1"},
-		{"0100", ErrCorrupt, where + "layout: it can't be read: bare: malformed at byte 0: 1 bytes wanted, 0 left"},
-		{"01000100", ErrCorrupt, where + "layout: it can't be read: bare: malformed at byte 1: 1 bytes remain"},
+		{"010002", actorstore.ErrNewerFormat, where + "layout: it is of version 2, known are versions up to 1"},
+		{"020001", actorstore.ErrNewerFormat, where + "layout: it is of version 2, known are versions up to 1"},
+		{"0100", actorstore.ErrCorrupt, where + "layout: it can't be read: bare: malformed at byte 0: 1 bytes wanted, 0 left"},
+		{"01000100", actorstore.ErrCorrupt, where + "layout: it can't be read: bare: malformed at byte 1: 1 bytes remain"},
 		{"010001", nil, where + "queue/metadata: no namespace has a key of this form"},
 	} {
 		eng := memkv.New()
-		store, err := Open(ctx, eng, nil)
+		store, err := actorstore.Open(ctx, eng, nil)
 		must(t, err)
 		a, err := store.Actor(ctx, testID, nil)
 		must(t, err)
-		must(t, errors.Join(a.Put(ctx, LayoutGreenroom.AppendQueueMetadata(nil), []byte("m")), a.Close()))
+		must(t, errors.Join(a.Put(ctx, actorstore.LayoutGreenroom.AppendQueueMetadata(nil), []byte("m")), a.Close()))
 		must(t, eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set(layout.RecordKey(layout.ID(testID), layout.PartLayout), testkit.Unhex(t, tt.row))}}))
 		_, err = store.View(ctx, testID)
 		if !errors.Is(err, tt.want) {

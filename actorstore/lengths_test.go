@@ -1,4 +1,4 @@
-package actorstore
+package actorstore_test
 
 import (
 	"fmt"

@@ -1,10 +1,12 @@
-package actorstore
+package actorstore_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"testing"
+
+	"github.com/greenroomdb/greenroom/actorstore"
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
@@ -36,10 +38,10 @@ func TestCommitLimits(t *testing.T) {
 	for _, tt := range tests {
 		var j journal
 		eng.Reset()
-		if err := a.Commit(ctx, j.watch(tt.b, "b")); !errors.Is(err, tt.want) {
+		if err := a.Commit(ctx, j.Watch(tt.b, "b")); !errors.Is(err, tt.want) {
 			t.Errorf("%s: got %v, want %v", tt.name, err, tt.want)
 		}
-		j.check(t, "b abort")
+		j.Check(t, "b abort")
 		if c := eng.Counts(); c != (faultkv.Counts{}) {
 			t.Errorf("%s: refused with %+v", tt.name, c)
 		}
@@ -143,14 +145,14 @@ func TestOrdered(t *testing.T) {
 		return nil
 	})
 	var j journal
-	err := a.Commit(canceled, j.watch(ordered(), "b"))
+	err := a.Commit(canceled, j.Watch(ordered(), "b"))
 	var partly *batch.OrderedError
 	if !errors.As(err, &partly) || partly.Landed != 2 || partly.Total != 3 || !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want 2 of 3", err)
 	}
-	j.check(t, "b abort")
+	j.Check(t, "b abort")
 	eng.Hook(nil)
-	if got := words(t, a, ListOptions{KeysOnly: true}); len(got) != 8 || a.Used() != 8*5 {
+	if got := words(t, a, actorstore.ListOptions{KeysOnly: true}); len(got) != 8 || a.Used() != 8*5 {
 		t.Errorf("%q landed, %d used", got, a.Used())
 	}
 	must(t, a.Close())
@@ -176,9 +178,9 @@ func TestOrderedQuota(t *testing.T) {
 			b.DeleteRange(user("1"), nil)
 		}
 		err := a.Commit(ctx, &b)
-		var quota *QuotaError
+		var quota *actorstore.QuotaError
 		if keep && (!errors.As(err, &quota) || quota.Wanted <= quota.Limit || quota.Used != 0 || a.Seq() != 0) {
-			t.Errorf("got %v after %d commits, want %v", err, a.Seq(), ErrQuota)
+			t.Errorf("got %v after %d commits, want %v", err, a.Seq(), actorstore.ErrQuota)
 		}
 		if !keep && (err != nil || a.Used() != 20_004) {
 			t.Errorf("got %v, %d used", err, a.Used())
@@ -195,13 +197,13 @@ func TestQuota(t *testing.T) {
 		if a.Used() != 1000 {
 			t.Fatalf("%d used", a.Used())
 		}
-		var quota *QuotaError
+		var quota *actorstore.QuotaError
 		var j journal
-		err := a.Commit(ctx, j.watch(put("b", ""), "b"))
-		if !errors.As(err, &quota) || !errors.Is(err, ErrQuota) || *quota != (QuotaError{Used: 1000, Wanted: 1004, Limit: 1000}) {
+		err := a.Commit(ctx, j.Watch(put("b", ""), "b"))
+		if !errors.As(err, &quota) || !errors.Is(err, actorstore.ErrQuota) || *quota != (actorstore.QuotaError{Used: 1000, Wanted: 1004, Limit: 1000}) {
 			t.Errorf("got %v", err)
 		}
-		j.check(t, "b abort")
+		j.Check(t, "b abort")
 		must(t, a.Put(ctx, user("a"), make([]byte, 996))) // an overwrite in place
 		var swap batch.Batch
 		swap.Put(user("b"), make([]byte, 996))
@@ -213,8 +215,8 @@ func TestQuota(t *testing.T) {
 		s = openStore(t, eng, batch.Limits{Storage: 100})
 		a = openActor(t, s)
 		must(t, a.Put(ctx, user("b"), make([]byte, 900)))
-		if err := a.Put(ctx, user("b"), make([]byte, 901)); !errors.Is(err, ErrQuota) {
-			t.Errorf("growing: got %v, want %v", err, ErrQuota)
+		if err := a.Put(ctx, user("b"), make([]byte, 901)); !errors.Is(err, actorstore.ErrQuota) {
+			t.Errorf("growing: got %v, want %v", err, actorstore.ErrQuota)
 		}
 		var over batch.Batch
 		over.OverQuota = true
@@ -233,8 +235,8 @@ func TestWrongPrior(t *testing.T) {
 	a := openActor(t, openStore(t, memkv.New(), batch.Limits{}))
 	var b batch.Batch
 	b.DeletePrior(user("k"), batch.Stored(10))
-	if err := a.Commit(ctx, &b); !errors.Is(err, ErrCorrupt) {
-		t.Errorf("got %v, want %v", err, ErrCorrupt)
+	if err := a.Commit(ctx, &b); !errors.Is(err, actorstore.ErrCorrupt) {
+		t.Errorf("got %v, want %v", err, actorstore.ErrCorrupt)
 	}
 	must(t, a.Err())
 }

@@ -1,4 +1,4 @@
-package actorstore
+package actorstore_test
 
 import (
 	"bytes"
@@ -8,9 +8,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/actorstore"
+
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/envlimits"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -41,7 +44,7 @@ func TestList(t *testing.T) {
 				for _, prefix := range []string{"nil", "\x04", "\x04a", "\xff", "\x07"} {
 					for _, limit := range []int{0, 1, 3} {
 						for _, reverse := range []bool{false, true} {
-							checkList(t, a, values, ListOptions{Start: bound(start), End: bound(end), Prefix: bound(prefix), Limit: limit, Reverse: reverse})
+							checkList(t, a, values, actorstore.ListOptions{Start: bound(start), End: bound(end), Prefix: bound(prefix), Limit: limit, Reverse: reverse})
 						}
 					}
 				}
@@ -57,7 +60,7 @@ func bound(s string) []byte {
 	return []byte(s)
 }
 
-func checkList(t *testing.T, r Reader, values map[string]string, o ListOptions) {
+func checkList(t *testing.T, r actorstore.Reader, values map[string]string, o actorstore.ListOptions) {
 	t.Helper()
 	var want []string
 	for _, k := range sortedKeys(values) {
@@ -99,18 +102,18 @@ func TestListIsOneScan(t *testing.T) {
 	}
 	must(t, a.Apply(ctx, &b))
 	eng.Reset()
-	if got := words(t, a, ListOptions{KeysOnly: true}); len(got) != 20_000 {
+	if got := words(t, a, actorstore.ListOptions{KeysOnly: true}); len(got) != 20_000 {
 		t.Errorf("%d of 20,000 entries", len(got))
 	}
 	if c := eng.Counts(); c != (faultkv.Counts{Scans: 1}) {
 		t.Errorf("a list took %+v", c)
 	}
-	for range a.List(ctx, ListOptions{}) {
+	for range a.List(ctx, actorstore.ListOptions{}) {
 		break // the sequence must take no for an answer
 	}
 	// It shows the state at its start, whatever its consumer writes.
 	n := 0
-	for e, err := range a.List(ctx, ListOptions{Prefix: user("1999")}) {
+	for e, err := range a.List(ctx, actorstore.ListOptions{Prefix: user("1999")}) {
 		must(t, err)
 		must(t, a.Delete(ctx, e.Key))
 		must(t, a.Put(ctx, user("19990"+fmt.Sprint(n)), nil))
@@ -130,12 +133,12 @@ func TestListErrors(t *testing.T) {
 		}
 		return nil
 	})
-	for e, err := range a.List(ctx, ListOptions{}) {
+	for e, err := range a.List(ctx, actorstore.ListOptions{}) {
 		if !errors.Is(err, errTest) || e.Key != nil {
 			t.Errorf("list: got %v", err)
 		}
 	}
-	for name, err := range map[string]error{"get": second(a.Get(ctx, user("k"), nil)), "page": second(a.Page(ctx, user("k"), nil))} {
+	for name, err := range map[string]error{"get": testkit.Second(a.Get(ctx, user("k"), nil)), "page": testkit.Second(a.Page(ctx, user("k"), nil))} {
 		if !errors.Is(err, errTest) || !strings.Contains(err.Error(), "user/k") {
 			t.Errorf("%s: got %v", name, err)
 		}
@@ -184,21 +187,21 @@ func TestDamagedRows(t *testing.T) {
 			must(t, eng.Commit(ctx, &kv.Commit{Ops: tt.ops}))
 			a = openActor(t, s) // which remembers nothing
 			got := map[string]error{
-				"get":          second(a.Get(ctx, user("k"), nil)),
+				"get":          testkit.Second(a.Get(ctx, user("k"), nil)),
 				"delete range": a.DeleteRange(ctx, user("k"), user("l")),
 			}
 			if tt.size {
 				got["put"] = a.Put(ctx, user("k"), nil)
 			}
-			for _, o := range []ListOptions{{}, {Reverse: true}, {KeysOnly: true}, {Reverse: true, KeysOnly: true}, {Prefix: user("k")}, {Prefix: user("k"), Reverse: true}} {
+			for _, o := range []actorstore.ListOptions{{}, {Reverse: true}, {KeysOnly: true}, {Reverse: true, KeysOnly: true}, {Prefix: user("k")}, {Prefix: user("k"), Reverse: true}} {
 				name := fmt.Sprintf("list %+v", o)
 				for _, err := range a.List(ctx, o) {
 					got[name] = err
 				}
 			}
 			for name, err := range got {
-				if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "user/k") {
-					t.Errorf("%s: got %v, want %v about user/k", name, err, ErrCorrupt)
+				if !errors.Is(err, actorstore.ErrCorrupt) || !strings.Contains(err.Error(), "user/k") {
+					t.Errorf("%s: got %v, want %v about user/k", name, err, actorstore.ErrCorrupt)
 				}
 			}
 			for _, k := range []string{"j", "l"} { // the neighbours are well
@@ -217,9 +220,9 @@ func TestForeignRows(t *testing.T) {
 	a := openActor(t, openStore(t, eng, batch.Limits{}))
 	p := layout.NewPrefix(layout.ID(testID))
 	must(t, eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set(append(p[:], 0x05, 0x01, 'k', 0, 0x15, 1, 0), nil)}}))
-	for _, err := range a.List(ctx, ListOptions{}) {
-		if !errors.Is(err, ErrCorrupt) {
-			t.Errorf("got %v, want %v", err, ErrCorrupt)
+	for _, err := range a.List(ctx, actorstore.ListOptions{}) {
+		if !errors.Is(err, actorstore.ErrCorrupt) {
+			t.Errorf("got %v, want %v", err, actorstore.ErrCorrupt)
 		}
 	}
 }
@@ -231,7 +234,7 @@ func TestPageDamaged(t *testing.T) {
 		p := layout.NewPrefix(layout.ID(testID))
 		key := layout.AppendData(p.AppendBase(nil, user("k")), 0)
 		must(t, eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set(key, make([]byte, n))}}))
-		if got, err := a.Page(ctx, user("k"), []byte("x")); !errors.Is(err, ErrCorrupt) || string(got) != "x" {
+		if got, err := a.Page(ctx, user("k"), []byte("x")); !errors.Is(err, actorstore.ErrCorrupt) || string(got) != "x" {
 			t.Errorf("a row of %d bytes: got %d, %v", n, len(got), err)
 		}
 	}

@@ -1,4 +1,4 @@
-package actorstore
+package actorstore_test
 
 import (
 	"errors"
@@ -10,6 +10,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/actorstore"
+
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
@@ -38,7 +41,7 @@ type lives struct {
 
 // A livesHandle is the owner of the actor.
 type livesHandle struct {
-	*Actor
+	*actorstore.Actor
 	life uint64
 }
 
@@ -78,7 +81,7 @@ func TestLives(t *testing.T) {
 			l := &lives{states: []livesState{{}}, index: map[[2]uint64]int{}}
 			w := &livesWriter{t: t, lives: l, eng: eng, rnd: rand.New(rand.NewPCG(1, uint64(tt.cache)))}
 			for range 2 {
-				s, err := Open(ctx, eng, &Options{Now: clock, CacheBytes: tt.cache, Limits: batch.Limits{Storage: 1 << 40}})
+				s, err := actorstore.Open(ctx, eng, &actorstore.Options{Now: clock, CacheBytes: tt.cache, Limits: batch.Limits{Storage: 1 << 40}})
 				must(t, err)
 				t.Cleanup(func() { must(t, s.Close()) })
 				w.stores = append(w.stores, s)
@@ -113,8 +116,8 @@ func openPebble(t *testing.T) kv.Engine {
 }
 
 // livesNeighbour is another actor, which commits and shares snapshots.
-func livesNeighbour(s *Store, done <-chan struct{}) (err error) {
-	a, err := s.Actor(ctx, NewID(), nil)
+func livesNeighbour(s *actorstore.Store, done <-chan struct{}) (err error) {
+	a, err := s.Actor(ctx, actorstore.NewID(), nil)
 	if err != nil {
 		return err
 	}
@@ -146,9 +149,9 @@ type livesWriter struct {
 	*lives
 	t         *testing.T
 	eng       *faultkv.Engine
-	stores    []*Store
+	stores    []*actorstore.Store
 	rnd       *rand.Rand
-	a, before *Actor // before was taken over, and isn't closed
+	a, before *actorstore.Actor // before was taken over, and isn't closed
 	store     int
 	life, seq uint64
 	now       livesState
@@ -227,7 +230,7 @@ func (w *livesWriter) landed(index int, s livesState) {
 // fail has a commit fail: refused, or applied without an answer.
 func (w *livesWriter) fail(with error) {
 	applied := errors.Is(with, kv.ErrUnknownOutcome)
-	rule, want, index := faultkv.Rule{Point: faultkv.BeforeCommit, Err: with, Match: faultkv.Key(w.a.headKey)}, batch.ErrTooLarge, 0
+	rule, want, index := faultkv.Rule{Point: faultkv.BeforeCommit, Err: with, Match: faultkv.Key(layout.RecordKey(layout.ID(w.a.ID()), layout.PartHead))}, batch.ErrTooLarge, 0
 	var b batch.Batch
 	b.DeleteRange(livesKey(2), livesKey(9))
 	b.Put(livesKey(1), []byte("failed"))
@@ -235,7 +238,7 @@ func (w *livesWriter) fail(with error) {
 	clear(next[2:9])
 	next[1] = "failed"
 	if applied {
-		rule.Point, want = faultkv.AfterApply, ErrPoisoned
+		rule.Point, want = faultkv.AfterApply, actorstore.ErrPoisoned
 		index = w.stage(w.life, w.seq+1, next)
 	}
 	f := w.eng.Fail(rule)

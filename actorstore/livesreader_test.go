@@ -1,10 +1,12 @@
-package actorstore
+package actorstore_test
 
 import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+
+	"github.com/greenroomdb/greenroom/actorstore"
 )
 
 // A livesReader looks at whatever handle there is, and holds snapshots.
@@ -15,7 +17,7 @@ type livesReader struct {
 }
 
 type livesSnapshot struct {
-	*Snapshot
+	*actorstore.Snapshot
 	want livesState
 }
 
@@ -53,13 +55,13 @@ func (r *livesReader) close() (err error) {
 
 // isGone says whether an error says no more than that another owner has the actor by now.
 func isGone(err error) bool {
-	return errors.Is(err, ErrClosed) || errors.Is(err, ErrFenced) || errors.Is(err, ErrPoisoned)
+	return errors.Is(err, actorstore.ErrClosed) || errors.Is(err, actorstore.ErrFenced) || errors.Is(err, actorstore.ErrPoisoned)
 }
 
 // livesPage reads a key.
-func livesPage(from Reader, k int) (string, error) {
+func livesPage(from actorstore.Reader, k int) (string, error) {
 	v, err := from.Page(ctx, livesKey(k), nil)
-	if errors.Is(err, ErrNotFound) {
+	if errors.Is(err, actorstore.ErrNotFound) {
 		return "", nil
 	}
 	return string(v), err

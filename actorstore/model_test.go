@@ -1,4 +1,4 @@
-package actorstore
+package actorstore_test
 
 import (
 	"cmp"
@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/greenroomdb/greenroom/actorstore"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/actorstore/internal/quota"
@@ -39,12 +41,13 @@ type replayer struct {
 	eng     kv.Engine
 	below   kv.Engine // what eng fails the operations of, nil if it doesn't
 	restart func(kv.Engine) (kv.Engine, error)
-	opts    Options
-	store   *Store
-	actor   *Actor
+	opts    actorstore.Options
+	store   *actorstore.Store
+	actor   *actorstore.Actor
 
 	model contents
 	seq   uint64
+	pages bool  // it is a PageSnapshot, which isn't listed
 	wake  int64 // when the actor must be woken, 0 for never
 	snaps map[string]pinned
 	made  int // values made, so that all are different
@@ -53,10 +56,11 @@ type replayer struct {
 type contents map[string]string
 
 type pinned struct {
-	snap  *Snapshot
-	owner *Actor
+	snap  *actorstore.Snapshot
+	owner *actorstore.Actor
 	model contents
 	seq   uint64
+	pages bool // it is a PageSnapshot, which isn't listed
 }
 
 var modelLimits = batch.Limits{KeySize: 64, ValueSize: 45_000, Entries: 3, Payload: 60_000, Storage: 150_000}
@@ -70,10 +74,10 @@ func (c contents) used() (n int64) {
 
 func (r *replayer) open() (err error) {
 	r.opts.Limits = modelLimits
-	if r.store, err = Open(ctx, r.eng, &r.opts); err != nil {
+	if r.store, err = actorstore.Open(ctx, r.eng, &r.opts); err != nil {
 		return err
 	}
-	r.actor, err = r.store.Actor(ctx, testID, &ActorOptions{Name: "model"})
+	r.actor, err = r.store.Actor(ctx, testID, &actorstore.ActorOptions{Name: "model"})
 	return err
 }
 
@@ -160,14 +164,18 @@ func (r *replayer) compareWake() error {
 	var got []int64
 	start, end := layout.RowsRange(layout.KindWake)
 	for e, err := range cmp.Or(r.below, r.eng).Scan(ctx, kv.Range{Start: start, End: end}) {
-		var w Waking
-		if err == nil {
-			w, err = parseWaking(e)
-		}
 		if err != nil {
 			return err
 		}
-		got = append(got, w.At.UnixMilli())
+		_, id, err := layout.ParseWakeKey(e.Key)
+		if err != nil {
+			return err
+		}
+		w, err := layout.ParseWaking(id, e.Value)
+		if err != nil {
+			return err
+		}
+		got = append(got, w.At)
 	}
 	if at := r.actor.Wake().At; !slices.Equal(got, want) || !at.Equal(wakeAt(r.wake).At) {
 		return fmt.Errorf("the actor is to be woken at %v, the index has %d, want %d", at, got, want)
@@ -175,7 +183,7 @@ func (r *replayer) compareWake() error {
 	return nil
 }
 
-func wakeAt(ms int64) (w Wake) {
+func wakeAt(ms int64) (w actorstore.Wake) {
 	if ms != 0 {
 		w.At = time.UnixMilli(ms)
 	}
@@ -191,7 +199,7 @@ func number(s string) int64 {
 }
 
 func (r *replayer) reopenByID() (err error) {
-	r.actor, err = r.store.Actor(ctx, testID, &ActorOptions{Name: "model"})
+	r.actor, err = r.store.Actor(ctx, testID, &actorstore.ActorOptions{Name: "model"})
 	return err
 }
 
@@ -251,8 +259,8 @@ func (r *replayer) commit(line string) error {
 	}
 	err = write(ctx, &b)
 	if used := next.used(); used > r.model.used() && used > modelLimits.Storage {
-		if !errors.Is(err, ErrQuota) {
-			return fmt.Errorf("got %w, want %w", err, ErrQuota)
+		if !errors.Is(err, actorstore.ErrQuota) {
+			return fmt.Errorf("got %w, want %w", err, actorstore.ErrQuota)
 		}
 		return nil
 	}
@@ -319,14 +327,14 @@ func (c contents) apply(o batch.Op) {
 }
 
 // reader returns what a line calls name, what it should show, and how to close it.
-func (r *replayer) reader(name string) (Reader, contents, func() error, error) {
+func (r *replayer) reader(name string) (actorstore.Reader, contents, func() error, error) {
 	keep := func() error { return nil }
 	switch name {
 	case "actor":
 		return r.actor, r.model, keep, nil
 	case "view":
 		v, err := r.store.View(ctx, testID)
-		if r.seq == 0 && errors.Is(err, ErrUnknownActor) {
+		if r.seq == 0 && errors.Is(err, actorstore.ErrUnknownActor) {
 			return r.actor, r.model, keep, nil
 		}
 		if err != nil {
@@ -354,7 +362,7 @@ func (r *replayer) get(name, key string) error {
 		return errors.Join(err, done())
 	}
 	want, ok := model[key]
-	if ok != (err == nil) || err != nil && err != ErrNotFound || string(v) != want {
+	if ok != (err == nil) || err != nil && err != actorstore.ErrNotFound || string(v) != want {
 		return fmt.Errorf("got %.20q… of %d bytes, %v, want %.20q… of %d", v, len(v), err, want, len(want))
 	}
 	page, err := from.Page(ctx, []byte(key), nil)
@@ -376,7 +384,7 @@ func (r *replayer) list(w []string) error {
 	if err != nil {
 		return err
 	}
-	o := ListOptions{Limit: limit, Reverse: w[5] == "reverse", Start: []byte(unquote(w[1])), Prefix: []byte(unquote(w[3]))}
+	o := actorstore.ListOptions{Limit: limit, Reverse: w[5] == "reverse", Start: []byte(unquote(w[1])), Prefix: []byte(unquote(w[3]))}
 	if w[2] != "-" {
 		o.End = []byte(unquote(w[2]))
 	}
@@ -394,9 +402,9 @@ func (r *replayer) list(w []string) error {
 	}
 	var got []string
 	for e, err := range from.List(ctx, o) {
-		if p, ok := r.snaps[w[0]]; ok && !p.snap.state.Lists {
-			if !errors.Is(err, errPagesOnly) {
-				return fmt.Errorf("got %v, want %w", err, errPagesOnly)
+		if p, ok := r.snaps[w[0]]; ok && p.pages {
+			if !errors.Is(err, actorstore.ErrPagesOnly) {
+				return fmt.Errorf("got %v, want %w", err, actorstore.ErrPagesOnly)
 			}
 			return done()
 		}
@@ -413,6 +421,6 @@ func (r *replayer) list(w []string) error {
 
 func (r *replayer) snapshot(name string) error {
 	s, err := r.actor.Snapshot(ctx)
-	r.snaps[name] = pinned{s, r.actor, maps.Clone(r.model), r.seq}
+	r.snaps[name] = pinned{s, r.actor, maps.Clone(r.model), r.seq, false}
 	return err
 }

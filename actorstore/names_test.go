@@ -1,4 +1,4 @@
-package actorstore
+package actorstore_test
 
 import (
 	"errors"
@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/greenroomdb/greenroom/actorstore"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
@@ -19,11 +21,11 @@ func TestNamed(t *testing.T) {
 		s := openStore(t, eng, batch.Limits{})
 		a, err := s.Named(ctx, "lobby", nil)
 		must(t, err)
-		if a.ID() != IDFromName("lobby") || a.Name() != "lobby" {
+		if a.ID() != actorstore.IDFromName("lobby") || a.Name() != "lobby" {
 			t.Errorf("got %v, name %q", a.ID(), a.Name())
 		}
-		if _, err := s.Lookup(ctx, "lobby"); !errors.Is(err, ErrUnknownActor) {
-			t.Errorf("before the first commit: got %v, want %v", err, ErrUnknownActor)
+		if _, err := s.Lookup(ctx, "lobby"); !errors.Is(err, actorstore.ErrUnknownActor) {
+			t.Errorf("before the first commit: got %v, want %v", err, actorstore.ErrUnknownActor)
 		}
 		must(t, a.Put(ctx, user("k"), nil))
 		if id, err := s.Lookup(ctx, "lobby"); id != a.ID() || err != nil {
@@ -31,7 +33,7 @@ func TestNamed(t *testing.T) {
 		}
 		must(t, a.Put(ctx, user("k"), nil)) // the name is recorded once
 		must(t, a.Close())
-		a, err = s.Actor(ctx, IDFromName("lobby"), nil)
+		a, err = s.Actor(ctx, actorstore.IDFromName("lobby"), nil)
 		must(t, err)
 		if a.Name() != "lobby" {
 			t.Errorf("opened by id, its name is %q", a.Name())
@@ -46,23 +48,23 @@ func TestNameOfOtherID(t *testing.T) {
 	a := openActor(t, s)
 	must(t, a.Put(ctx, user("k"), nil))
 	must(t, a.Close())
-	a, err := s.Actor(ctx, testID, &ActorOptions{Name: "n"}) // exists: recorded at once
+	a, err := s.Actor(ctx, testID, &actorstore.ActorOptions{Name: "n"}) // exists: recorded at once
 	must(t, err)
 	must(t, a.Close())
-	a, err = s.Named(ctx, "n", &ActorOptions{MustExist: true, Name: "ignored"})
+	a, err = s.Named(ctx, "n", &actorstore.ActorOptions{MustExist: true, Name: "ignored"})
 	must(t, err)
 	if a.ID() != testID || a.Seq() != 1 {
 		t.Errorf("the name leads to %v, seq %d", a.ID(), a.Seq())
 	}
 	must(t, a.Close())
-	if _, err := s.Actor(ctx, testID, &ActorOptions{Name: "m"}); !errors.Is(err, ErrNameTaken) {
-		t.Errorf("a second name: got %v, want %v", err, ErrNameTaken)
+	if _, err := s.Actor(ctx, testID, &actorstore.ActorOptions{Name: "m"}); !errors.Is(err, actorstore.ErrNameTaken) {
+		t.Errorf("a second name: got %v, want %v", err, actorstore.ErrNameTaken)
 	}
-	if _, err := s.Actor(ctx, NewID(), &ActorOptions{Name: "n"}); !errors.Is(err, ErrNameTaken) {
-		t.Errorf("a name that is taken: got %v, want %v", err, ErrNameTaken)
+	if _, err := s.Actor(ctx, actorstore.NewID(), &actorstore.ActorOptions{Name: "n"}); !errors.Is(err, actorstore.ErrNameTaken) {
+		t.Errorf("a name that is taken: got %v, want %v", err, actorstore.ErrNameTaken)
 	}
-	if _, err := s.Named(ctx, "", nil); !errors.Is(err, ErrName) {
-		t.Errorf("no name: got %v, want %v", err, ErrName)
+	if _, err := s.Named(ctx, "", nil); !errors.Is(err, actorstore.ErrName) {
+		t.Errorf("no name: got %v, want %v", err, actorstore.ErrName)
 	}
 }
 
@@ -70,22 +72,22 @@ func TestNameOfOtherID(t *testing.T) {
 // the other writes nothing.
 func TestNameRace(t *testing.T) {
 	s := openStore(t, memkv.New(), batch.Limits{})
-	var actors [2]*Actor
+	var actors [2]*actorstore.Actor
 	for i := range actors {
-		a, err := s.Actor(ctx, NewID(), &ActorOptions{Name: "n"})
+		a, err := s.Actor(ctx, actorstore.NewID(), &actorstore.ActorOptions{Name: "n"})
 		must(t, err)
 		defer func() { must(t, a.Close()) }()
 		actors[i] = a
 	}
 	must(t, actors[1].Put(ctx, user("k"), nil))
-	if err := actors[0].Put(ctx, user("k"), nil); !errors.Is(err, ErrFenced) {
-		t.Errorf("got %v, want %v", err, ErrFenced)
+	if err := actors[0].Put(ctx, user("k"), nil); !errors.Is(err, actorstore.ErrFenced) {
+		t.Errorf("got %v, want %v", err, actorstore.ErrFenced)
 	}
 	if id, err := s.Lookup(ctx, "n"); id != actors[1].ID() || err != nil {
 		t.Errorf("got %v, %v", id, err)
 	}
-	if _, err := s.View(ctx, actors[0].ID()); !errors.Is(err, ErrUnknownActor) {
-		t.Errorf("got %v, want %v", err, ErrUnknownActor)
+	if _, err := s.View(ctx, actors[0].ID()); !errors.Is(err, actorstore.ErrUnknownActor) {
+		t.Errorf("got %v, want %v", err, actorstore.ErrUnknownActor)
 	}
 }
 
@@ -93,10 +95,10 @@ func TestNameRace(t *testing.T) {
 func TestActors(t *testing.T) {
 	eng := faultkv.New(memkv.New())
 	s := openStore(t, eng, batch.Limits{})
-	want := map[ID]ActorInfo{}
+	want := map[actorstore.ID]actorstore.ActorInfo{}
 	var names []string
-	for i := range pageRows + 50 {
-		id, opts := NewID(), &ActorOptions{}
+	for i := range actorstore.PageRows + 50 {
+		id, opts := actorstore.NewID(), &actorstore.ActorOptions{}
 		if i%2 == 0 {
 			opts.Name = fmt.Sprintf("actor %04d \x00 日本", i)
 			names = append(names, opts.Name)
@@ -105,7 +107,7 @@ func TestActors(t *testing.T) {
 		must(t, err)
 		must(t, a.Apply(ctx, put("k", strings.Repeat("v", i))))
 		must(t, a.Close())
-		want[id] = ActorInfo{ID: id, Name: opts.Name, Created: clock(), Used: int64(4 + i), Seq: 1, Epoch: 1}
+		want[id] = actorstore.ActorInfo{ID: id, Name: opts.Name, Created: clock(), Used: int64(4 + i), Seq: 1, Epoch: 1}
 	}
 	eng.Reset()
 	for info, err := range s.Actors(ctx, nil) {
@@ -154,7 +156,7 @@ func TestNamesDamaged(t *testing.T) {
 		must(t, eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{op}}))
 		failed := false
 		for _, err := range s.Names(ctx) {
-			failed = errors.Is(err, ErrCorrupt)
+			failed = errors.Is(err, actorstore.ErrCorrupt)
 		}
 		if !failed {
 			t.Errorf("%s: Names noticed nothing", name)
@@ -166,9 +168,9 @@ func TestNamesDamaged(t *testing.T) {
 func TestIDs(t *testing.T) {
 	eng := memkv.New()
 	s := openStore(t, eng, batch.Limits{})
-	want := map[ID]bool{}
-	for i := range pageRows + 7 {
-		a, err := s.Actor(ctx, NewID(), nil)
+	want := map[actorstore.ID]bool{}
+	for i := range actorstore.PageRows + 7 {
+		a, err := s.Actor(ctx, actorstore.NewID(), nil)
 		must(t, err)
 		must(t, a.Apply(ctx, put("k", "v")))
 		must(t, a.Close())
@@ -202,15 +204,15 @@ func TestIDs(t *testing.T) {
 // TestOpenError: what can't be opened is named as the caller did, after one prefix.
 func TestOpenError(t *testing.T) {
 	ctx := t.Context()
-	s, err := Open(ctx, memkv.New(), nil)
+	s, err := actorstore.Open(ctx, memkv.New(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = s.Named(ctx, "shop", &ActorOptions{MustExist: true})
-	if want := "actorstore: open actor shop: unknown actor"; err == nil || err.Error() != want || !errors.Is(err, ErrUnknownActor) {
+	_, err = s.Named(ctx, "shop", &actorstore.ActorOptions{MustExist: true})
+	if want := "actorstore: open actor shop: unknown actor"; err == nil || err.Error() != want || !errors.Is(err, actorstore.ErrUnknownActor) {
 		t.Errorf("by name: got %v, want %s", err, want)
 	}
-	_, err = s.Actor(ctx, testID, &ActorOptions{MustExist: true})
+	_, err = s.Actor(ctx, testID, &actorstore.ActorOptions{MustExist: true})
 	if want := "actorstore: open actor " + testID.String() + ": unknown actor"; err == nil || err.Error() != want {
 		t.Errorf("by id: got %v, want %s", err, want)
 	}

@@ -1,4 +1,4 @@
-package actorstore
+package actorstore_test
 
 import (
 	"bytes"
@@ -6,24 +6,13 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/greenroomdb/greenroom/actorstore/internal/cache"
+	"github.com/greenroomdb/greenroom/actorstore"
+
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
-	"github.com/greenroomdb/greenroom/kv/memkv"
 )
-
-// openNear opens a store with a cache of so many bytes on a near engine that counts and
-// fails.
-func openNear(t testing.TB, cacheBytes int64) (*Store, *faultkv.Engine) {
-	t.Helper()
-	eng := faultkv.New(memkv.New())
-	s, err := Open(ctx, eng, &Options{Now: clock, CacheBytes: cacheBytes, Limits: batch.Limits{Storage: 1 << 40}})
-	must(t, err)
-	t.Cleanup(func() { must(t, s.Close()) })
-	return s, eng
-}
 
 // TestNearSecondRead: what is read for the third time comes from memory, also if it isn't
 // there; and what was replaced meanwhile comes from there as it is now.
@@ -34,12 +23,12 @@ func TestNearSecondRead(t *testing.T) {
 	old, err := a.PageSnapshot(ctx)
 	must(t, err)
 	defer func() { must(t, old.Close()) }()
-	for name, r := range map[string]Reader{"actor": a, "snapshot": old} {
+	for name, r := range map[string]actorstore.Reader{"actor": a, "snapshot": old} {
 		key := map[string]int{"actor": 0, "snapshot": 1}[name]
 		for i, want := range []int64{1, 1, 0, 0} {
 			readCount(eng)
 			readPage(t, r, key)
-			if _, err := r.Page(ctx, chunk(key+7), nil); !errors.Is(err, ErrNotFound) {
+			if _, err := r.Page(ctx, chunk(key+7), nil); !errors.Is(err, actorstore.ErrNotFound) {
 				t.Errorf("%s: a missing page: %v", name, err)
 			}
 			if n := readCount(eng); n != 2*want {
@@ -61,25 +50,27 @@ func TestNearSecondRead(t *testing.T) {
 		t.Errorf("pages that were in use and replaced take %d reads", n)
 	}
 	readPage(t, old, 1)
-	if _, err := old.Page(ctx, chunk(7), nil); !errors.Is(err, ErrNotFound) {
+	if _, err := old.Page(ctx, chunk(7), nil); !errors.Is(err, actorstore.ErrNotFound) {
 		t.Errorf("a page that is newer than the snapshot: %v", err)
 	}
 }
 
 // TestNearWritten: a page that is written and never read is not kept.
 func TestNearWritten(t *testing.T) {
-	s, _ := openNear(t, 0)
+	s, eng := openNear(t, 0)
 	a := openActor(t, s)
 	writePages(t, a, 1)
 	readPage(t, a, 0)
 	readPage(t, a, 0)
-	if a.reads.Part().Get(chunk(0)) == nil { // a hit
+	readCount(eng)
+	if readPage(t, a, 0); readCount(eng) != 0 { // a hit
 		t.Fatal("what was read twice isn't there")
 	}
 	for range 3 { // as many hits as an entry may have
 		must(t, a.Put(ctx, chunk(0), pageOf(0)))
 	}
-	if a.reads.Part().Get(chunk(0)) != nil {
+	readCount(eng)
+	if readPage(t, a, 0); readCount(eng) == 0 {
 		t.Error("a page is kept that is only written")
 	}
 }
@@ -109,7 +100,7 @@ func TestNearRanges(t *testing.T) {
 		t.Errorf("after a put: %d bytes, %v", len(p), err)
 	}
 	must(t, a.Put(ctx, key, nil))
-	if p, err := thrice(key); !errors.Is(err, ErrNotFound) {
+	if p, err := thrice(key); !errors.Is(err, actorstore.ErrNotFound) {
 		t.Errorf("an empty value: %d bytes, %v", len(p), err)
 	}
 	for i := range 3 {
@@ -117,12 +108,12 @@ func TestNearRanges(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	start, end := LayoutGreenroom.FileChunks(FileMain, 1)
+	start, end := actorstore.LayoutGreenroom.FileChunks(actorstore.FileMain, 1)
 	var b batch.Batch
 	b.DeleteRange(start, end)
 	b.Put(chunk(2), pageOf(5))
 	must(t, a.Apply(ctx, &b))
-	if _, err := thrice(chunk(1)); !errors.Is(err, ErrNotFound) {
+	if _, err := thrice(chunk(1)); !errors.Is(err, actorstore.ErrNotFound) {
 		t.Errorf("a page in a deleted range: %v", err)
 	}
 	if p, err := thrice(chunk(2)); err != nil || !bytes.Equal(p, pageOf(5)) {
@@ -133,7 +124,7 @@ func TestNearRanges(t *testing.T) {
 	both.Put(chunk(0), pageOf(6))
 	both.DeleteRange(chunk(0), chunk(1))
 	must(t, a.Apply(ctx, &both))
-	if p, err := thrice(chunk(0)); !errors.Is(err, ErrNotFound) {
+	if p, err := thrice(chunk(0)); !errors.Is(err, actorstore.ErrNotFound) {
 		t.Errorf("a page that was stored and removed at once: %.4q, %v", p, err)
 	}
 }
@@ -158,7 +149,7 @@ func TestNearWhileSending(t *testing.T) {
 				b.Put(chunk(0), pageOf(0))
 				b.Put(chunk(1), pageOf(0))
 				must(t, a.Commit(ctx, &b))
-				is := func(r Reader, want int) {
+				is := func(r actorstore.Reader, want int) {
 					t.Helper()
 					for i := range 2 {
 						if p, err := r.Page(ctx, chunk(i), nil); err != nil || !bytes.Equal(p, pageOf(want)) {
@@ -205,8 +196,7 @@ func TestNearWhileSending(t *testing.T) {
 	}
 }
 
-// TestNearClosed: what a handle had is gone when it is closed, but its snapshots go
-// on, beside the next writer.
+// TestNearClosed: snapshots go on when their handle is closed, beside the next writer.
 func TestNearClosed(t *testing.T) {
 	s, _ := openNear(t, 0)
 	a := openActor(t, s)
@@ -217,9 +207,6 @@ func TestNearClosed(t *testing.T) {
 	snap, err := a.PageSnapshot(ctx)
 	must(t, err)
 	must(t, a.Close())
-	if a.reads.Part().Peek(chunk(0)) != nil {
-		t.Error("the entries are kept")
-	}
 	b, err := s.Actor(ctx, testID, nil)
 	must(t, err)
 	must(t, b.Put(ctx, chunk(0), pageOf(9)))
@@ -250,7 +237,7 @@ func TestNearScan(t *testing.T) {
 			t.Errorf("scan %d takes %d reads", i, n)
 		}
 	}
-	b, err := s.Actor(ctx, NewID(), nil)
+	b, err := s.Actor(ctx, actorstore.NewID(), nil)
 	must(t, err)
 	writePages(t, b, 10*pages)
 	for range 2 {
@@ -273,10 +260,10 @@ func TestNearScan(t *testing.T) {
 func TestNearManyRanges(t *testing.T) {
 	s, eng := openNear(t, 0)
 	a := openActor(t, s)
-	other, err := s.Actor(ctx, NewID(), nil)
+	other, err := s.Actor(ctx, actorstore.NewID(), nil)
 	must(t, err)
 	defer func() { must(t, other.Close()) }()
-	for _, a := range []*Actor{a, other} {
+	for _, a := range []*actorstore.Actor{a, other} {
 		writePages(t, a, 2*8+4)
 		for range 3 {
 			for i := range 2*8 + 4 {
@@ -290,7 +277,7 @@ func TestNearManyRanges(t *testing.T) {
 		must(t, a.Apply(ctx, &b))
 	}
 	for i := range 2*8 + 2 { // no call asked since, so the entries are those of before
-		if _, err := a.Page(ctx, chunk(i), nil); !errors.Is(err, ErrNotFound) {
+		if _, err := a.Page(ctx, chunk(i), nil); !errors.Is(err, actorstore.ErrNotFound) {
 			t.Errorf("deleted page %d: %v", i, err)
 		}
 	}
@@ -332,22 +319,8 @@ func TestNearReopenedMeanwhile(t *testing.T) {
 	w.Put(chunk(1), pageOf(9))
 	must(t, b.Commit(ctx, &w))
 	p.Release()
-	if err := <-done; !errors.Is(err, ErrClosed) {
+	if err := <-done; !errors.Is(err, actorstore.ErrClosed) {
 		t.Errorf("got %v, want ErrClosed", err)
 	}
 	must(t, b.Close())
-}
-
-// TestNearEntering: what a commit that isn't over enters may be a value that a later write
-// of it replaces, and isn't to be seen yet.
-func TestNearEntering(t *testing.T) {
-	s, _ := openNear(t, 0)
-	a := openActor(t, s)
-	writePages(t, a, 1)
-	a.reads.Part().Put(&cache.Entry{Key: string(chunk(0)), Value: pageOf(7), From: a.Seq() + 1, Kind: cache.Page}, false)
-	readPage(t, a, 0)
-	snap, err := a.PageSnapshot(ctx)
-	must(t, err)
-	readPage(t, snap, 0)
-	must(t, snap.Close())
 }

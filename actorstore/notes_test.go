@@ -1,4 +1,4 @@
-package actorstore
+package actorstore_test
 
 import (
 	"errors"
@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/greenroomdb/greenroom/actorstore"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
@@ -15,7 +17,7 @@ import (
 )
 
 // notes returns the notes that a handle's newest state has, as key=value.
-func notes(t testing.TB, a *Actor, prefix string) []string {
+func notes(t testing.TB, a *actorstore.Actor, prefix string) []string {
 	t.Helper()
 	s, err := a.Snapshot(ctx)
 	must(t, err)
@@ -23,7 +25,7 @@ func notes(t testing.TB, a *Actor, prefix string) []string {
 	return notesIn(t, s, prefix)
 }
 
-func notesIn(t testing.TB, s *Snapshot, prefix string) []string {
+func notesIn(t testing.TB, s *actorstore.Snapshot, prefix string) []string {
 	t.Helper()
 	all := []string{}
 	for n, err := range s.Notes(ctx, []byte(prefix)) {
@@ -33,7 +35,7 @@ func notesIn(t testing.TB, s *Snapshot, prefix string) []string {
 	return all
 }
 
-func stageNote(t testing.TB, a *Actor, b *batch.Batch, key, value string) {
+func stageNote(t testing.TB, a *actorstore.Actor, b *batch.Batch, key, value string) {
 	t.Helper()
 	v := []byte(value)
 	if value == "" {
@@ -77,11 +79,9 @@ func TestNotes(t *testing.T) {
 		}
 		pages, err := a.PageSnapshot(ctx)
 		must(t, err)
-		if !pages.state.Lists {
-			for _, err := range pages.Notes(ctx, nil) {
-				if !errors.Is(err, errPagesOnly) {
-					t.Errorf("got %v", err)
-				}
+		for _, err := range pages.Notes(ctx, nil) {
+			if !errors.Is(err, actorstore.ErrPagesOnly) {
+				t.Errorf("got %v", err)
 			}
 		}
 		must(t, pages.Close())
@@ -94,7 +94,7 @@ func TestNotes(t *testing.T) {
 }
 
 // soundStore fails the test if a check finds anything.
-func soundStore(t testing.TB, s *Store) {
+func soundStore(t testing.TB, s *actorstore.Store) {
 	t.Helper()
 	for f, err := range s.Check(ctx) {
 		must(t, err)
@@ -125,8 +125,8 @@ func TestNotesFail(t *testing.T) {
 		}
 	}
 	var b batch.Batch
-	for _, n := range []Note{{}, {Key: make([]byte, maxNoteKey+1)}, {Key: []byte("k"), Value: make([]byte, MaxNoteValue+1)}} {
-		if err := a.StageNote(&b, n.Key, n.Value); !errors.Is(err, errNote) {
+	for _, n := range []actorstore.Note{{}, {Key: make([]byte, actorstore.MaxNoteKey+1)}, {Key: []byte("k"), Value: make([]byte, actorstore.MaxNoteValue+1)}} {
+		if err := a.StageNote(&b, n.Key, n.Value); !errors.Is(err, actorstore.ErrNote) {
 			t.Errorf("a key of %d bytes and a value of %d: %v", len(n.Key), len(n.Value), err)
 		}
 	}
@@ -168,7 +168,7 @@ func TestNotesOrdered(t *testing.T) {
 }
 
 func TestNotesFork(t *testing.T) {
-	for _, n := range []int{3, 2*notesOfCommit + 1} {
+	for _, n := range []int{3, 2*actorstore.NotesOfCommit + 1} {
 		s := openStore(t, memkv.New(), batch.Limits{})
 		a := openActor(t, s)
 		var b batch.Batch
@@ -196,16 +196,16 @@ func TestNotesForkCutOff(t *testing.T) {
 	s := openStore(t, e, batch.Limits{})
 	a := openActor(t, s)
 	var b batch.Batch
-	for i := range 2 * notesOfCommit {
+	for i := range 2 * actorstore.NotesOfCommit {
 		stageNote(t, a, &b, fmt.Sprintf("%05d", i), "v")
 	}
 	must(t, a.Commit(ctx, &b))
 	snap, err := a.Snapshot(ctx)
 	must(t, err)
 	defer func() { must(t, snap.Close()) }()
-	to := NewID()
+	to := actorstore.NewID()
 	e.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Skip: 1, Times: faultkv.Forever, Match: faultkv.Key(layout.RecordKey(layout.ID(to), layout.PartHead))})
-	if _, err := s.Fork(ctx, snap, &ForkOptions{ID: to}); err == nil {
+	if _, err := s.Fork(ctx, snap, &actorstore.ForkOptions{ID: to}); err == nil {
 		t.Fatal("the fork succeeded")
 	}
 	e.Heal()
@@ -221,11 +221,13 @@ func TestNotesCheck(t *testing.T) {
 	s := openStore(t, eng, batch.Limits{})
 	a := openActor(t, s)
 	must(t, a.Put(ctx, user("k"), nil))
-	row := func(id ID, key string) []byte { return layout.AppendNoteKey(nil, layout.ID(id), []byte(key)) }
-	lost := NewID()
+	row := func(id actorstore.ID, key string) []byte {
+		return layout.AppendNoteKey(nil, layout.ID(id), []byte(key))
+	}
+	lost := actorstore.NewID()
 	must(t, eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{
 		kv.Set(row(lost, "n"), []byte("x")),
-		kv.Set(row(testID, "long"), make([]byte, MaxNoteValue+1)),
+		kv.Set(row(testID, "long"), make([]byte, actorstore.MaxNoteValue+1)),
 		kv.Set(append(row(testID, "n"), 0x14), nil),
 	}}))
 	var got []string
@@ -243,7 +245,7 @@ func TestNotesCheck(t *testing.T) {
 		t.Errorf("got\n%s", all)
 	}
 	for _, c := range []struct {
-		id ID
+		id actorstore.ID
 		n  int
 	}{{testID, 2}, {lost, 1}} {
 		n := 0
@@ -259,24 +261,24 @@ func TestNotesCheck(t *testing.T) {
 
 func TestKeep(t *testing.T) {
 	a := openActor(t, openStore(t, memkv.New(), batch.Limits{}))
-	free, err := a.Keep(NamespaceQueue)
+	free, err := a.Keep(actorstore.NamespaceQueue)
 	must(t, err)
-	if _, err := a.Keep(NamespaceQueue); !errors.Is(err, ErrKept) {
+	if _, err := a.Keep(actorstore.NamespaceQueue); !errors.Is(err, actorstore.ErrKept) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := a.Keep(200); err == nil {
 		t.Error("namespace 200 was given away")
 	}
 	free()
-	again, err := a.Keep(NamespaceQueue)
+	again, err := a.Keep(actorstore.NamespaceQueue)
 	must(t, err)
 	free() // must not free the other's
-	if _, err := a.Keep(NamespaceQueue); !errors.Is(err, ErrKept) {
+	if _, err := a.Keep(actorstore.NamespaceQueue); !errors.Is(err, actorstore.ErrKept) {
 		t.Errorf("got %v", err)
 	}
 	again()
 	must(t, a.Close())
-	if _, err := a.Keep(NamespaceQueue); !errors.Is(err, ErrClosed) {
+	if _, err := a.Keep(actorstore.NamespaceQueue); !errors.Is(err, actorstore.ErrClosed) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package actorstore
+package actorstore_test
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"iter"
 	"reflect"
 	"testing"
+
+	"github.com/greenroomdb/greenroom/actorstore"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
@@ -34,9 +36,9 @@ func (f noRanges) Snapshot(ctx context.Context) (kv.Snapshot, error) {
 
 // preloadStore opens a store on eng, and an actor with the keys k00 to k29; k10 has more
 // than a row, k20 is empty.
-func preloadStore(t *testing.T, eng kv.Engine, cacheBytes int64) (*Store, *Actor) {
+func preloadStore(t *testing.T, eng kv.Engine, cacheBytes int64) (*actorstore.Store, *actorstore.Actor) {
 	t.Helper()
-	s, err := Open(ctx, eng, &Options{Now: clock, CacheBytes: cacheBytes})
+	s, err := actorstore.Open(ctx, eng, &actorstore.Options{Now: clock, CacheBytes: cacheBytes})
 	must(t, err)
 	t.Cleanup(func() { must(t, s.Close()) })
 	a := openActor(t, s)
@@ -54,17 +56,17 @@ func preloadStore(t *testing.T, eng kv.Engine, cacheBytes int64) (*Store, *Actor
 	must(t, a.Commit(ctx, &b))
 	must(t, a.Close())
 	must(t, s.Close())
-	s, err = Open(ctx, eng, &Options{Now: clock, CacheBytes: cacheBytes}) // with nothing in memory
+	s, err = actorstore.Open(ctx, eng, &actorstore.Options{Now: clock, CacheBytes: cacheBytes}) // with nothing in memory
 	must(t, err)
 	t.Cleanup(func() { must(t, s.Close()) })
 	return s, openActor(t, s)
 }
 
 // keysIn is the range of user keys [from, to).
-func keysIn(from, to string) KeyRange { return KeyRange{user(from), user(to)} }
+func keysIn(from, to string) actorstore.KeyRange { return actorstore.KeyRange{user(from), user(to)} }
 
 func TestPreload(t *testing.T) {
-	ranges := []KeyRange{keysIn("k03", "k05"), keysIn("k10", "k12"), keysIn("k19", "k21"), keysIn("x", "y")}
+	ranges := []actorstore.KeyRange{keysIn("k03", "k05"), keysIn("k10", "k12"), keysIn("k19", "k21"), keysIn("x", "y")}
 	all := []string{"k03", "k04", "k10", "k11", "k19", "k20"}
 	for name, tt := range map[string]struct {
 		eng  kv.Engine
@@ -81,7 +83,7 @@ func TestPreload(t *testing.T) {
 			_, a := preloadStore(t, eng, 0)
 			eng.Reset()
 			var got []string
-			must(t, a.Preload(ctx, ranges, func(e Entry) error {
+			must(t, a.Preload(ctx, ranges, func(e actorstore.Entry) error {
 				got = append(got, string(e.Key[1:]))
 				return nil
 			}))
@@ -122,7 +124,7 @@ func TestPreload(t *testing.T) {
 func TestPreloadOld(t *testing.T) {
 	eng := faultkv.New(farRanges{far{memkv.New()}})
 	_, a := preloadStore(t, eng, 0)
-	must(t, a.Preload(ctx, []KeyRange{keysIn("k00", "k09"), keysIn("k11", "k19")}, func(e Entry) error {
+	must(t, a.Preload(ctx, []actorstore.KeyRange{keysIn("k00", "k09"), keysIn("k11", "k19")}, func(e actorstore.Entry) error {
 		if string(e.Key) == string(user("k05")) {
 			return a.Put(ctx, user("k03"), []byte("new"))
 		}
@@ -146,9 +148,9 @@ func TestPreloadOld(t *testing.T) {
 func TestPreloadFails(t *testing.T) {
 	eng := faultkv.New(farRanges{far{memkv.New()}})
 	s, a := preloadStore(t, eng, 0)
-	ranges := []KeyRange{keysIn("k00", "k05"), keysIn("k11", "k19")}
+	ranges := []actorstore.KeyRange{keysIn("k00", "k05"), keysIn("k11", "k19")}
 	mine := errors.New("mine")
-	if err := a.Preload(ctx, ranges, func(Entry) error { return mine }); !errors.Is(err, mine) {
+	if err := a.Preload(ctx, ranges, func(actorstore.Entry) error { return mine }); !errors.Is(err, mine) {
 		t.Errorf("got %v", err)
 	}
 	eng.Fail(faultkv.Rule{Point: faultkv.BeforeEntry, Skip: 12})
@@ -162,7 +164,7 @@ func TestPreloadFails(t *testing.T) {
 	must(t, err)
 	defer v.Close()
 	n := 0
-	must(t, v.Preload(ctx, ranges, func(Entry) error { n++; return nil }))
+	must(t, v.Preload(ctx, ranges, func(actorstore.Entry) error { n++; return nil }))
 	if n != 13 || !v.Far() || v.Hints() != nil {
 		t.Errorf("%d entries, far %v, hints %x", n, v.Far(), v.Hints())
 	}
@@ -171,7 +173,7 @@ func TestPreloadFails(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	must(t, a.Close())
-	if err := a.Preload(ctx, ranges, nil); !errors.Is(err, ErrClosed) {
+	if err := a.Preload(ctx, ranges, nil); !errors.Is(err, actorstore.ErrClosed) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -196,7 +198,7 @@ func TestSurveyFar(t *testing.T) {
 	must(t, err)
 	defer pages.Close()
 	for _, err := range pages.Survey(ctx, nil, nil) {
-		if !errors.Is(err, errPagesOnly) {
+		if !errors.Is(err, actorstore.ErrPagesOnly) {
 			t.Errorf("got %v", err)
 		}
 	}

@@ -1,8 +1,10 @@
-package actorstore
+package actorstore_test
 
 import (
 	"errors"
 	"testing"
+
+	"github.com/greenroomdb/greenroom/actorstore"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/reads"
 	"github.com/greenroomdb/greenroom/batch"
@@ -16,34 +18,32 @@ func TestLazyCounts(t *testing.T) {
 	const commit = 1
 	for _, tt := range []struct {
 		what  string
-		open  func(a *Actor) (*Snapshot, error)
+		open  func(a *actorstore.Actor) (*actorstore.Snapshot, error)
 		cache int64
 		write func(b *batch.Batch)
 		want  faultkv.Counts // of the commit; what a commit writes isn't compared
 	}{
 		{"nobody reads", nil, 0, func(b *batch.Batch) { b.Put(chunk(0), pageOf(9)) }, faultkv.Counts{Commits: commit}},
-		{"of pages, known", (*Actor).pageSnapshot, 0, func(b *batch.Batch) { b.Put(chunk(0), pageOf(9)) }, faultkv.Counts{Commits: commit}},
-		{"of pages, deleted", (*Actor).pageSnapshot, 0, func(b *batch.Batch) { b.Delete(chunk(0)) }, faultkv.Counts{Commits: commit}},
-		{"of pages, twice", (*Actor).pageSnapshot, 0, func(b *batch.Batch) { b.Delete(chunk(0)); b.Put(chunk(0), pageOf(9)) }, faultkv.Counts{Commits: commit}},
-		{"of pages, a new one", (*Actor).pageSnapshot, 0, func(b *batch.Batch) { b.PutPrior(chunk(9), pageOf(9), batch.Absent) }, faultkv.Counts{Commits: commit}},
-		{"of pages, an empty range", (*Actor).pageSnapshot, 0, func(b *batch.Batch) {
+		{"of pages, known", pageSnapshot, 0, func(b *batch.Batch) { b.Put(chunk(0), pageOf(9)) }, faultkv.Counts{Commits: commit}},
+		{"of pages, deleted", pageSnapshot, 0, func(b *batch.Batch) { b.Delete(chunk(0)) }, faultkv.Counts{Commits: commit}},
+		{"of pages, twice", pageSnapshot, 0, func(b *batch.Batch) { b.Delete(chunk(0)); b.Put(chunk(0), pageOf(9)) }, faultkv.Counts{Commits: commit}},
+		{"of pages, a new one", pageSnapshot, 0, func(b *batch.Batch) { b.PutPrior(chunk(9), pageOf(9), batch.Absent) }, faultkv.Counts{Commits: commit}},
+		{"of pages, an empty range", pageSnapshot, 0, func(b *batch.Batch) {
 			b.DeleteRangePrior(chunk(5), nil, batch.Freed(0))
 			b.Put(chunk(0), pageOf(9))
 		}, faultkv.Counts{Commits: commit}},
-		{"of pages, not known", (*Actor).pageSnapshot, 0, func(b *batch.Batch) { b.PutPrior(chunk(2), pageOf(9), batch.Stored(4096)) }, faultkv.Counts{Commits: commit, Snapshots: 1}},
-		{"of pages, a range", (*Actor).pageSnapshot, 0, func(b *batch.Batch) { b.DeleteRangePrior(chunk(0), chunk(1), batch.Freed(4096+9)) }, faultkv.Counts{Commits: commit, Snapshots: 1}},
-		{"of pages, no cache", (*Actor).pageSnapshot, -1, func(b *batch.Batch) { b.PutPrior(chunk(0), pageOf(9), batch.Stored(4096)) }, faultkv.Counts{Commits: commit, Snapshots: 1}},
-		{"of everything", (*Actor).snapshotOfAll, 0, func(b *batch.Batch) { b.Put(chunk(0), pageOf(9)) }, faultkv.Counts{Commits: commit, Snapshots: 1}},
+		{"of pages, not known", pageSnapshot, 0, func(b *batch.Batch) { b.PutPrior(chunk(2), pageOf(9), batch.Stored(4096)) }, faultkv.Counts{Commits: commit, Snapshots: 1}},
+		{"of pages, a range", pageSnapshot, 0, func(b *batch.Batch) { b.DeleteRangePrior(chunk(0), chunk(1), batch.Freed(4096+9)) }, faultkv.Counts{Commits: commit, Snapshots: 1}},
+		{"of pages, no cache", pageSnapshot, -1, func(b *batch.Batch) { b.PutPrior(chunk(0), pageOf(9), batch.Stored(4096)) }, faultkv.Counts{Commits: commit, Snapshots: 1}},
+		{"of everything", snapshotOfAll, 0, func(b *batch.Batch) { b.Put(chunk(0), pageOf(9)) }, faultkv.Counts{Commits: commit, Snapshots: 1}},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
 			s, eng := openFar(t, tt.cache)
 			a := openActor(t, s)
 			writePages(t, a, 3)
-			if a.reads.Part() != nil {
-				a.reads.Part().Remove(chunk(2))
-			}
+			actorstore.Evict(a, chunk(2))
 			eng.Reset()
-			var snaps []*Snapshot
+			var snaps []*actorstore.Snapshot
 			for i := 0; i < 3 && tt.open != nil; i++ {
 				snap, err := tt.open(a)
 				must(t, err)
@@ -70,7 +70,7 @@ func TestLazyCounts(t *testing.T) {
 				for i := range 3 {
 					readPage(t, snap, i)
 				}
-				if _, err := snap.Page(ctx, chunk(9), nil); err != ErrNotFound {
+				if _, err := snap.Page(ctx, chunk(9), nil); err != actorstore.ErrNotFound {
 					t.Errorf("a new page in an old snapshot: %v", err)
 				}
 				must(t, snap.Close())
@@ -84,8 +84,8 @@ func TestLazyCounts(t *testing.T) {
 	}
 }
 
-func (a *Actor) pageSnapshot() (*Snapshot, error)  { return a.PageSnapshot(ctx) }
-func (a *Actor) snapshotOfAll() (*Snapshot, error) { return a.Snapshot(ctx) }
+func pageSnapshot(a *actorstore.Actor) (*actorstore.Snapshot, error)  { return a.PageSnapshot(ctx) }
+func snapshotOfAll(a *actorstore.Actor) (*actorstore.Snapshot, error) { return a.Snapshot(ctx) }
 
 // TestLazyHeld: what snapshots keep from being evicted has a bound. Beyond it the
 // engine keeps the state.
@@ -141,7 +141,7 @@ func TestLazyPinFails(t *testing.T) {
 	eng.Fail(faultkv.Rule{Point: faultkv.BeforeSnapshot})
 	must(t, a.Close())
 	readPage(t, snap, 1) // memory has it
-	a.reads.Part().Remove(chunk(1))
+	actorstore.Evict(a, chunk(1))
 	if _, err := snap.Page(ctx, chunk(1), nil); !errors.Is(err, reads.ErrNotPinned) || !errors.Is(err, faultkv.ErrInjected) {
 		t.Errorf("a snapshot that couldn't be pinned when the handle was closed: %v", err)
 	}
@@ -156,9 +156,9 @@ func TestLazyReadFails(t *testing.T) {
 	snap, err := a.Snapshot(ctx)
 	must(t, err)
 	for i := range 4 {
-		a.reads.Part().Remove(chunk(i))
+		actorstore.Evict(a, chunk(i))
 	}
-	for _, r := range []Reader{a, snap} {
+	for _, r := range []actorstore.Reader{a, snap} {
 		eng.Fail(faultkv.Rule{Point: faultkv.BeforeGet})
 		if _, err := r.Page(ctx, chunk(0), nil); !errors.Is(err, faultkv.ErrInjected) {
 			t.Errorf("%T: %v", r, err)
@@ -169,7 +169,7 @@ func TestLazyReadFails(t *testing.T) {
 		}
 		eng.Fail(faultkv.Rule{Point: faultkv.BeforeEntry, Skip: 3})
 		n := 0
-		for _, err := range r.List(ctx, ListOptions{}) {
+		for _, err := range r.List(ctx, actorstore.ListOptions{}) {
 			if n++; n == 2 && !errors.Is(err, faultkv.ErrInjected) || n < 2 && err != nil {
 				t.Errorf("%T: entry %d: %v", r, n, err)
 			}
@@ -206,11 +206,11 @@ func TestLazyRefused(t *testing.T) {
 func TestLazyOrdered(t *testing.T) {
 	s, eng := openFar(t, 0)
 	a := openActor(t, s)
-	n := s.limits.Entries
+	n := a.Limits().Entries
 	writePages(t, a, 2*n)
 	snap, err := a.PageSnapshot(ctx)
 	must(t, err)
-	a.reads.Part().Remove(chunk(2*n - 1)) // so the second part has to pin
+	actorstore.Evict(a, chunk(2*n-1)) // so the second part has to pin
 	eng.Fail(faultkv.Rule{Point: faultkv.BeforeSnapshot})
 	var b batch.Batch
 	b.Mode = batch.Ordered

@@ -1,4 +1,4 @@
-package actorstore
+package actorstore_test
 
 import (
 	"errors"
@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+
+	"github.com/greenroomdb/greenroom/actorstore"
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
@@ -22,7 +24,7 @@ func TestLazyConcurrent(t *testing.T) {
 	commits := testkit.Pick(400, 2000, 8000)
 	for _, tt := range []struct {
 		what  string
-		open  func(testing.TB, int64) (*Store, *faultkv.Engine)
+		open  func(testing.TB, int64) (*actorstore.Store, *faultkv.Engine)
 		cache int64
 	}{
 		{"far", openFar, 0}, {"far", openFar, 4000}, {"far", openFar, -1},
@@ -42,7 +44,7 @@ func TestLazyConcurrent(t *testing.T) {
 							return
 						default:
 						}
-						if err := lookAround(a, turn); err != nil {
+						if err := lookAround(a, eng.Limits().Far, turn); err != nil {
 							t.Error(err)
 							return
 						}
@@ -81,7 +83,7 @@ func TestLazyWhole(t *testing.T) {
 
 func testWhole(t *testing.T, eng kv.Engine) {
 	const keys, commits = 300, 60
-	s, err := Open(ctx, eng, &Options{Limits: batch.Limits{Entries: keys}})
+	s, err := actorstore.Open(ctx, eng, &actorstore.Options{Limits: batch.Limits{Entries: keys}})
 	must(t, err)
 	t.Cleanup(func() { must(t, s.Close()) })
 	a := openActor(t, s)
@@ -101,7 +103,7 @@ func testWhole(t *testing.T, eng kv.Engine) {
 				v, err := a.Page(ctx, chunk(i), nil)
 				got, _ := strconv.Atoi(string(v))
 				seq := int(a.Seq())
-				if !a.store.engLimits.Far {
+				if !eng.Limits().Far {
 					seq++ // as in lookNewest
 				}
 				if err != nil || got < seen || got > seq {
@@ -136,8 +138,8 @@ func concurrentValue(seq, k int) int {
 }
 
 // lookAround reads the actor, and a snapshot of it.
-func lookAround(a *Actor, turn int) (err error) {
-	if err := lookNewest(a, turn); err != nil {
+func lookAround(a *actorstore.Actor, far bool, turn int) (err error) {
+	if err := lookNewest(a, far, turn); err != nil {
 		return err
 	}
 	open, lists := a.PageSnapshot, turn%4 == 0
@@ -171,14 +173,14 @@ func lookAround(a *Actor, turn int) (err error) {
 
 // lookNewest reads a key of the newest state, which while that goes on may be one of
 // several, but none that is over.
-func lookNewest(a *Actor, turn int) error {
+func lookNewest(a *actorstore.Actor, far bool, turn int) error {
 	k, before := turn%concurrentKeys, int(a.Seq())
 	got, err := concurrentRead(a, k, turn%3 == 0)
 	if err != nil {
 		return err
 	}
 	after := int(a.Seq())
-	if !a.store.engLimits.Far {
+	if !far {
 		after++ // the engine shows a commit before the handle knows that it has
 	}
 	for seq := before; seq <= after; seq++ {
@@ -189,14 +191,14 @@ func lookNewest(a *Actor, turn int) error {
 	return fmt.Errorf("key %d is %d between state %d and %d", k, got, before, after)
 }
 
-func lookList(snap *Snapshot) error {
+func lookList(snap *actorstore.Snapshot) error {
 	left := 0
 	for k := range concurrentKeys {
 		if concurrentValue(int(snap.Seq()), k) > 0 {
 			left++
 		}
 	}
-	for e, err := range snap.List(ctx, ListOptions{Prefix: user("key")}) {
+	for e, err := range snap.List(ctx, actorstore.ListOptions{Prefix: user("key")}) {
 		if err != nil {
 			return err
 		}
@@ -212,13 +214,13 @@ func lookList(snap *Snapshot) error {
 	return nil
 }
 
-func concurrentRead(r Reader, k int, whole bool) (int, error) {
+func concurrentRead(r actorstore.Reader, k int, whole bool) (int, error) {
 	read := r.Page
 	if whole {
 		read = r.Get
 	}
 	v, err := read(ctx, concurrentKey(k), nil)
-	if err == ErrNotFound {
+	if err == actorstore.ErrNotFound {
 		return 0, nil
 	}
 	if err != nil {

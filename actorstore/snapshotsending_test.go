@@ -133,12 +133,12 @@ func TestSnapshotWhileSending(t *testing.T) {
 	for _, point := range []faultkv.Point{faultkv.BeforeCommit, faultkv.AfterApply} {
 		s, eng := openFar(t, 0)
 		a, end := sending(t, s, eng, faultkv.Rule{Point: point})
-		open := func(how func(*Actor) (*Snapshot, error)) *Snapshot {
-			snap, err := how(a)
+		open := func(how func(context.Context) (*Snapshot, error)) *Snapshot {
+			snap, err := how(ctx)
 			must(t, err)
 			return snap
 		}
-		snaps := []*Snapshot{open((*Actor).pageSnapshot), open((*Actor).snapshotOfAll)}
+		snaps := []*Snapshot{open(a.PageSnapshot), open(a.Snapshot)}
 		if n := eng.Counts().Snapshots; n != 2 {
 			t.Errorf("%d snapshots, want 2: nothing was prepared", n)
 		}

@@ -1,10 +1,13 @@
-package actorstore
+package actorstore_test
 
 import (
 	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
@@ -19,7 +22,7 @@ var smallLimits = batch.Limits{KeySize: 64, ValueSize: 30_000, Entries: 4, Paylo
 func TestOpenFormat(t *testing.T) {
 	onEngines(t, func(t *testing.T, eng kv.Engine) {
 		for range 2 { // a new store, and one that is there
-			s, err := Open(ctx, eng, &Options{Now: clock})
+			s, err := actorstore.Open(ctx, eng, &actorstore.Options{Now: clock})
 			must(t, err)
 			must(t, s.Close())
 		}
@@ -50,13 +53,13 @@ func TestOpenErrors(t *testing.T) {
 	}{
 		{"something else", []kv.Op{kv.Set([]byte("k"), nil)}, kv.ErrNotAStore},
 		{"actors without a format", []kv.Op{kv.Set(layout.RecordKey(layout.ID(testID), layout.PartHead), (&layout.Head{Epoch: 1, Seq: 1}).Append(nil))}, kv.ErrNotAStore},
-		{"newer", []kv.Op{kv.Set(layout.FormatKey(), []byte{2, 0, 1})}, ErrNewerFormat},
-		{"damaged", []kv.Op{kv.Set(layout.FormatKey(), []byte{1})}, ErrCorrupt},
+		{"newer", []kv.Op{kv.Set(layout.FormatKey(), []byte{2, 0, 1})}, actorstore.ErrNewerFormat},
+		{"damaged", []kv.Op{kv.Set(layout.FormatKey(), []byte{1})}, actorstore.ErrCorrupt},
 	}
 	for _, tt := range tests {
 		eng := memkv.New()
 		must(t, eng.Commit(ctx, &kv.Commit{Ops: tt.ops}))
-		if _, err := Open(ctx, eng, nil); !errors.Is(err, tt.want) {
+		if _, err := actorstore.Open(ctx, eng, nil); !errors.Is(err, tt.want) {
 			t.Errorf("%s: got %v, want %v", tt.name, err, tt.want)
 		}
 	}
@@ -70,12 +73,12 @@ func TestOpenRace(t *testing.T) {
 	eng.Hook(func(op faultkv.Op) error {
 		if op.Point == faultkv.BeforeCommit && !raced {
 			raced = true
-			_, err := Open(ctx, eng, nil)
+			_, err := actorstore.Open(ctx, eng, nil)
 			return err
 		}
 		return nil
 	})
-	_, err := Open(ctx, eng, nil)
+	_, err := actorstore.Open(ctx, eng, nil)
 	must(t, err)
 	if !raced {
 		t.Error("the other one didn't open")
@@ -84,13 +87,13 @@ func TestOpenRace(t *testing.T) {
 
 func TestReadOnlyStore(t *testing.T) {
 	eng := faultkv.New(memkv.New())
-	s, err := Open(ctx, eng, &Options{ReadOnly: true})
+	s, err := actorstore.Open(ctx, eng, &actorstore.Options{ReadOnly: true})
 	must(t, err)
-	if _, err := s.Actor(ctx, testID, nil); !errors.Is(err, ErrReadOnly) {
-		t.Errorf("Actor: got %v, want %v", err, ErrReadOnly)
+	if _, err := s.Actor(ctx, testID, nil); !errors.Is(err, actorstore.ErrReadOnly) {
+		t.Errorf("Actor: got %v, want %v", err, actorstore.ErrReadOnly)
 	}
-	if _, err := s.View(ctx, testID); !errors.Is(err, ErrUnknownActor) {
-		t.Errorf("View: got %v, want %v", err, ErrUnknownActor)
+	if _, err := s.View(ctx, testID); !errors.Is(err, actorstore.ErrUnknownActor) {
+		t.Errorf("View: got %v, want %v", err, actorstore.ErrUnknownActor)
 	}
 	if n := eng.Counts().Commits; n != 0 {
 		t.Errorf("a read-only store made %d commits", n)
@@ -109,10 +112,10 @@ func TestReadOnlyStore(t *testing.T) {
 func TestInUse(t *testing.T) {
 	s := openStore(t, memkv.New(), batch.Limits{})
 	a := openActor(t, s)
-	if _, err := s.Actor(ctx, testID, nil); !errors.Is(err, ErrInUse) {
-		t.Errorf("got %v, want %v", err, ErrInUse)
+	if _, err := s.Actor(ctx, testID, nil); !errors.Is(err, actorstore.ErrInUse) {
+		t.Errorf("got %v, want %v", err, actorstore.ErrInUse)
 	}
-	if other, err := s.Actor(ctx, NewID(), nil); err != nil || other.Close() != nil {
+	if other, err := s.Actor(ctx, actorstore.NewID(), nil); err != nil || other.Close() != nil {
 		t.Errorf("another actor: %v", err)
 	}
 	must(t, a.Close())
@@ -124,19 +127,21 @@ func TestInUse(t *testing.T) {
 func TestWait(t *testing.T) {
 	ends := []struct {
 		name string
-		end  func(t *testing.T, s *Store, a *Actor, cancel context.CancelFunc)
+		end  func(t *testing.T, s *actorstore.Store, a *actorstore.Actor, cancel context.CancelFunc)
 		want error
 	}{
-		{"close", func(t *testing.T, _ *Store, a *Actor, _ context.CancelFunc) { must(t, a.Close()) }, nil},
-		{"drop", func(t *testing.T, _ *Store, a *Actor, _ context.CancelFunc) { must(t, a.Drop(ctx)) }, nil},
-		{"cancel", func(_ *testing.T, _ *Store, _ *Actor, cancel context.CancelFunc) { cancel() }, context.Canceled},
-		{"cancel is in use too", func(_ *testing.T, _ *Store, _ *Actor, cancel context.CancelFunc) { cancel() }, ErrInUse},
-		{"store", func(t *testing.T, s *Store, _ *Actor, _ context.CancelFunc) { must(t, s.Close()) }, ErrClosed},
+		{"close", func(t *testing.T, _ *actorstore.Store, a *actorstore.Actor, _ context.CancelFunc) { must(t, a.Close()) }, nil},
+		{"drop", func(t *testing.T, _ *actorstore.Store, a *actorstore.Actor, _ context.CancelFunc) {
+			must(t, a.Drop(ctx))
+		}, nil},
+		{"cancel", func(_ *testing.T, _ *actorstore.Store, _ *actorstore.Actor, cancel context.CancelFunc) { cancel() }, context.Canceled},
+		{"cancel is in use too", func(_ *testing.T, _ *actorstore.Store, _ *actorstore.Actor, cancel context.CancelFunc) { cancel() }, actorstore.ErrInUse},
+		{"store", func(t *testing.T, s *actorstore.Store, _ *actorstore.Actor, _ context.CancelFunc) { must(t, s.Close()) }, actorstore.ErrClosed},
 	}
 	for _, tt := range ends {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s, err := Open(ctx, memkv.New(), nil)
+				s, err := actorstore.Open(ctx, memkv.New(), nil)
 				must(t, err)
 				a, err := s.Actor(ctx, testID, nil)
 				must(t, err)
@@ -145,7 +150,7 @@ func TestWait(t *testing.T) {
 				defer cancel()
 				got := make(chan error, 1)
 				go func() {
-					_, err := s.Actor(waiting, testID, &ActorOptions{Wait: true})
+					_, err := s.Actor(waiting, testID, &actorstore.ActorOptions{Wait: true})
 					got <- err
 				}()
 				synctest.Wait()
@@ -174,17 +179,17 @@ func TestStoreClose(t *testing.T) {
 	must(t, s.Close())
 	for name, err := range map[string]error{
 		"put":    a.Put(ctx, user("k"), nil),
-		"actor":  second(s.Actor(ctx, testID, nil)),
-		"view":   second(s.View(ctx, testID)),
-		"lookup": second(s.Lookup(ctx, "n")),
+		"actor":  testkit.Second(s.Actor(ctx, testID, nil)),
+		"view":   testkit.Second(s.View(ctx, testID)),
+		"lookup": testkit.Second(s.Lookup(ctx, "n")),
 	} {
-		if !errors.Is(err, ErrClosed) {
-			t.Errorf("%s: got %v, want %v", name, err, ErrClosed)
+		if !errors.Is(err, actorstore.ErrClosed) {
+			t.Errorf("%s: got %v, want %v", name, err, actorstore.ErrClosed)
 		}
 	}
 	for _, err := range s.Actors(ctx, nil) {
-		if !errors.Is(err, ErrClosed) {
-			t.Errorf("actors: got %v, want %v", err, ErrClosed)
+		if !errors.Is(err, actorstore.ErrClosed) {
+			t.Errorf("actors: got %v, want %v", err, actorstore.ErrClosed)
 		}
 	}
 	if got, _ := get(t, v, user("k")); got != "v" {
@@ -204,16 +209,7 @@ func TestStoreCloseWhileOpening(t *testing.T) {
 		}
 		return nil
 	})
-	if _, err := s.Actor(ctx, testID, nil); !errors.Is(err, ErrClosed) {
-		t.Errorf("got %v, want %v", err, ErrClosed)
+	if _, err := s.Actor(ctx, testID, nil); !errors.Is(err, actorstore.ErrClosed) {
+		t.Errorf("got %v, want %v", err, actorstore.ErrClosed)
 	}
-}
-
-func second[T any](_ T, err error) error { return err }
-
-// put returns a batch that stores value under the user key k.
-func put(k, value string) *batch.Batch {
-	var b batch.Batch
-	b.Put(user(k), []byte(value))
-	return &b
 }

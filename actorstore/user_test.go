@@ -1,9 +1,11 @@
-package actorstore
+package actorstore_test
 
 import (
 	"errors"
 	"slices"
 	"testing"
+
+	"github.com/greenroomdb/greenroom/actorstore"
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
@@ -15,7 +17,7 @@ import (
 func TestUserKeys(t *testing.T) {
 	onEngines(t, func(t *testing.T, eng kv.Engine) {
 		a := openActor(t, openStore(t, eng, batch.Limits{}))
-		others := [][]byte{{}, {1}, {3}, {3, 0xff}, {5}, LayoutGreenroom.AppendQueueMessage(nil, 0), LayoutGreenroom.AppendFileMeta(nil, FileMain), {0xff}}
+		others := [][]byte{{}, {1}, {3}, {3, 0xff}, {5}, actorstore.LayoutGreenroom.AppendQueueMessage(nil, 0), actorstore.LayoutGreenroom.AppendFileMeta(nil, actorstore.FileMain), {0xff}}
 		for _, k := range others {
 			must(t, a.Put(ctx, k, []byte("other")))
 		}
@@ -29,17 +31,17 @@ func TestUserKeys(t *testing.T) {
 		}
 		tests := []struct {
 			name string
-			o    ListOptions
+			o    actorstore.ListOptions
 			want []string
 		}{
-			{"all", ListOptions{}, keys},
-			{"from", ListOptions{Start: []byte("a")}, keys[3:]},
-			{"to", ListOptions{End: []byte("a")}, keys[:3]},
-			{"to nothing", ListOptions{End: []byte{}}, nil},
-			{"prefix", ListOptions{Prefix: []byte("a")}, keys[3:5]},
-			{"prefix of FF", ListOptions{Prefix: []byte("\xff")}, keys[5:]},
-			{"beyond", ListOptions{Start: []byte("\xff\xff\xff")}, nil},
-			{"last", ListOptions{Reverse: true, Limit: 1}, keys[6:]},
+			{"all", actorstore.ListOptions{}, keys},
+			{"from", actorstore.ListOptions{Start: []byte("a")}, keys[3:]},
+			{"to", actorstore.ListOptions{End: []byte("a")}, keys[:3]},
+			{"to nothing", actorstore.ListOptions{End: []byte{}}, nil},
+			{"prefix", actorstore.ListOptions{Prefix: []byte("a")}, keys[3:5]},
+			{"prefix of FF", actorstore.ListOptions{Prefix: []byte("\xff")}, keys[5:]},
+			{"beyond", actorstore.ListOptions{Start: []byte("\xff\xff\xff")}, nil},
+			{"last", actorstore.ListOptions{Reverse: true, Limit: 1}, keys[6:]},
 		}
 		for _, tt := range tests {
 			if got := userKeys(t, u, tt.o); !slices.Equal(got, tt.want) {
@@ -47,12 +49,12 @@ func TestUserKeys(t *testing.T) {
 			}
 		}
 		must(t, u.DeleteRange(ctx, []byte("a"), []byte("b")))
-		if got := userKeys(t, u, ListOptions{}); !slices.Equal(got, append(slices.Clone(keys[:3]), keys[5:]...)) {
+		if got := userKeys(t, u, actorstore.ListOptions{}); !slices.Equal(got, append(slices.Clone(keys[:3]), keys[5:]...)) {
 			t.Errorf("after [a, b): got %q", got)
 		}
 		must(t, u.Delete(ctx, nil))
 		must(t, u.DeleteRange(ctx, nil, nil))
-		if got := userKeys(t, u, ListOptions{}); got != nil {
+		if got := userKeys(t, u, actorstore.ListOptions{}); got != nil {
 			t.Errorf("after all: got %q", got)
 		}
 		for _, k := range others {
@@ -63,7 +65,7 @@ func TestUserKeys(t *testing.T) {
 	})
 }
 
-func userKeys(t *testing.T, u *User, o ListOptions) (keys []string) {
+func userKeys(t *testing.T, u *actorstore.User, o actorstore.ListOptions) (keys []string) {
 	t.Helper()
 	for e, err := range u.List(ctx, o) {
 		must(t, err)
@@ -80,7 +82,7 @@ func TestUserStops(t *testing.T) {
 	must(t, a.Put(ctx, user("a"), nil))
 	must(t, a.Put(ctx, user("b"), nil))
 	n := 0
-	for range a.User().List(ctx, ListOptions{}) {
+	for range a.User().List(ctx, actorstore.ListOptions{}) {
 		n++
 		break
 	}
@@ -99,7 +101,7 @@ func TestUserReadOnly(t *testing.T) {
 	for what, err := range map[string]error{
 		"put": u.Put(ctx, []byte("k"), nil), "delete": u.Delete(ctx, []byte("k")), "delete range": u.DeleteRange(ctx, nil, nil),
 	} {
-		if !errors.Is(err, ErrReadOnly) {
+		if !errors.Is(err, actorstore.ErrReadOnly) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package actorstore
+package actorstore_test
 
 import (
 	"encoding/hex"
@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/greenroomdb/greenroom/actorstore"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
@@ -20,7 +22,7 @@ import (
 func at(ms int64) time.Time { return clock().Add(time.Duration(ms) * time.Millisecond) }
 
 // say returns w as text: the milliseconds after clock, and the versions that tried.
-func say(w Wake) string {
+func say(w actorstore.Wake) string {
 	text := "never"
 	if !w.At.IsZero() {
 		text = fmt.Sprint(w.At.Sub(clock()).Milliseconds())
@@ -32,7 +34,7 @@ func say(w Wake) string {
 }
 
 // indexed returns what the index says up to a time.
-func indexed(t testing.TB, s *Store, by time.Time) []string {
+func indexed(t testing.TB, s *actorstore.Store, by time.Time) []string {
 	t.Helper()
 	all := []string{}
 	for w, err := range s.Wakes(ctx, by, false) {
@@ -48,11 +50,11 @@ var never = clock().Add(1000 * time.Hour)
 // A waker writes to the actor thing/a, and looks what is said of when it must be woken.
 type waker struct {
 	testing.TB
-	store *Store
-	actor *Actor
+	store *actorstore.Store
+	actor *actorstore.Actor
 }
 
-func newWaker(t testing.TB, s *Store) *waker {
+func newWaker(t testing.TB, s *actorstore.Store) *waker {
 	t.Helper()
 	a, err := s.Named(ctx, "thing/a", nil)
 	must(t, err)
@@ -70,7 +72,7 @@ func (w *waker) put(by ...time.Time) {
 	must(w, w.actor.Commit(ctx, &b))
 }
 
-func (w *waker) set(wake Wake) {
+func (w *waker) set(wake actorstore.Wake) {
 	w.Helper()
 	must(w, w.actor.SetWake(ctx, wake))
 }
@@ -97,7 +99,7 @@ func TestWake(t *testing.T) {
 	onEngines(t, func(t *testing.T, eng kv.Engine) {
 		s := openStore(t, eng, batch.Limits{})
 		w := newWaker(t, s)
-		w.set(Wake{At: at(5)}) // the actor doesn't exist yet
+		w.set(actorstore.Wake{At: at(5)}) // the actor doesn't exist yet
 		w.put()
 		w.want("never")
 		w.put(at(5000), at(3000))
@@ -106,10 +108,10 @@ func TestWake(t *testing.T) {
 		w.want("3000")
 		w.put(at(2000))
 		w.want("2000")
-		w.set(Wake{At: at(7000)})
+		w.set(actorstore.Wake{At: at(7000)})
 		w.want("7000")
 		seq := w.actor.Seq()
-		w.set(Wake{At: at(7000)})
+		w.set(actorstore.Wake{At: at(7000)})
 		if w.actor.Seq() != seq {
 			t.Error("what the store says already was written once more")
 		}
@@ -117,7 +119,7 @@ func TestWake(t *testing.T) {
 		w.want("-10")
 		w.put(at(-20), time.Time{})
 		w.want("-10")
-		w.set(Wake{At: at(9000)})
+		w.set(actorstore.Wake{At: at(9000)})
 		must(t, w.actor.WakeBy(ctx, at(9001)))
 		w.want("9000")
 		must(t, w.actor.Close())
@@ -130,7 +132,7 @@ func TestWake(t *testing.T) {
 		if got := indexed(t, s, at(9000)); len(got) != 1 {
 			t.Errorf("when it is due the index says %q", got)
 		}
-		w.set(Wake{})
+		w.set(actorstore.Wake{})
 		w.want("never")
 		w.put(time.Time{})
 		must(t, w.actor.Drop(ctx))
@@ -145,9 +147,9 @@ func TestWakeTried(t *testing.T) {
 	onEngines(t, func(t *testing.T, eng kv.Engine) {
 		w := newWaker(t, openStore(t, eng, batch.Limits{}))
 		w.put()
-		w.set(Wake{Tried: []uint64{7, 8}})
+		w.set(actorstore.Wake{Tried: []uint64{7, 8}})
 		w.want("never tried [7 8]")
-		w.set(Wake{At: at(9000), Tried: []uint64{8}})
+		w.set(actorstore.Wake{At: at(9000), Tried: []uint64{8}})
 		w.want("9000 tried [8]")
 		w.put(at(9500))
 		w.want("9000 tried [8]")
@@ -155,7 +157,7 @@ func TestWakeTried(t *testing.T) {
 		w.want("8500 tried [8]")
 		w.put(at(-5))
 		w.want("-5")
-		if err := w.actor.SetWake(ctx, Wake{Tried: make([]uint64, MaxTried+1)}); err == nil {
+		if err := w.actor.SetWake(ctx, actorstore.Wake{Tried: make([]uint64, actorstore.MaxTried+1)}); err == nil {
 			t.Error("too many versions were taken")
 		}
 		must(t, w.actor.Close())
@@ -168,13 +170,13 @@ func TestWakeOrder(t *testing.T) {
 	onEngines(t, func(t *testing.T, eng kv.Engine) {
 		s := openStore(t, eng, batch.Limits{})
 		for i, ms := range []int64{300, 100, 200} {
-			a, err := s.Actor(ctx, NewID(), nil)
+			a, err := s.Actor(ctx, actorstore.NewID(), nil)
 			must(t, err)
 			var b batch.Batch
-			b.Put(LayoutGreenroom.AppendQueueMessage(nil, 1), []byte("message"))
+			b.Put(actorstore.LayoutGreenroom.AppendQueueMessage(nil, 1), []byte("message"))
 			b.WakeBy(at(ms))
 			must(t, errors.Join(a.Commit(ctx, &b), a.Close()))
-			a, err = s.Actor(ctx, a.ID(), &ActorOptions{Name: fmt.Sprint("thing/", i)})
+			a, err = s.Actor(ctx, a.ID(), &actorstore.ActorOptions{Name: fmt.Sprint("thing/", i)})
 			must(t, err)
 			if i == 1 {
 				must(t, forkAs(s, a, "thing/fork"))
@@ -189,12 +191,12 @@ func TestWakeOrder(t *testing.T) {
 	})
 }
 
-func forkAs(s *Store, a *Actor, name string) error {
+func forkAs(s *actorstore.Store, a *actorstore.Actor, name string) error {
 	snap, err := a.Snapshot(ctx)
 	if err != nil {
 		return err
 	}
-	_, err = s.Fork(ctx, snap, &ForkOptions{Name: name})
+	_, err = s.Fork(ctx, snap, &actorstore.ForkOptions{Name: name})
 	return errors.Join(err, snap.Close())
 }
 
@@ -228,8 +230,8 @@ func TestOnWake(t *testing.T) {
 	eng := memkv.New()
 	s, other := openStore(t, eng, batch.Limits{}), openStore(t, eng, batch.Limits{})
 	var told []string
-	stop := other.OnWake(func(w Waking, lost error) {
-		told = append(told, fmt.Sprint(w.Name, ": ", say(w.Wake), ", ", errors.Is(lost, ErrFenced)))
+	stop := other.OnWake(func(w actorstore.Waking, lost error) {
+		told = append(told, fmt.Sprint(w.Name, ": ", say(w.Wake), ", ", errors.Is(lost, actorstore.ErrFenced)))
 	})
 	a, err := s.Named(ctx, "thing/a", nil)
 	must(t, err)
@@ -241,7 +243,7 @@ func TestOnWake(t *testing.T) {
 	must(t, err)
 	next, err := other.Named(ctx, "thing/a", nil)
 	must(t, err)
-	must(t, errors.Join(a.Close(), next.SetWake(ctx, Wake{}), next.Close()))
+	must(t, errors.Join(a.Close(), next.SetWake(ctx, actorstore.Wake{}), next.Close()))
 	stop()
 	a, err = s.Named(ctx, "thing/a", nil)
 	must(t, errors.Join(err, a.Close()))
@@ -255,20 +257,20 @@ func TestOnWake(t *testing.T) {
 func TestWakeGolden(t *testing.T) {
 	eng := memkv.New()
 	s := openStore(t, eng, batch.Limits{})
-	a, err := s.Actor(ctx, testID, &ActorOptions{Name: "a/b"})
+	a, err := s.Actor(ctx, testID, &actorstore.ActorOptions{Name: "a/b"})
 	must(t, err)
 	must(t, a.Put(ctx, user("k"), nil))
 	for _, tt := range []struct {
-		wake       Wake
+		wake       actorstore.Wake
 		row, index string
 	}{
 		{
-			Wake{At: time.UnixMilli(0x0102)},
+			actorstore.Wake{At: time.UnixMilli(0x0102)},
 			"0100" + "0201000000000000" + "0201000000000000" + "00",
 			"0100" + "0201000000000000" + "03612f62" + "00" + strings.Repeat("00", 16) + "00",
 		},
 		{
-			Wake{Tried: []uint64{1, 0x0203}},
+			actorstore.Wake{Tried: []uint64{1, 0x0203}},
 			"0100" + "0068e5cf8b010000" + "ffffffffffffff7f" + "02" + "0100000000000000" + "0302000000000000",
 			"0100" + "ffffffffffffff7f" + "03612f62" + "00" + strings.Repeat("00", 16) + "02" + "0100000000000000" + "0302000000000000",
 		},
@@ -293,15 +295,15 @@ func TestWakeGolden(t *testing.T) {
 // TestWakeDamaged: rows that can't be read, or say two things, are found, and nothing is guessed of them.
 func TestWakeDamaged(t *testing.T) {
 	const who = "actor t5jodb1xoonnf1v789m7x32f1s3540: "
-	row := func(ms int64) []byte { return (&wakeRow{Wake: layout.Wake{Look: ms, At: ms}}).Append(nil) }
-	key := func(ms int64) []byte { return (&wakeRow{Wake: layout.Wake{Look: ms}}).indexKey(testID) }
+	row := func(ms int64) []byte { return (&layout.Wake{Look: ms, At: ms}).Append(nil) }
+	key := func(ms int64) []byte { return layout.WakeKey(ms, layout.ID(testID)) }
 	for _, tt := range []struct {
 		op   kv.Op
 		find string
 		want error
 	}{
-		{kv.Set(layout.RecordKey(layout.ID(testID), layout.PartWake), []byte{2, 0}), "time to be woken: it is of version 2, known are versions up to 1", ErrNewerFormat},
-		{kv.Set(layout.RecordKey(layout.ID(testID), layout.PartWake), row(1)[:9]), "time to be woken: it can't be read", ErrCorrupt},
+		{kv.Set(layout.RecordKey(layout.ID(testID), layout.PartWake), []byte{2, 0}), "time to be woken: it is of version 2, known are versions up to 1", actorstore.ErrNewerFormat},
+		{kv.Set(layout.RecordKey(layout.ID(testID), layout.PartWake), row(1)[:9]), "time to be woken: it can't be read", actorstore.ErrCorrupt},
 		{kv.Set(layout.RecordKey(layout.ID(testID), layout.PartWake), row(8)), "time to be woken: the index of the store doesn't have it", nil},
 		{kv.Clear(layout.RecordKey(layout.ID(testID), layout.PartWake)), "the index has a time to wake the actor that the actor doesn't", nil},
 		{kv.Clear(key(5)), "time to be woken: the index of the store doesn't have it", nil},

@@ -1,4 +1,4 @@
-package actorstore
+package actorstore_test
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/greenroomdb/greenroom/actorstore"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
@@ -30,7 +32,7 @@ func (e *hooked) Commit(ctx context.Context, c *kv.Commit) error {
 }
 
 // wakesOf returns how many actors another host is told of.
-func wakesOf(t *testing.T, s *Store) (n int) {
+func wakesOf(t *testing.T, s *actorstore.Store) (n int) {
 	t.Helper()
 	for _, err := range s.Wakes(ctx, time.Now().Add(1000*time.Hour), false) {
 		must(t, err)
@@ -44,17 +46,17 @@ func TestWakeReopened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()
 		hook := &hooked{Engine: anywhere{below}}
-		s, err := Open(ctx, hook, &Options{Host: HostOptions{TTL: leaseTTL}})
+		s, err := actorstore.Open(ctx, hook, &actorstore.Options{Host: actorstore.HostOptions{TTL: leaseTTL}})
 		must(t, err)
-		host := boot(t, below, HostOptions{})
-		_ = host.take(t, &ActorOptions{}).Close()
+		host := boot(t, below, actorstore.HostOptions{})
+		_ = host.Take(t, &actorstore.ActorOptions{}).Close()
 		a, err := s.Named(ctx, "thing/a", nil)
 		must(t, err)
 		var b batch.Batch
 		b.Put(user("k"), []byte("v"))
 		b.WakeBy(time.Time{})
 		must(t, a.Commit(ctx, &b))
-		var again *Actor
+		var again *actorstore.Actor
 		fn := func(c *kv.Commit) {
 			for _, o := range c.Ops {
 				if o.Kind == kv.OpClear && string(o.Key) == string(layout.RecordKey(layout.ID(a.ID()), layout.PartOwner)) {
@@ -82,15 +84,15 @@ func TestWakeReopened(t *testing.T) {
 func TestWakeForced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()
-		tool, other, host := boot(t, below, HostOptions{}), boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
-		a := tool.take(t, nil)
+		tool, other, host := boot(t, below, actorstore.HostOptions{}), boot(t, below, actorstore.HostOptions{}), boot(t, below, actorstore.HostOptions{})
+		a := tool.Take(t, nil)
 		var b batch.Batch
 		b.Put(user("k"), []byte("v"))
 		b.WakeBy(time.Time{})
 		must(t, a.Commit(ctx, &b))
-		must(t, other.take(t, &ActorOptions{Force: true}).Close())
+		must(t, other.Take(t, &actorstore.ActorOptions{Force: true}).Close())
 		_ = a.Close()
-		_ = host.take(t, nil).Close() // it has a lease
+		_ = host.Take(t, nil).Close() // it has a lease
 		<-time.After(3 * leaseTTL)
 		if n := wakesOf(t, host.Store); n != 1 {
 			t.Errorf("another host is told of %d actors to be woken, want 1", n)
@@ -102,19 +104,19 @@ func TestWakeForced(t *testing.T) {
 func TestWakePoisoned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()
-		tool, host := boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
-		a := tool.take(t, nil)
+		tool, host := boot(t, below, actorstore.HostOptions{}), boot(t, below, actorstore.HostOptions{})
+		a := tool.Take(t, nil)
 		must(t, a.Put(ctx, user("k"), nil))
-		tool.eng.Fail(faultkv.Rule{Point: faultkv.AfterCommit})
+		tool.Faults().Fail(faultkv.Rule{Point: faultkv.AfterCommit})
 		var b batch.Batch
 		b.Put(user("k"), []byte("v"))
 		b.WakeBy(time.Time{})
-		if err := a.Commit(ctx, &b); !errors.Is(err, ErrPoisoned) {
+		if err := a.Commit(ctx, &b); !errors.Is(err, actorstore.ErrPoisoned) {
 			t.Fatal(err)
 		}
 		must(t, a.Close())
 		<-time.After(3 * leaseTTL)
-		h := host.take(t, nil)
+		h := host.Take(t, nil)
 		if h.Wake().At.IsZero() {
 			t.Fatal("it has not landed")
 		}
@@ -136,7 +138,7 @@ func TestWakeNamedLater(t *testing.T) {
 	b.WakeBy(at(1))
 	must(t, errors.Join(a.Commit(ctx, &b), a.Close()))
 	eng.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Err: kv.NotApplied(errkind.ErrNoSpace), Times: faultkv.Forever})
-	a, err = s.Actor(ctx, testID, &ActorOptions{Name: "thing/a"})
+	a, err = s.Actor(ctx, testID, &actorstore.ActorOptions{Name: "thing/a"})
 	must(t, err)
 	eng.Heal()
 	must(t, a.Put(ctx, user("k"), []byte("w")))
@@ -157,7 +159,7 @@ func TestWakeBehindDamage(t *testing.T) {
 	b.Put(user("k"), nil)
 	b.WakeBy(at(5))
 	must(t, errors.Join(a.Commit(ctx, &b), a.Close()))
-	must(t, eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set((&wakeRow{Wake: layout.Wake{Look: 1}}).indexKey(testID), []byte{1, 0})}}))
+	must(t, eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set(layout.WakeKey(1, layout.ID(testID)), []byte{1, 0})}}))
 	n := 0
 	for w := range s.Wakes(ctx, never, false) {
 		if w.Name == "thing/a" {
