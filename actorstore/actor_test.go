@@ -11,10 +11,9 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
-	"github.com/greenroomdb/greenroom/internal/testkit"
-
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"

@@ -5,10 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/greenroomdb/greenroom/actorstore"
-
 	"pgregory.net/rapid"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/actorstore/internal/quota"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/envlimits"

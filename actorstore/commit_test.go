@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 
 	"github.com/greenroomdb/greenroom/actorstore"
-
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"

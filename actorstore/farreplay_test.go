@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/actorstore"
-
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/actorstore"
-
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/errkind"
 	"github.com/greenroomdb/greenroom/kv"

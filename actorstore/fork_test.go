@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/actorstore"
-
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/actorstore/internal/quota"
 	"github.com/greenroomdb/greenroom/batch"

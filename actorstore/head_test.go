@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/actorstore"
-
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/memkv"

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
-
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/actorstore/internal/quota"
 	"github.com/greenroomdb/greenroom/batch"

@@ -9,10 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/greenroomdb/greenroom/actorstore"
-
 	"pgregory.net/rapid"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
