@@ -1,9 +1,8 @@
 package layout_test
 
 import (
-	"testing"
-
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
 // testID is the id that the golden bytes are about.
@@ -13,9 +12,4 @@ var testID = layout.ID{
 }
 
 // must fails the test if err is not nil.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = testkit.Must

@@ -11,8 +11,6 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 )
 
-func second[T any](_ T, err error) error { return err }
-
 var (
 	testHost    = [16]byte{0: 0xab, 15: 0xcd}
 	testHostRow = layout.Host{
@@ -51,8 +49,8 @@ func TestHostRowsDamaged(t *testing.T) {
 		hex   string
 		parse func([]byte) error
 	}{
-		"host":  {hostRowHex, func(b []byte) error { return second(layout.ParseHost(testHost, b)) }},
-		"owner": {ownerHex, func(b []byte) error { return second(layout.ParseOwner(testID, b)) }},
+		"host":  {hostRowHex, func(b []byte) error { return testkit.Second(layout.ParseHost(testHost, b)) }},
+		"owner": {ownerHex, func(b []byte) error { return testkit.Second(layout.ParseOwner(testID, b)) }},
 	} {
 		good := testkit.Unhex(t, row.hex)
 		for n := range good {
