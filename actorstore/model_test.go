@@ -46,7 +46,6 @@ type replayer struct {
 
 	model contents
 	seq   uint64
-	pages bool  // it is a PageSnapshot, which isn't listed
 	wake  int64 // when the actor must be woken, 0 for never
 	snaps map[string]pinned
 	made  int // values made, so that all are different
