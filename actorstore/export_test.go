@@ -74,6 +74,9 @@ func (m *machine) Take(t testing.TB, opts *ActorOptions) *Actor {
 	return m.take(t, opts)
 }
 
+// HostInfo is what is stored of the host of the machine.
+func (m *machine) HostInfo() HostInfo { return m.hostInfo() }
+
 // Faults is the engine of the machine.
 func (m *machine) Faults() *faultkv.Engine { return m.eng }
 

@@ -1,4 +1,4 @@
-package actorstore
+package actorstore_test
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
@@ -17,7 +18,7 @@ import (
 )
 
 // apply applies a write of the user key k.
-func apply(t testing.TB, a *Actor, value string) {
+func apply(t testing.TB, a *actorstore.Actor, value string) {
 	t.Helper()
 	must(t, a.Apply(ctx, putBatch(value)))
 }
@@ -35,18 +36,18 @@ func newServer() *faultkv.Server {
 
 // uses are all that a handle may be asked for. Each returns the value of k that it has
 // shown, if it shows one.
-var uses = map[string]func(a *Actor) (shown string, err error){
-	"sync":    func(a *Actor) (string, error) { return "", a.Sync(ctx) },
-	"nothing": func(a *Actor) (string, error) { return "", a.Commit(ctx, new(batch.Batch)) },
-	"owned":   func(a *Actor) (string, error) { return "", a.Owned(ctx) },
-	"commit":  func(a *Actor) (string, error) { return "", a.Commit(ctx, putBatch("next")) },
-	"apply":   func(a *Actor) (string, error) { return "", a.Apply(ctx, putBatch("next")) },
-	"get": func(a *Actor) (string, error) {
+var uses = map[string]func(a *actorstore.Actor) (shown string, err error){
+	"sync":    func(a *actorstore.Actor) (string, error) { return "", a.Sync(ctx) },
+	"nothing": func(a *actorstore.Actor) (string, error) { return "", a.Commit(ctx, new(batch.Batch)) },
+	"owned":   func(a *actorstore.Actor) (string, error) { return "", a.Owned(ctx) },
+	"commit":  func(a *actorstore.Actor) (string, error) { return "", a.Commit(ctx, putBatch("next")) },
+	"apply":   func(a *actorstore.Actor) (string, error) { return "", a.Apply(ctx, putBatch("next")) },
+	"get": func(a *actorstore.Actor) (string, error) {
 		v, err := a.Get(ctx, user("k"), nil)
 		return string(v), err
 	},
-	"list": func(a *Actor) (shown string, err error) {
-		for e, err := range a.List(ctx, ListOptions{}) {
+	"list": func(a *actorstore.Actor) (shown string, err error) {
+		for e, err := range a.List(ctx, actorstore.ListOptions{}) {
 			if err != nil {
 				return "", err
 			}
@@ -54,7 +55,7 @@ var uses = map[string]func(a *Actor) (shown string, err error){
 		}
 		return shown, nil
 	},
-	"snapshot": func(a *Actor) (string, error) {
+	"snapshot": func(a *actorstore.Actor) (string, error) {
 		s, err := a.PageSnapshot(ctx)
 		if err != nil {
 			return "", err
@@ -92,10 +93,10 @@ func TestServerCrashes(t *testing.T) {
 			}
 			server.Crash(0)
 			shown, err := use(lost)
-			if !errors.Is(err, ErrPoisoned) || !errors.Is(err, kv.ErrUnknownOutcome) || shown != "" {
-				t.Errorf("the actor whose commit is lost shows %q, %v; want %v, %v", shown, err, ErrPoisoned, kv.ErrUnknownOutcome)
+			if !errors.Is(err, actorstore.ErrPoisoned) || !errors.Is(err, kv.ErrUnknownOutcome) || shown != "" {
+				t.Errorf("the actor whose commit is lost shows %q, %v; want %v, %v", shown, err, actorstore.ErrPoisoned, kv.ErrUnknownOutcome)
 			}
-			if err := lost.Sync(ctx); !errors.Is(err, ErrPoisoned) || !errors.Is(err, kv.ErrUnknownOutcome) {
+			if err := lost.Sync(ctx); !errors.Is(err, actorstore.ErrPoisoned) || !errors.Is(err, kv.ErrUnknownOutcome) {
 				t.Errorf("then Sync: %v", err)
 			}
 			shown, err = use(idle)
@@ -169,7 +170,8 @@ func TestServerReplaced(t *testing.T) {
 func TestServerReplacedUnasked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer()
-		store := openStore(t, server, batch.Limits{})
+		engine := faultkv.New(server)
+		store := openStore(t, engine, batch.Limits{})
 		idle, err := store.Named(ctx, "idle", nil)
 		must(t, err)
 		defer idle.Close()
@@ -180,12 +182,14 @@ func TestServerReplacedUnasked(t *testing.T) {
 		server.Failover(1)
 		time.Sleep(time.Hour) // longer than a lease lasts
 		synctest.Wait()
-		if err := lost.Err(); !errors.Is(err, ErrPoisoned) || !errors.Is(err, kv.ErrUnknownOutcome) {
+		if err := lost.Err(); !errors.Is(err, actorstore.ErrPoisoned) || !errors.Is(err, kv.ErrUnknownOutcome) {
 			t.Errorf("the actor whose commit is lost: %v", err)
 		}
 		must(t, idle.Err())
-		if in := idle.incarnation.of(); in != server.Incarnation() {
-			t.Errorf("the other one was last seen in incarnation %d, of %d", in, server.Incarnation())
+		engine.Reset()
+		must(t, idle.Sync(ctx))
+		if c := engine.Counts(); c != (faultkv.Counts{}) {
+			t.Errorf("the other one asks again what the server has: %+v", c)
 		}
 	})
 }
@@ -195,7 +199,7 @@ func TestServerReplacedUnasked(t *testing.T) {
 func TestServerCrashesLongLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer()
-		store, err := Open(ctx, server, &Options{Host: HostOptions{TTL: layout.MaxTTL}})
+		store, err := actorstore.Open(ctx, server, &actorstore.Options{Host: actorstore.HostOptions{TTL: layout.MaxTTL}})
 		must(t, err)
 		defer store.Close()
 		a := openActor(t, store)
@@ -274,7 +278,7 @@ func crashModel(t *testing.T, seed uint64) {
 	rnd := rand.New(rand.NewPCG(seed, 5))
 	server := newServer()
 	store := openStore(t, server, batch.Limits{})
-	var a *Actor
+	var a *actorstore.Actor
 	applied, durable := 0, 0 // the highest values
 	check := func(err error) {
 		t.Helper()
@@ -318,7 +322,7 @@ func crashModel(t *testing.T, seed uint64) {
 			check(err)
 		case 4:
 			v, err := a.Get(ctx, user("k"), nil)
-			if errors.Is(err, ErrNotFound) && applied == 0 {
+			if errors.Is(err, actorstore.ErrNotFound) && applied == 0 {
 				err = nil
 			}
 			if n, _ := strconv.Atoi(string(v)); err == nil && n != applied {
@@ -336,12 +340,12 @@ func crashModel(t *testing.T, seed uint64) {
 func TestLeaseOfServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer()
-		m, other := boot(t, server, HostOptions{}), boot(t, server, HostOptions{})
-		a := m.take(t, nil)
+		m, other := boot(t, server, actorstore.HostOptions{}), boot(t, server, actorstore.HostOptions{})
+		a := m.Take(t, nil)
 		must(t, a.Put(ctx, user("k"), []byte("old")))
-		taken := make(chan *Actor, 1)
+		taken := make(chan *actorstore.Actor, 1)
 		go func() {
-			b, err := other.Actor(ctx, testID, &ActorOptions{Wait: true})
+			b, err := other.Actor(ctx, testID, &actorstore.ActorOptions{Wait: true})
 			if err != nil {
 				t.Error(err)
 			}
@@ -349,13 +353,13 @@ func TestLeaseOfServer(t *testing.T) {
 		}()
 		// The other host sees the lease, which is renewed once more.
 		time.Sleep(leaseTTL/3 - time.Millisecond)
-		renewed := m.hostInfo().Expires
+		renewed := m.HostInfo().Expires
 		time.Sleep(2 * time.Millisecond)
 		synctest.Wait()
-		if !m.hostInfo().Expires.After(renewed) {
+		if !m.HostInfo().Expires.After(renewed) {
 			t.Fatal("the lease was not renewed")
 		}
-		m.eng.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Times: faultkv.Forever})
+		m.Faults().Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Times: faultkv.Forever})
 		server.Failover(1)
 		b := <-taken
 		must(t, b.Put(ctx, user("k"), []byte("new")))
@@ -374,10 +378,10 @@ func TestReleaseLost(t *testing.T) {
 		for n := range 7 {
 			synctest.Test(t, func(t *testing.T) {
 				server := newServer()
-				one, other := boot(t, server, HostOptions{}), boot(t, server, HostOptions{})
+				one, other := boot(t, server, actorstore.HostOptions{}), boot(t, server, actorstore.HostOptions{})
 				use := func() {
 					for range 2 {
-						a := one.take(t, nil)
+						a := one.Take(t, nil)
 						must(t, a.Put(ctx, user("k"), nil))
 						must(t, a.Close())
 					}
@@ -390,7 +394,7 @@ func TestReleaseLost(t *testing.T) {
 				use()
 				server.Failover(n)
 				a, err := other.Actor(ctx, testID, nil)
-				if errors.Is(err, ErrInUse) {
+				if errors.Is(err, actorstore.ErrInUse) {
 					lost++
 					time.Sleep(leaseTTL / 3)
 					synctest.Wait()
@@ -411,13 +415,13 @@ func TestReleaseLost(t *testing.T) {
 func TestLeaseLostWithCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer()
-		a := boot(t, server, HostOptions{}).take(t, nil)
+		a := boot(t, server, actorstore.HostOptions{}).Take(t, nil)
 		must(t, a.Put(ctx, user("k"), []byte("old")))
 		apply(t, a, "new")
 		server.Failover(1 << 30)
 		<-a.Done()
-		if err := a.Sync(ctx); !errors.Is(err, ErrFenced) || !errors.Is(err, kv.ErrUnknownOutcome) {
-			t.Errorf("Sync: got %v, want %v and %v", err, ErrFenced, kv.ErrUnknownOutcome)
+		if err := a.Sync(ctx); !errors.Is(err, actorstore.ErrFenced) || !errors.Is(err, kv.ErrUnknownOutcome) {
+			t.Errorf("Sync: got %v, want %v and %v", err, actorstore.ErrFenced, kv.ErrUnknownOutcome)
 		}
 	})
 }
@@ -440,7 +444,7 @@ func TestLandedBehindSurvey(t *testing.T) {
 		must(t, <-done)
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if err := a.Err(); !errors.Is(err, ErrPoisoned) || !errors.Is(err, kv.ErrUnknownOutcome) {
+		if err := a.Err(); !errors.Is(err, actorstore.ErrPoisoned) || !errors.Is(err, kv.ErrUnknownOutcome) {
 			t.Errorf("the actor whose commit is lost: %v", err)
 		}
 	})
