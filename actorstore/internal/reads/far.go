@@ -127,12 +127,12 @@ func (t *far) close(s *State) error {
 	return closeAll(unused)
 }
 
-// Depart prepares the undo of what f is about to send. When the old state can't be
+// Depart prepares the undo of what c is about to send. When the old state can't be
 // kept for its readers, it is ErrNotPinned.
-func (t *far) Depart(ctx context.Context, f *Change) error {
+func (t *far) Depart(ctx context.Context, c *Change) error {
 	var pin kv.Snapshot
 	for {
-		ready, unused := t.tryDepart(f, pin)
+		ready, unused := t.tryDepart(c, pin)
 		if unused != nil {
 			_ = unused.Close() // it isn't read; if the engine is ill, the commit will tell
 		}
@@ -158,9 +158,9 @@ func (t *far) pin(ctx context.Context) (kv.Snapshot, error) {
 	return pin, nil
 }
 
-// tryDepart is depart without asking the engine: if that is necessary it returns
+// tryDepart is Depart without asking the engine: if that is necessary it returns
 // false, and wants to be called again with a pin. unused is a pin that isn't needed.
-func (t *far) tryDepart(f *Change, pin kv.Snapshot) (ready bool, unused kv.Snapshot) {
+func (t *far) tryDepart(c *Change, pin kv.Snapshot) (ready bool, unused kv.Snapshot) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	any, all := t.past.needed()
@@ -173,22 +173,22 @@ func (t *far) tryDepart(f *Change, pin kv.Snapshot) (ready bool, unused kv.Snaps
 	case all:
 		return false, nil
 	default:
-		if u = t.remember(f); u == nil {
+		if u = t.remember(c); u == nil {
 			return false, nil
 		}
 	}
 	if u != nil {
 		t.past.add(u)
 	}
-	t.sending = f
+	t.sending = c
 	return true, unused
 }
 
-// remember returns the undo of f from memory, nil if that doesn't hold enough.
+// remember returns the undo of c from memory, nil if that doesn't hold enough.
 //
 // +checklocks:t.mu
-func (t *far) remember(f *Change) *undo {
-	u := remembered(f, t.next(), t.part)
+func (t *far) remember(c *Change) *undo {
+	u := remembered(c, t.next(), t.part)
 	// What the cache could evict otherwise must not grow without bound.
 	if u != nil && t.past.held+u.bytes > t.part.Bytes()/undoShare {
 		return nil
@@ -200,27 +200,27 @@ func (t *far) remember(f *Change) *undo {
 const undoShare = 8
 
 // Land is Reads'.
-func (t *far) Land(f *Change) {
+func (t *far) Land(c *Change) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
-	case f.Drop:
+	case c.Drop:
 		t.over, t.unkept = true, true
 		t.part.Die()
-	case f.Hidden: // it isn't read yet
+	case c.Hidden: // it isn't read yet
 		t.unkept = true
 	case t.part != nil && !t.over:
-		t.writeThrough(f)
+		t.writeThrough(c)
 	}
-	f.Publish() // to readers that take no lock
+	c.Publish() // to readers that take no lock
 	t.arrive()
 }
 
 // Abort is Reads'.
-func (t *far) Abort(f *Change) {
+func (t *far) Abort(c *Change) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.sending != f {
+	if t.sending != c {
 		return
 	}
 	t.past.take(t.next())
@@ -238,21 +238,21 @@ func (t *far) arrive() {
 	}
 }
 
-// writeThrough enters what f has stored into the cache.
+// writeThrough enters what c has stored into the cache.
 //
 // +checklocks:t.mu
-func (t *far) writeThrough(f *Change) {
-	seq, ranges := f.Seq, f.deletes()
-	for i := f.From; i < f.To; i++ {
-		o := f.Op(i)
+func (t *far) writeThrough(c *Change) {
+	seq, ranges := c.Seq, c.deletes()
+	for i := c.From; i < c.To; i++ {
+		o := c.Op(i)
 		if o.Kind == batch.DeleteRange {
-			if f.Before[i] > 0 {
+			if c.Before[i] > 0 {
 				t.part.Clear(o.Key, o.Value, seq)
 			}
 			continue
 		}
 		e := &cache.Entry{Key: string(o.Key), From: seq, Kind: cache.Absent}
-		if o.Kind == batch.Put && !f.clearedLater(i, ranges) {
+		if o.Kind == batch.Put && !c.clearedLater(i, ranges) {
 			if len(o.Value) > layout.RowSize {
 				t.part.Remove(o.Key)
 				continue

@@ -35,7 +35,7 @@ var (
 
 // A Handle is the handle to an actor as its Reads see it. It is safe for concurrent use.
 type Handle interface {
-	// Seq is the number of the newest applied commit. It changes within Reads.Land alone.
+	// Seq is the number of the newest applied commit. Once the handle is open it changes within Reads.Land alone.
 	Seq() uint64
 	// Phase is odd while an engine commit is under way, and never the same again after one.
 	Phase() uint64

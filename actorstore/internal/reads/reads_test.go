@@ -123,6 +123,9 @@ func TestStates(t *testing.T) {
 			var states []*reads.State
 			for i := range byte(10) {
 				must(t, a.put(i, "a", fmt.Sprint("b", i%2)))
+				for range 3 { // it is kept then, where anything is
+					a.is(nil, "a", i)
+				}
 				states = append(states, a.pin(i%3 == 0))
 			}
 			for range 3 {
