@@ -52,8 +52,8 @@ func (l *arrangement) Layout() Layout { return l.layout }
 // what is stored (ErrPoisoned). It must be closed in any case.
 type Actor struct {
 	reader
-	ending
-	showing
+	lifecycle
+	published
 	hints
 
 	store   *Store
@@ -124,7 +124,7 @@ func (a *Actor) Sync(ctx context.Context) error {
 			break
 		}
 		if a.store.eng.Incarnation() != in {
-			err = standing{a}.survey(ctx)
+			err = ownership{a}.survey(ctx)
 		}
 		switch {
 		case err == nil: // it is all there: once more
@@ -223,7 +223,7 @@ func (a *Actor) Owned(ctx context.Context) error {
 }
 
 // owned makes sure, after src was read, that the actor is the handle's still.
-func (a *Actor) owned(ctx context.Context, src kv.Reader) error { return standing{a}.still(ctx, src) }
+func (a *Actor) owned(ctx context.Context, src kv.Reader) error { return ownership{a}.still(ctx, src) }
 
 // Doubt returns what became of the commit that poisoned the handle before this one
 // in the same Store, nil if nothing did. That it did not apply is final: the head

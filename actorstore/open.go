@@ -70,7 +70,7 @@ func (s *Store) own(ctx context.Context, id ID, opts *ActorOptions) (*Actor, err
 	a.handle = reading{a}
 	a.reads = reads.New(reads.Actor{ID: layout.ID(id), Rows: a.space, Engine: s.eng, Handle: a.handle}, s.cache)
 	s.owners.enter(a)
-	if err := (&taking{a}).run(ctx, opts); err != nil {
+	if err := (&takeover{a}).run(ctx, opts); err != nil {
 		a.leave()
 		return nil, err
 	}

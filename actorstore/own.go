@@ -17,7 +17,7 @@ import (
 // newActor returns a handle that has not been taken over yet.
 func newActor(id ID, s *Store, p *place) *Actor {
 	a := &Actor{
-		ending: ending{over: make(chan struct{})}, showing: showing{id: id}, reader: reader{space: s.space(id, s.eng)},
+		lifecycle: lifecycle{over: make(chan struct{})}, published: published{id: id}, reader: reader{space: s.space(id, s.eng)},
 		store: s, place: p, headKey: layout.RecordKey(layout.ID(id), layout.PartHead), lock: make(chan struct{}, 1),
 	}
 	rand.Read(a.nonce[:]) // never fails
@@ -25,8 +25,8 @@ func newActor(id ID, s *Store, p *place) *Actor {
 	return a
 }
 
-// A taking is a handle that takes its actor over.
-type taking struct{ *Actor }
+// A takeover is a handle that takes its actor over.
+type takeover struct{ *Actor }
 
 // run makes the handle the owner: it reads the actor's record and, if there
 // is one, rewrites the head with the next epoch, so that the commits of the owner
@@ -45,10 +45,10 @@ type taking struct{ *Actor }
 //
 // Where others may be on other hosts, an actor that a living host has open isn't taken
 // before that host answers nothing about it any more: see lease.Opening.
-func (a *taking) run(ctx context.Context, opts *ActorOptions) error {
+func (a *takeover) run(ctx context.Context, opts *ActorOptions) error {
 	if a.store.owners == nil {
 		var err error
-		if a.host, err = a.store.hosts.Join(ctx, layout.ID(a.id), standing{a.Actor}); err != nil {
+		if a.host, err = a.store.hosts.Join(ctx, layout.ID(a.id), ownership{a.Actor}); err != nil {
 			return err
 		}
 	}
@@ -118,7 +118,7 @@ func (a *taking) run(ctx context.Context, opts *ActorOptions) error {
 
 // checkTaken says whether the name that the caller wants is free to be recorded,
 // or recorded already.
-func (a *taking) checkTaken(ctx context.Context, has, want string) (unsaid bool, err error) {
+func (a *takeover) checkTaken(ctx context.Context, has, want string) (unsaid bool, err error) {
 	if want == "" || want == has {
 		return false, nil
 	}
@@ -138,7 +138,7 @@ func (a *taking) checkTaken(ctx context.Context, has, want string) (unsaid bool,
 }
 
 // claimHead rewrites the head, or writes the first one.
-func (a *taking) claimHead(ctx context.Context, rec record) error {
+func (a *takeover) claimHead(ctx context.Context, rec record) error {
 	// Seq stays: the content is the same, and so are the caches of it.
 	next := rec.head
 	if rec.row == nil {
@@ -194,7 +194,7 @@ func (a *taking) claimHead(ctx context.Context, rec record) error {
 
 // holdHead makes a handle the owner without a claim, which the engine has refused, if no other handle to the actor is open. Only the
 // handles of this process learn the new epoch; the first commit stores it.
-func (a *taking) holdHead(ctx context.Context, rec record) (held bool, err error) {
+func (a *takeover) holdHead(ctx context.Context, rec record) (held bool, err error) {
 	in := a.store.eng.Incarnation()
 	if !a.store.owners.reserve(a.Actor, &rec.head) {
 		return false, nil
@@ -214,7 +214,7 @@ func (a *taking) holdHead(ctx context.Context, rec record) (held bool, err error
 }
 
 // hold sets the head of a handle, and what follows from it, to what is stored now.
-func (a *taking) hold(rec *record, h layout.Head, row []byte) {
+func (a *takeover) hold(rec *record, h layout.Head, row []byte) {
 	a.stored.Store(&rec.hints)
 	a.head, a.exists = h, true
 	copy(a.row[:], row)
@@ -226,7 +226,7 @@ func (a *taking) hold(rec *record, h layout.Head, row []byte) {
 
 // resolve finds out what became of the commit in doubt, once the actor is claimed:
 // rec is what was there before.
-func (a *taking) resolve(ctx context.Context, rec record, d *Doubt) error {
+func (a *takeover) resolve(ctx context.Context, rec record, d *Doubt) error {
 	if d == nil {
 		return nil
 	}

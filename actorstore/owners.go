@@ -157,11 +157,11 @@ func (o *owners) settle(a *Actor) {
 // errReplaced is why a handle is fenced that didn't have to find out by itself.
 var errReplaced = errors.New("another owner took it over")
 
-// A standing is a handle that makes sure that its actor is its own still. It is the lease.Handle of its host.
-type standing struct{ *Actor }
+// An ownership is a handle that makes sure that its actor is its own still. It is the lease.Handle of its host.
+type ownership struct{ *Actor }
 
 // ownHead reads the head, and fences the handle if it is another owner's.
-func (a standing) ownHead(ctx context.Context, src kv.Reader) (layout.Head, error) {
+func (a ownership) ownHead(ctx context.Context, src kv.Reader) (layout.Head, error) {
 	row, err := src.Get(ctx, a.headKey, nil)
 	switch {
 	case errors.Is(err, kv.ErrNotFound):
@@ -178,7 +178,7 @@ func (a standing) ownHead(ctx context.Context, src kv.Reader) (layout.Head, erro
 }
 
 // lost fences the handle, unless it was just closed by a Drop of its own.
-func (a standing) lost(cause error) error {
+func (a ownership) lost(cause error) error {
 	if a.closed.Load() {
 		return ErrClosed
 	}
@@ -186,10 +186,10 @@ func (a standing) lost(cause error) error {
 }
 
 // Fence fences the handle: its host has lost the actor.
-func (a standing) Fence(cause error) { _ = a.lost(cause) }
+func (a ownership) Fence(cause error) { _ = a.lost(cause) }
 
 // Survey looks whether the newest commit is still stored: a handle that has lost it says so.
-func (a standing) Survey(ctx context.Context, in kv.Incarnation) {
+func (a ownership) Survey(ctx context.Context, in kv.Incarnation) {
 	if a.opened() && a.check() == nil && a.incarnation.of() != in {
 		_ = a.survey(ctx)
 	}
@@ -198,7 +198,7 @@ func (a standing) Survey(ctx context.Context, in kv.Incarnation) {
 // still returns ErrFenced if the actor has another owner, as far as that can be told
 // from what src holds. Asked after a read of src, it says whether that was still the
 // owner's to read.
-func (a standing) still(ctx context.Context, src kv.Reader) error {
+func (a ownership) still(ctx context.Context, src kv.Reader) error {
 	if a.store.owners != nil {
 		return a.Err()
 	}
@@ -218,7 +218,7 @@ func (a standing) still(ctx context.Context, src kv.Reader) error {
 // survey looks, in a new incarnation, whether the actor's newest commit is still stored. If
 // it isn't the handle is poisoned, and the error wraps kv.ErrUnknownOutcome; if the
 // engine can't be asked the error wraps ErrLeaseLost, and the handle is as it was.
-func (a standing) survey(ctx context.Context) error {
+func (a ownership) survey(ctx context.Context) error {
 	for {
 		seq, in := a.Seq(), a.store.eng.Incarnation()
 		h, err := a.ownHead(ctx, a.store.eng)

@@ -53,8 +53,8 @@ package actorstore
 // Files, from the top down:
 //
 //	fork.go commit.go stage.go open.go own.go flight.go actor.go view.go survey.go check.go notes.go
-//	snapshot.go wake.go owners.go user.go showing.go incarnation.go store.go sharedsnapshot.go
-//	ending.go describe.go reader.go read.go wakelisteners.go wakerow.go doubt.go
+//	snapshot.go wake.go owners.go user.go published.go incarnation.go store.go sharedsnapshot.go
+//	lifecycle.go describe.go reader.go read.go wakelisteners.go wakerow.go doubt.go
 //	beside.go host.go places.go registry.go head.go names.go rowowner.go id.go errors.go
 //	singles.go hints.go keys.go
 

@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// An ending is how the handle to an actor ends.
-type ending struct {
+// A lifecycle is how the handle to an actor ends.
+type lifecycle struct {
 	closed atomic.Bool
 	failed atomic.Pointer[error] // why the handle is fenced or poisoned, set once
 	over   chan struct{}         // closed when the handle is closed or fails
@@ -15,7 +15,7 @@ type ending struct {
 
 // Err returns why the handle refuses everything, an error that wraps ErrFenced or
 // ErrPoisoned; nil when it is healthy, closed or not.
-func (e *ending) Err() error {
+func (e *lifecycle) Err() error {
 	if err := e.failed.Load(); err != nil {
 		return *err
 	}
@@ -26,10 +26,10 @@ func (e *ending) Err() error {
 // poisoned, which Err says. Where the actor's owner is one with a lease (Leased),
 // it isn't told when another host takes the actor over; a call that asks finds it,
 // Owned for one.
-func (e *ending) Done() <-chan struct{} { return e.over }
+func (e *lifecycle) Done() <-chan struct{} { return e.over }
 
 // check says why no call may go on.
-func (e *ending) check() error {
+func (e *lifecycle) check() error {
 	if e.closed.Load() {
 		return ErrClosed
 	}
@@ -37,10 +37,10 @@ func (e *ending) check() error {
 }
 
 // finish tells those that wait that the handle is of no more use.
-func (e *ending) finish() { e.end.Do(func() { close(e.over) }) }
+func (e *lifecycle) finish() { e.end.Do(func() { close(e.over) }) }
 
 // shut marks the handle as closed, and says whether it wasn't yet.
-func (e *ending) shut() bool {
+func (e *lifecycle) shut() bool {
 	first := !e.closed.Swap(true)
 	e.finish()
 	return first

@@ -2,8 +2,8 @@ package actorstore
 
 import "sync/atomic"
 
-// A showing is what readers may see of an actor's newest applied state.
-type showing struct {
+// published is what readers may see of an actor's newest applied state.
+type published struct {
 	id    ID
 	epoch atomic.Uint64 // of the head that the handle wrote; 0 while it is being opened
 
@@ -20,20 +20,20 @@ type showing struct {
 }
 
 // ID returns the actor's id.
-func (s *showing) ID() ID { return s.id }
+func (s *published) ID() ID { return s.id }
 
 // Name returns the actor's name, "" when it has none.
-func (s *showing) Name() string { return *s.name.Load() }
+func (s *published) Name() string { return *s.name.Load() }
 
 // Seq returns the number of the newest applied commit, 0 before the first. Every
 // sub-batch of an Ordered batch is a commit.
-func (s *showing) Seq() uint64 { return uint64(s.seq.Load()) }
+func (s *published) Seq() uint64 { return uint64(s.seq.Load()) }
 
 // Used returns the bytes that the actor stores: Σ(key + 2 + value) over its keys.
-func (s *showing) Used() int64 { return s.used.Load() }
+func (s *published) Used() int64 { return s.used.Load() }
 
 // opened says that the handle has taken the actor over.
-func (s *showing) opened() bool { return s.epoch.Load() != 0 }
+func (s *published) opened() bool { return s.epoch.Load() != 0 }
 
 // Wake returns what the store says of when the actor must be woken: the zero Wake for never. Tried must not be modified.
-func (s *showing) Wake() Wake { return s.wake.Load().wake() }
+func (s *published) Wake() Wake { return s.wake.Load().wake() }
