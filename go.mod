@@ -24,6 +24,7 @@ require (
 	go.opentelemetry.io/otel/sdk v1.47.0 // traces/otelsdk, and tests: the SDK that it is a processor of
 	go.opentelemetry.io/otel/trace v1.47.0 // traces/otelsdk, workflow, host: OpenTelemetry's API of spans
 	go.opentelemetry.io/proto/otlp v1.11.1 // traces/otlp: the official messages; Apache-2.0, no gRPC in what is imported
+	golang.org/x/sys v0.49.0 // internal/adminsock: whose the other end of a socket is; pebble and wazero need it anyway
 	golang.org/x/term v0.47.0 // cmd/greenroom: line editing in the shell
 	golang.org/x/text v0.42.0 // docstore: NFC and case folding; BSD, of the Go project, and required by others anyway
 	google.golang.org/protobuf v1.36.12 // traces/otlp: their encoding, in binary and JSON; Pebble's metrics need it anyway
@@ -74,7 +75,6 @@ require (
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/crypto v0.57.0 // indirect
 	golang.org/x/exp v0.0.0-20240823005443-9b4947da3948 // indirect
-	golang.org/x/sys v0.49.0 // indirect
 	google.golang.org/genproto/googleapis/api v0.0.0-20260928230214-8a89bd6388cc // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260928230214-8a89bd6388cc // indirect
 	lukechampine.com/adiantum v1.1.1 // indirect

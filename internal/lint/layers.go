@@ -38,6 +38,7 @@ var layers = []layer{
 	{1, []string{"internal/sqliteguard"}, "how go-sqlite3 panics, and what to do about it"},
 	{1, []string{"internal/remote"}, "from where an HTTP request comes"},
 	{1, []string{"internal/remotekv"}, "an engine that another process has open, over a connection"},
+	{1, []string{"internal/adminsock"}, "the socket beside a store that a process has open"},
 	{1, []string{"internal/envlimits"}, "limits that the environment lowers, for the program and for tests"},
 	{1, []string{"kv/internal/optimistic"}, "the committer of transactions of the two near engines"},
 	{1, []string{"kv/internal/suite"}, "what the two conformance suites share: short forms, the oracle, the language of scripts"},

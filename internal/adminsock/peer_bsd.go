@@ -1,0 +1,26 @@
+//go:build darwin || freebsd
+
+package adminsock
+
+import (
+	"net"
+
+	"golang.org/x/sys/unix"
+)
+
+// hasPeers: the system says whose the other end is.
+const hasPeers = true
+
+// peer returns the user id of the process at the other end of a socket, as it was when that was connected.
+//
+// https://man.freebsd.org/cgi/man.cgi?query=unix&sektion=4, LOCAL_PEERCRED
+func peer(c net.Conn) (uid int, err error) {
+	err = onSocket(c, func(fd int) error {
+		cred, err := unix.GetsockoptXucred(fd, unix.SOL_LOCAL, unix.LOCAL_PEERCRED)
+		if err == nil {
+			uid = int(cred.Uid)
+		}
+		return err
+	})
+	return uid, err
+}
