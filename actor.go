@@ -82,22 +82,35 @@ type Actor struct {
 //
 // Errors: ErrInUse, ErrNotFound, ErrReadOnly, ErrCorrupt, those of the engine.
 func (s *Store) Actor(ctx context.Context, name string, opts *ActorOptions) (*Actor, error) {
-	a := &Actor{store: s, clock: alarm.New(nil), updates: make(chan struct{}, 1), leaving: make(chan struct{})}
-	a.log = s.opts.Logger.With(slog.String("name", name))
-	a.opts = orZero(opts)
-	a.opts.Input = bytes.Clone(a.opts.Input)
-	if len(a.opts.Input) > 0 {
-		if err := cbor.Valid(a.opts.Input); err != nil {
+	o := orZero(opts)
+	if len(o.Input) > 0 {
+		if err := cbor.Valid(o.Input); err != nil {
 			return nil, fmt.Errorf("greenroom: the input of actor %q: %w", name, err)
 		}
 	}
-	a.deliveries.actor, a.deliveries.handlers = a, map[string]handler{}
-	var err error
-	a.actor, err = s.take(ctx, name, actorstore.ActorOptions{MustExist: a.opts.MustExist, Wait: a.opts.Wait, Force: a.opts.Force})
+	id, err := s.ID(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	return a, nil
+	end := s.roster.begin(id)
+	var a *Actor
+	lower, err := s.take(ctx, name, id, actorstore.ActorOptions{MustExist: o.MustExist, Wait: o.Wait, Force: o.Force})
+	if err == nil {
+		a = s.newActor(lower, name, o)
+	}
+	end(a)
+	return a, err
+}
+
+// newActor returns the actor whose handle is lower. The options become its own.
+func (s *Store) newActor(lower *actorstore.Actor, name string, opts ActorOptions) *Actor {
+	a := &Actor{
+		store: s, actor: lower, opts: opts, log: s.opts.Logger.With(slog.String("name", name)),
+		clock: alarm.New(nil), updates: make(chan struct{}, 1), leaving: make(chan struct{}),
+	}
+	a.opts.Input = bytes.Clone(opts.Input)
+	a.deliveries.actor, a.deliveries.handlers = a, map[string]handler{}
+	return a
 }
 
 // Name returns the actor's name.

@@ -52,6 +52,7 @@ type Store struct {
 	engine kv.Engine
 	own    bool // Close closes the engine
 	opts   Options
+	roster roster
 }
 
 // Open opens the store in the directory dir, which one process can have open at a time,
@@ -155,7 +156,11 @@ func (s *Store) Fork(ctx context.Context, from, to string) (err error) {
 // Drop removes everything that the actor stores, and its name. An actor that is open is
 // ErrInUse.
 func (s *Store) Drop(ctx context.Context, name string) error {
-	a, err := s.take(ctx, name, actorstore.ActorOptions{MustExist: true})
+	id, err := s.ID(ctx, name)
+	if err != nil {
+		return err
+	}
+	a, err := s.take(ctx, name, id, actorstore.ActorOptions{MustExist: true})
 	if err != nil {
 		return err
 	}
@@ -183,15 +188,20 @@ func (s *Store) ID(ctx context.Context, name string) (actorstore.ID, error) {
 
 // take returns the handle of an actor, which gets the name if it is new, unless that is the
 // text of an id.
-func (s *Store) take(ctx context.Context, name string, opts actorstore.ActorOptions) (*actorstore.Actor, error) {
-	id, err := s.ID(ctx, name)
-	if err != nil {
-		return nil, err
-	}
+func (s *Store) take(ctx context.Context, name string, id actorstore.ID, opts actorstore.ActorOptions) (*actorstore.Actor, error) {
 	if !s.isID(name) {
 		opts.Name = name
 	}
-	return s.lower.Actor(ctx, id, &opts)
+	for {
+		a, err := s.lower.Actor(ctx, id, &opts)
+		if !errors.Is(err, ErrInUse) {
+			return a, err
+		}
+		// By a visit, or a handle that is being closed, it isn't for long.
+		if waited, werr := s.roster.await(ctx, id); !waited || werr != nil {
+			return nil, errors.Join(err, werr)
+		}
+	}
 }
 
 // view pins the newest state of an actor. The caller closes it.

@@ -23,14 +23,7 @@ func RunWorkflow[In, Out any](ctx context.Context, a *Actor, fn workflow.Func[In
 	if err != nil {
 		return out, err
 	}
-	defer func() {
-		err = errors.Join(err, w.Close())
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		if a.workflow == w.Workflow {
-			a.workflow = nil
-		}
-	}()
+	defer func() { err = errors.Join(err, a.closeWorkflow(w.Workflow)) }()
 	if err := w.Start(ctx, in); err != nil && !errors.Is(err, workflow.ErrOver) {
 		return out, err
 	}
