@@ -50,6 +50,7 @@ import (
 	"math"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
+	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/tuple"
 )
 
@@ -116,7 +117,7 @@ func (l Layout) Prefix(namespace byte) string {
 // Range returns the half-open range of all keys of a namespace, in slices of their own.
 func (l Layout) Range(namespace byte) (start, end []byte) {
 	start = []byte(l.Prefix(namespace))
-	return start, layout.Successor(start)
+	return start, kv.PrefixEnd(start)
 }
 
 // cut returns what follows the prefix of a namespace in key.
@@ -240,7 +241,7 @@ func (l Layout) AppendNamedFileChunk(dst []byte, name string, chunk uint32) []by
 // file name.
 func (l Layout) NamedFileChunks(name string) (start, end []byte) {
 	start = append(append(append([]byte(l.Prefix(NamespaceSQLite)), sqliteChunks), name...), 0)
-	return start, layout.Successor(start)
+	return start, kv.PrefixEnd(start)
 }
 
 // NamedFileMetas returns the half-open range of the older keys of metadata.

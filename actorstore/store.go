@@ -56,7 +56,7 @@ package actorstore
 //	snapshot.go wake.go owners.go user.go published.go incarnation.go store.go sharedsnapshot.go
 //	lifecycle.go describe.go reader.go read.go wakelisteners.go wakerow.go doubt.go
 //	beside.go host.go places.go registry.go head.go names.go rowowner.go id.go errors.go
-//	singles.go hints.go keys.go
+//	singles.go hints.go outside.go keys.go
 
 import (
 	"cmp"

@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"bytes"
 	"context"
 	"iter"
 )
@@ -23,6 +24,19 @@ type RangesScanner interface {
 func ScanRanges(ctx context.Context, r Reader, ranges []Range) iter.Seq2[Entry, error] {
 	if s, ok := r.(RangesScanner); ok {
 		return s.ScanRanges(ctx, ranges)
+	}
+	return nil
+}
+
+// PrefixEnd returns the smallest key above all that begin with prefix, nil if every key above prefix does: the end of the range of those
+// that begin with it. It shares no memory with prefix.
+func PrefixEnd(prefix []byte) []byte {
+	for i := len(prefix) - 1; i >= 0; i-- {
+		if prefix[i] != 0xff {
+			end := bytes.Clone(prefix[:i+1])
+			end[i]++
+			return end
+		}
 	}
 	return nil
 }

@@ -18,12 +18,29 @@ import (
 // Errors: ErrRunning while a run of a cancelled workflow ends, or Recover and its like are under way; ErrTooLarge, ErrClosed,
 // ErrStorage, and those of the codec.
 func (r *Runner[In, Out]) StartAgain(ctx context.Context, in In) error {
+	return r.again(ctx, func(b *batch.Batch) error { return r.StageAgain(b, in) })
+}
+
+// Restart starts a workflow that is over anew, with the input that it has, as Runner.StartAgain does with another one. It needs no code, so
+// that tools can do it. One that isn't over, or was never started, is ErrState.
+func (w *Workflow) Restart(ctx context.Context) error {
+	return w.again(ctx, func(b *batch.Batch) error {
+		input := w.h.Input()
+		if !over(State(w.h.State())) || input == nil {
+			return ErrState
+		}
+		return w.stageAgain(b, input)
+	})
+}
+
+// again commits what stage stages.
+func (w *Workflow) again(ctx context.Context, stage func(b *batch.Batch) error) error {
 	var b batch.Batch
 	defer b.Abort(nil)
-	if err := r.StageAgain(&b, in); err != nil {
+	if err := stage(&b); err != nil {
 		return err
 	}
-	if err := r.actor.Commit(ctx, &b); err != nil {
+	if err := w.actor.Commit(ctx, &b); err != nil {
 		if large := tooLarge(err); large != nil {
 			return large
 		}
@@ -39,7 +56,11 @@ func (r *Runner[In, Out]) StageAgain(b *batch.Batch, in In) error {
 	if err != nil {
 		return fmt.Errorf("workflow: input: %w", err)
 	}
-	w := r.Workflow
+	return r.stageAgain(b, input)
+}
+
+// stageAgain is Runner.StageAgain with an input that is encoded.
+func (w *Workflow) stageAgain(b *batch.Batch, input []byte) (err error) {
 	tx := w.h.Begin()
 	switch {
 	case over(State(w.h.State())):

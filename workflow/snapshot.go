@@ -45,6 +45,11 @@ type Snapshot struct {
 	Orphans map[string]*Metadata
 }
 
+// Empty reports whether nothing is stored of a workflow.
+func (s *Snapshot) Empty() bool {
+	return s.Input == nil && s.State == Pending && len(s.Entries)+len(s.Names) == 0
+}
+
 // A StoredError is the error with which a workflow failed, as it is stored. In Status.Failure, and from
 // Runner.Output, it is a Failure.
 type StoredError struct {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
+	"github.com/greenroomdb/greenroom/kv/pebblekv"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/traces"
 	"github.com/greenroomdb/greenroom/vfs"
@@ -96,7 +97,7 @@ type storeCheck struct {
 // all checks the store.
 func (c *storeCheck) all(ctx context.Context, s *storeurl.Store) error {
 	c.hint("the store")
-	if err := c.access(s); err != nil {
+	if err := c.access(); err != nil {
 		return err
 	}
 	if err := c.walk(ctx, actorstore.ID{}, c.store.Check(ctx)); err != nil {
@@ -113,13 +114,13 @@ func (c *storeCheck) all(ctx context.Context, s *storeurl.Store) error {
 	return nil
 }
 
-// access looks at who can read the store.
-func (c *storeCheck) access(s *storeurl.Store) (err error) {
-	if c.summary.Exposed, err = s.Exposed(); err != nil || !c.summary.Exposed {
+// access looks whether others can read the store.
+func (c *storeCheck) access() error {
+	dir, is, err := storeurl.Dir(c.url)
+	if err != nil || !is {
 		return err
 	}
-	_, dir, err := storeurl.Parse(c.url)
-	if err == nil && !c.json {
+	if c.summary.Exposed, err = pebblekv.Exposed(dir); err == nil && c.summary.Exposed && !c.json {
 		c.write(nil, "note: the store: other users of this machine can read or change its files (chmod -R go= "+dir+" ends that)")
 	}
 	return err

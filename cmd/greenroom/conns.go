@@ -14,9 +14,9 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/admin"
 	"github.com/greenroomdb/greenroom/conn"
 	"github.com/greenroomdb/greenroom/internal/cbor"
-	"github.com/greenroomdb/greenroom/internal/storeurl"
 )
 
 func newConns(e *env) *cobra.Command {
@@ -70,39 +70,16 @@ id that one could name.`,
 			case !stray && len(args) == 2:
 				return &usageError{"neither an ID nor --stray"}
 			}
-			id, err := parseBytes(append(args, "")[2], "id")
-			if err != nil {
+			in := &admin.DiscardConnectionIn{ID: append(args, "")[2], Stray: stray}
+			if _, err := parseBytes(in.ID, "id"); err != nil {
 				return err
 			}
-			return discardConn(cmd.Context(), target{url: args[0], actor: args[1]}, conn.ID(id), stray)
+			_, err := do(cmd.Context(), target{url: args[0], actor: args[1]}, admin.DiscardConnection, in)
+			return err
 		},
 	}
 	cmd.Flags().BoolVar(&stray, "stray", false, "delete the rows that belong to no connection")
 	return cmd
-}
-
-// discardConn deletes what is stored of a connection, or else stray rows. Of these it says
-// what stands in the way where there may be more than it reached.
-func discardConn(ctx context.Context, t target, id conn.ID, stray bool) error {
-	return own(ctx, t, func(a *greenroom.Actor) error {
-		set, err := a.Connections(ctx)
-		if err != nil {
-			return err
-		}
-		if stray {
-			err = set.DiscardStray(ctx)
-		} else {
-			err = set.Discard(ctx, id)
-		}
-		switch {
-		case stray && errors.Is(err, actorstore.ErrCorrupt):
-			err = say(err, "a connection of actor %s in %s has damaged rows, and there may be more behind them: "+
-				`discard it first, see "greenroom conns ls"`, t.actor, storeurl.Display(t.url))
-		case !stray && errors.Is(err, conn.ErrUnknown):
-			err = say(err, "actor %s in %s has no connection %q that can't be read", t.actor, storeurl.Display(t.url), string(id))
-		}
-		return err
-	})
 }
 
 func listConns(ctx context.Context, e *env, url, actor string, asJSON bool) error {

@@ -125,7 +125,8 @@ func storeError(url string, err error) error {
 		}
 		return say(err, "there is no store at %s (sql, import and put create one)", url)
 	case errors.Is(err, kv.ErrStoreInUse):
-		return say(err, "the store %s is in use: another process has it open, and a store can be open only once", url)
+		return say(err, "the store %s is in use: %s has it open, and a store can be open only once; end it, or have it let tools in, as greenroom host does, by admin.Listen",
+			url, holderOf(err))
 	case errors.Is(err, kv.ErrNotAStore):
 		return say(err, "%s is there, but it is not a store", url)
 	case errors.Is(err, storeurl.ErrURL):
@@ -141,6 +142,18 @@ func storeError(url string, err error) error {
 			"and greenroom salvage copies what can be read to a new store", url, err)
 	}
 	return fmt.Errorf("store %s: %w", url, err)
+}
+
+// holderOf says which process has a store open.
+func holderOf(err error) string {
+	e := (*storeurl.InUseError)(nil)
+	switch {
+	case !errors.As(err, &e) || e.PID == 0:
+		return "another process"
+	case e.Program == "":
+		return fmt.Sprintf("process %d", e.PID)
+	}
+	return fmt.Sprintf("process %d (%s)", e.PID, visible(e.Program))
 }
 
 // actorError says what is wrong with the actor that was named, of a store that is open.

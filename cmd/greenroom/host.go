@@ -117,7 +117,7 @@ func serveHost(ctx context.Context, e *env, f *hostFlags, args []string) (err er
 		level = slog.LevelDebug
 	}
 	s := &hostServer{
-		flags: f, tokens: tokens, types: types, listener: ln, out: e.stdout,
+		flags: f, url: url, tokens: tokens, types: types, listener: ln, out: e.stdout,
 		log: slog.New(slog.NewTextHandler(e.stderr, &slog.HandlerOptions{Level: level})),
 	}
 	registry, err := s.measure()

@@ -31,6 +31,7 @@ import (
 // A hostServer is a host with its front, while it is served.
 type hostServer struct {
 	flags    *hostFlags
+	url      string
 	tokens   []string
 	types    []*host.Type
 	listener net.Listener
@@ -59,6 +60,11 @@ func (s *hostServer) serve(ctx context.Context, store *storeurl.Store, registry 
 	if err := watchStats(registry, h, store.Engine()); err != nil {
 		return err
 	}
+	tools, err := listenAdmin(ctx, store, s.url, h, s.log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, tools.Close()) }()
 	secret, err := front.StoredSecret(ctx, store.Engine())
 	if err != nil {
 		return err

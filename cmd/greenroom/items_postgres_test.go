@@ -17,7 +17,7 @@ import (
 func TestItemsPostgres(t *testing.T) {
 	n := pgtest.Shared(t)
 	url := n.URL("schema=" + n.Schema())
-	err := withEngine(t.Context(), url, greenroom.Options{}, func(e kv.Engine) error {
+	err := withEngine(t.Context(), url, storeurl.OpenEngine, greenroom.Options{}, func(e kv.Engine) error {
 		schema, err := itemstore.NewSchema(1, itemstore.TypeOf[student](nil))
 		if err != nil {
 			return err

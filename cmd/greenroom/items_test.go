@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/internal/storeurl"
 	"github.com/greenroomdb/greenroom/itemstore"
 	"github.com/greenroomdb/greenroom/kv"
 )
@@ -94,7 +95,7 @@ func (s *itemsSession) run(t *testing.T, input string) string {
 // onEngine runs fn with the engine of the store data.
 func onEngine(t *testing.T, fn func(kv.Engine) string) (text string) {
 	t.Helper()
-	err := withEngine(t.Context(), "data", greenroom.Options{}, func(e kv.Engine) error {
+	err := withEngine(t.Context(), "data", storeurl.OpenEngine, greenroom.Options{}, func(e kv.Engine) error {
 		text = fn(e)
 		return nil
 	})

@@ -76,7 +76,7 @@ func (c *modelCommand[S]) jsonFlag(cmd *cobra.Command, usage string) *cobra.Comm
 
 // on runs fn with the store that is meant.
 func (c *modelCommand[S]) on(ctx context.Context, url string, a access, fn func(*S) error) error {
-	return withEngine(ctx, url, greenroom.Options{MustExist: a != makes, ReadOnly: a == reads}, func(e kv.Engine) error {
+	return withEngine(ctx, url, storeurl.Reach, greenroom.Options{MustExist: a != makes, ReadOnly: a == reads}, func(e kv.Engine) error {
 		name, err := c.find(ctx, e, url, a == makes)
 		if err != nil {
 			return err

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"cmp"
-	"context"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -12,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/admin"
 	"github.com/greenroomdb/greenroom/internal/cbor"
 	"github.com/greenroomdb/greenroom/queue"
 )
@@ -183,8 +182,7 @@ func bodyCell(body []byte) cell {
 }
 
 func newQueueSend(e *env) *cobra.Command {
-	var s queue.Send
-	limit := 0
+	var in admin.SendMessageIn
 	cmd := &cobra.Command{
 		Use:     "send STORE ACTOR NAME [JSON|-]",
 		Short:   "Enqueue a message",
@@ -196,34 +194,24 @@ func newQueueSend(e *env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if limit < 0 {
+			if in.Max < 0 {
 				return &usageError{"a negative --max"}
 			}
-			if s.Body, err = cbor.FromJSON(text); err != nil {
+			if _, err = cbor.FromJSON(text); err != nil {
 				return &usageError{"the body is not JSON: " + strings.TrimPrefix(err.Error(), "json: ")}
 			}
-			s.Name = args[2]
-			return send(cmd.Context(), e, target{url: args[0], actor: args[1]}, s, limit)
+			in.Name, in.Body = args[2], text
+			t := target{url: args[0], actor: args[1], queue: &greenroom.QueueOptions{MaxMessages: -1}}
+			out, err := do(cmd.Context(), t, admin.SendMessage, &in)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(e.stdout, out.ID)
+			return err
 		},
 	}
-	cmd.Flags().IntVar(&limit, "max", 0, "refuse it if the queue has `N` messages; 0 means no limit")
-	cmd.Flags().DurationVar(&s.Delay, "delay", 0, "hide the message for this `time`, as 90s")
-	cmd.Flags().StringVar(&s.Key, "key", "", "send nothing if a message of the name was sent with this `KEY` a moment ago")
+	cmd.Flags().IntVar(&in.Max, "max", 0, "refuse it if the queue has `N` messages; 0 means no limit")
+	cmd.Flags().DurationVar(&in.Delay, "delay", 0, "hide the message for this `time`, as 90s")
+	cmd.Flags().StringVar(&in.Key, "key", "", "send nothing if a message of the name was sent with this `KEY` a moment ago")
 	return cmd
-}
-
-func send(ctx context.Context, e *env, t target, s queue.Send, limit int) error {
-	t.queue = &greenroom.QueueOptions{MaxMessages: cmp.Or(limit, -1)} // -1 is none, and 0 would be the library's default
-	return own(ctx, t, func(a *greenroom.Actor) error {
-		q, err := a.Queue(ctx)
-		if err != nil {
-			return err
-		}
-		id, err := q.Enqueue(ctx, s)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintln(e.stdout, id)
-		return err
-	})
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -12,6 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/admin"
+	"github.com/greenroomdb/greenroom/internal/storeurl"
+	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/queue"
 )
 
@@ -27,7 +31,7 @@ type drain struct {
 	limit int
 	names []string
 
-	q       *queue.Queue
+	delete  func(*admin.DeleteMessagesIn) (*admin.DeleteMessagesOut, error)
 	page    []queue.ID // written, and still there
 	drained int
 	stay    map[string]int // those that stay, by their state
@@ -66,13 +70,22 @@ hold; with --json there is the body's CBOR in hexadecimal, too.`,
 func (d *drain) run(ctx context.Context, t target) error {
 	d.out = bufio.NewWriter(d.env.stdout)
 	opened := false
-	err := own(ctx, t, func(a *greenroom.Actor) (err error) {
-		if d.q, err = a.Queue(ctx); err != nil {
-			return err
-		}
+	err := own(ctx, t, func(a *greenroom.Actor) error {
 		opened = true
-		return a.View(ctx, func(v *greenroom.View) error { return d.messages(ctx, v) })
+		d.delete = func(in *admin.DeleteMessagesIn) (*admin.DeleteMessagesOut, error) {
+			return admin.DeleteMessages.Do(ctx, a, t.actor, in)
+		}
+		return a.View(ctx, func(v *greenroom.View) error { return d.messages(v) })
 	})
+	if errors.Is(err, kv.ErrStoreInUse) {
+		err = (&t).ask(ctx, err, func(c *admin.Client, s *storeurl.Store, _ bool) error {
+			opened = true
+			d.delete = func(in *admin.DeleteMessagesIn) (*admin.DeleteMessagesOut, error) {
+				return admin.DeleteMessages.Ask(ctx, c, t.actor, false, in)
+			}
+			return viewIn(ctx, s, t, d.messages)
+		})
+	}
 	if opened {
 		fmt.Fprintln(d.env.stderr, d.summary())
 	}
@@ -80,7 +93,7 @@ func (d *drain) run(ctx context.Context, t target) error {
 }
 
 // messages writes and removes the messages that v shows.
-func (d *drain) messages(ctx context.Context, v *greenroom.View) error {
+func (d *drain) messages(v *greenroom.View) error {
 	for m, err := range v.Messages(&queue.ListOptions{Names: d.names}) {
 		switch {
 		case err != nil:
@@ -96,12 +109,12 @@ func (d *drain) messages(ctx context.Context, v *greenroom.View) error {
 			return err
 		}
 		if d.page = append(d.page, m.ID); len(d.page) == drainPage {
-			if err := d.remove(ctx); err != nil {
+			if err := d.remove(); err != nil {
 				return err
 			}
 		}
 	}
-	return d.remove(ctx)
+	return d.remove()
 }
 
 // A drainLine is a message as an object. The body is null if it isn't to be had in JSON.
@@ -131,7 +144,7 @@ func (d *drain) write(m *queue.Stored) error {
 
 // remove removes what has been written, once that has left this program, and is on stable
 // storage if it went into a file: the removal will be.
-func (d *drain) remove(ctx context.Context) error {
+func (d *drain) remove() error {
 	err := d.out.Flush()
 	if f, ok := d.env.stdout.(*os.File); ok && err == nil {
 		if info, serr := f.Stat(); serr == nil && info.Mode().IsRegular() {
@@ -141,8 +154,13 @@ func (d *drain) remove(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("write the messages: %w", err)
 	}
-	removed, err := d.q.Delete(ctx, d.page...)
-	d.drained += len(removed)
+	if len(d.page) == 0 {
+		return nil
+	}
+	out, err := d.delete(&admin.DeleteMessagesIn{IDs: d.page})
+	if out != nil {
+		d.drained += len(out.Deleted)
+	}
 	d.page = d.page[:0]
 	return err
 }

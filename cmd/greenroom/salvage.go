@@ -79,7 +79,7 @@ func (c salvager) copy(ctx context.Context, old, to string) (whole bool, err err
 	out := bufio.NewWriter(c.env.stdout)
 	defer func() { err = errors.Join(err, out.Flush()) }()
 	s := &salvaging{progress: c.env.progress, from: from, out: out, lost: map[actorstore.ID]string{}, bad: map[actorstore.ID]bool{}}
-	err = withEngine(ctx, to, greenroom.Options{}, func(engine kv.Engine) error { return s.copyTo(ctx, engine) })
+	err = withEngine(ctx, to, storeurl.OpenEngine, greenroom.Options{}, func(engine kv.Engine) error { return s.copyTo(ctx, engine) })
 	if err == nil {
 		err = s.readLog(ctx)
 	}
@@ -111,7 +111,7 @@ func refuseUsed(ctx context.Context, url string) error {
 		}
 		return nil
 	}
-	err = withEngine(ctx, url, greenroom.Options{ReadOnly: true}, func(engine kv.Engine) error {
+	err = withEngine(ctx, url, storeurl.OpenEngine, greenroom.Options{ReadOnly: true}, func(engine kv.Engine) error {
 		for _, err := range engine.Scan(ctx, kv.Range{Limit: 1}) {
 			return cmp.Or(err, fmt.Errorf("the store %s is not empty", storeurl.Display(url)))
 		}

@@ -44,14 +44,16 @@ func withStore(ctx context.Context, url string, opts greenroom.Options, fn func(
 	return errors.Join(formatError(url, fn(s)), storeError(url, s.Close()))
 }
 
-// withEngine runs fn with the engine of a store, for what stands on it beside actors.
-func withEngine(ctx context.Context, url string, opts greenroom.Options, fn func(kv.Engine) error) error {
-	e, err := storeurl.OpenEngine(ctx, url, opts)
+// withEngine runs fn with the engine of a store, for what stands on it beside actors. open is storeurl.OpenEngine or storeurl.Reach.
+func withEngine(ctx context.Context, url string, open openEngine, opts greenroom.Options, fn func(kv.Engine) error) error {
+	e, err := open(ctx, url, opts)
 	if err != nil {
 		return storeError(url, err)
 	}
 	return errors.Join(formatError(url, fn(e)), storeError(url, e.Close()))
 }
+
+type openEngine func(ctx context.Context, url string, opts greenroom.Options) (kv.Engine, error)
 
 // view runs fn with the state of an actor as it is now.
 func view(ctx context.Context, t target, fn func(*greenroom.View) error) error {

@@ -1,21 +1,15 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/greenroomdb/greenroom"
-	"github.com/greenroomdb/greenroom/actorstore"
-	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/admin"
 )
 
 // keyHelp is what the commands on user keys say about KEY.
@@ -45,9 +39,9 @@ func get(ctx context.Context, e *env, url, actor, text string) error {
 		return err
 	}
 	return view(ctx, target{url: url, actor: actor, env: e}, func(v *greenroom.View) error {
-		_, value, err := lookup(key, text, v.Get)
+		_, value, err := admin.Lookup(key, text, v.Get)
 		if err != nil {
-			return keyError(actor, text, err)
+			return admin.KeyError(actor, text, err)
 		}
 		if terminal(e.stdout) != nil {
 			value = []byte(visible(string(value)))
@@ -96,13 +90,11 @@ func (e *env) value(ctx context.Context, args []string) ([]byte, error) {
 }
 
 func put(ctx context.Context, t target, text string, value []byte) error {
-	key, err := parseKey(text)
-	if err != nil {
+	if _, err := parseKey(text); err != nil {
 		return err
 	}
-	return own(ctx, t, func(a *greenroom.Actor) error {
-		return keyError(t.actor, text, a.Update(ctx, func(tx *greenroom.Tx) error { return tx.Put(key, value) }))
-	})
+	_, err := do(ctx, t, admin.PutKey, &admin.PutKeyIn{Key: text, Value: value})
+	return err
 }
 
 // A removeCommand is the call of greenroom rm.
@@ -140,91 +132,28 @@ func (c *removeCommand) run(ctx context.Context, url, actor string, texts []stri
 	if err == nil && len(texts) == 0 && len(prefix) == 0 && !c.all { // "hex:" is empty too
 		err = &usageError{"an empty prefix: --all removes all keys"}
 	}
-	keys := make([][]byte, len(texts))
 	for i := 0; i < len(texts) && err == nil; i++ {
-		keys[i], err = parseKey(texts[i])
+		_, err = parseKey(texts[i])
 	}
 	if err != nil {
 		return err
 	}
-	return own(ctx, target{url: url, actor: actor}, func(a *greenroom.Actor) error {
-		return a.Update(ctx, func(tx *greenroom.Tx) (err error) {
-			if len(keys) == 0 {
-				return tx.DeleteRange(prefix, prefixEnd(prefix))
-			}
-			for i, key := range keys {
-				var err error
-				if keys[i], _, err = lookup(key, texts[i], tx.Get); err != nil {
-					return keyError(actor, texts[i], err)
-				}
-			}
-			for _, key := range keys { // of which one may be there twice
-				err = errors.Join(err, tx.Delete(key))
-			}
-			return err
-		})
-	})
-}
-
-// prefixEnd returns the first key after all keys that begin with prefix, nil if no key can
-// come after them.
-func prefixEnd(prefix []byte) []byte {
-	end := bytes.Clone(bytes.TrimRight(prefix, "\xff"))
-	if len(end) == 0 {
-		return nil
+	in := &admin.DeleteKeysIn{Keys: texts, All: c.all}
+	if len(texts) == 0 {
+		in.Prefix = c.prefix
 	}
-	end[len(end)-1]++
-	return end
-}
-
-// lookup gets the value of key, which is written text. Without one, text may be how ls
-// shows a key: that is what found is then.
-func lookup(key []byte, text string, get func([]byte) ([]byte, error)) (found, value []byte, err error) {
-	value, err = get(key)
-	shown, ok := strings.CutPrefix(text, "user/")
-	if !ok || !errors.Is(err, actorstore.ErrNotFound) {
-		return key, value, err
-	}
-	if unquoted, uerr := strconv.Unquote(shown); uerr == nil && shown[0] == '"' {
-		shown = unquoted
-	}
-	if value, serr := get([]byte(shown)); serr == nil {
-		return []byte(shown), value, nil
-	}
-	return key, nil, err
+	_, err = do(ctx, target{url: url, actor: actor}, admin.DeleteKeys, in)
+	return err
 }
 
 // parseKey reads a key as the command line has it.
 func parseKey(text string) ([]byte, error) { return parseBytes(text, "key") }
 
-// parseBytes reads text, or hex: and bytes in hexadecimal, which are what.
+// parseBytes is admin.ParseBytes of an argument.
 func parseBytes(text, what string) ([]byte, error) {
-	digits, ok := strings.CutPrefix(text, "hex:")
-	if !ok {
-		return []byte(text), nil
-	}
-	b, err := hex.DecodeString(digits)
+	b, err := admin.ParseBytes(text, what)
 	if err != nil {
-		return nil, &usageError{fmt.Sprintf("%s: the %s has to be pairs of hexadecimal digits after hex:", text, what)}
+		return nil, &usageError{err.Error()}
 	}
 	return b, nil
-}
-
-// keyError says what is wrong with a key that was named, or its value.
-func keyError(actor, text string, err error) error {
-	var limit *batch.LimitError
-	var quota *actorstore.QuotaError
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, actorstore.ErrNotFound):
-		return say(err, "the actor %s has no key %s", actor, text)
-	case errors.As(err, &limit):
-		named := *limit // whose key has Greenroom's own byte before the user's
-		named.Key, err = parseKey(text)
-		return say(errors.Join(limit, err), "%s", strings.TrimPrefix(named.Error(), "batch: "))
-	case errors.As(err, &quota):
-		return say(err, "the actor %s is full: it has %d bytes of %d, and would need %d", actor, quota.Used, quota.Limit, quota.Wanted)
-	}
-	return fmt.Errorf("key %s: %w", text, err)
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"iter"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/admin"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 	"github.com/greenroomdb/greenroom/workflow"
 )
@@ -93,7 +93,7 @@ func listed(ctx context.Context, s *actorstore.Store, prefix string) iter.Seq2[a
 
 // noWorkflow says whether nothing is stored of a workflow.
 func noWorkflow(s *workflow.Snapshot, damages []workflow.Damage) bool {
-	return s.Input == nil && s.State == workflow.Pending && len(s.Entries)+len(s.Names)+len(damages) == 0
+	return s.Empty() && len(damages) == 0
 }
 
 // wakes is the next time that a workflow sleeps until, as far as its history says it.
@@ -164,7 +164,8 @@ completed are there again for others.`,
 		Example: "  greenroom workflow cancel data order-1",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return control(cmd.Context(), args[0], args[1], func(w *stored) error { return w.Cancel(cmd.Context()) })
+			_, err := do(cmd.Context(), target{url: args[0], actor: args[1]}, admin.CancelWorkflow, &admin.None{})
+			return err
 		},
 	}
 }
@@ -179,27 +180,10 @@ not be open; the steps are tried when its program runs the workflow.`,
 		Example: "  greenroom workflow retry data order-1",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return control(cmd.Context(), args[0], args[1], func(w *stored) error {
-				switch s := w.Snapshot(); {
-				case s.State == workflow.Failed:
-					return w.Recover(cmd.Context())
-				case s.State == workflow.Completed || s.State == workflow.RollingBack || !waitsForAttempt(s):
-					return workflow.ErrState
-				}
-				return w.Resume(cmd.Context())
-			})
+			_, err := do(cmd.Context(), target{url: args[0], actor: args[1]}, admin.RetryWorkflow, &admin.None{})
+			return err
 		},
 	}
-}
-
-// waitsForAttempt says whether a step has failed and will be tried again.
-func waitsForAttempt(s *workflow.Snapshot) bool {
-	for _, e := range s.Entries {
-		if e.Metadata != nil && e.Metadata.Status == workflow.StatusFailed {
-			return true
-		}
-	}
-	return s.State == workflow.Cancelled // which says so itself
 }
 
 func newWorkflowAgain() *cobra.Command {
@@ -213,16 +197,8 @@ not be open.`,
 		Example: "  greenroom workflow again data order-1",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return control(cmd.Context(), args[0], args[1], func(w *stored) error {
-				s := w.Snapshot()
-				switch {
-				case s.State != workflow.Completed && s.State != workflow.Failed && s.State != workflow.Cancelled:
-					return workflow.ErrState
-				case s.Input == nil:
-					return say(nil, "the workflow of %s has no input: its program has to start it", args[1])
-				}
-				return w.StartAgain(cmd.Context(), s.Input)
-			})
+			_, err := do(cmd.Context(), target{url: args[0], actor: args[1]}, admin.RestartWorkflow, &admin.None{})
+			return err
 		},
 	}
 }
@@ -240,48 +216,8 @@ Effects that steps had stay, and messages that were received are gone.`,
 		Example: "  greenroom workflow replay data order-1 order/charge",
 		Args:    cobra.ExactArgs(3),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			err := control(cmd.Context(), args[0], args[1], func(w *stored) error { return w.ReplayFrom(cmd.Context(), args[2]) })
-			if errors.Is(err, workflow.ErrNoStep) {
-				return say(err, "the workflow of %s has no step %s", args[1], args[2])
-			}
+			_, err := do(cmd.Context(), target{url: args[0], actor: args[1]}, admin.ReplayWorkflow, &admin.ReplayWorkflowIn{Step: args[2]})
 			return err
 		},
 	}
-}
-
-// A stored workflow is one without its code. Its values stay encoded.
-type stored = workflow.Runner[[]byte, []byte]
-
-// verbatim is the codec of values that are encoded already.
-type verbatim struct{}
-
-func (verbatim) Encode(v any) ([]byte, error) { return bytes.Clone(v.([]byte)), nil }
-
-func (verbatim) Decode(data []byte, v any) error {
-	*v.(*[]byte) = bytes.Clone(data)
-	return nil
-}
-
-// control runs fn with the workflow of an actor, of which there must be one.
-func control(ctx context.Context, url, actor string, fn func(*stored) error) error {
-	return own(ctx, target{url: url, actor: actor}, func(a *greenroom.Actor) error {
-		// It is not run: its code is elsewhere.
-		w, err := greenroom.OpenWorkflow(ctx, a, func(*workflow.Context, []byte) ([]byte, error) { return nil, workflow.ErrState },
-			&greenroom.WorkflowOptions{Codec: verbatim{}})
-		if err != nil {
-			return err
-		}
-		s := w.Snapshot()
-		if noWorkflow(s, nil) {
-			return say(nil, "the actor %s has no workflow", actor)
-		}
-		err = fn(w)
-		switch {
-		case errors.Is(err, workflow.ErrCancelled):
-			return say(err, "the workflow of %s is cancelled, for ever: only workflow again starts it anew", actor)
-		case errors.Is(err, workflow.ErrState):
-			return say(err, "the workflow of %s is %s, and this can't be done to it", actor, s.State)
-		}
-		return err
-	})
 }

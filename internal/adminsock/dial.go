@@ -12,6 +12,10 @@ import (
 //
 // Errors: ErrNoSocket; ErrUser; those of the network.
 func Dial(ctx context.Context, dir string) (net.Conn, error) {
+	dir, err := realDir(dir)
+	if err != nil {
+		return nil, err
+	}
 	p, err := readPlace(dir)
 	if err != nil {
 		return nil, err

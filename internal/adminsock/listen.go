@@ -44,7 +44,7 @@ func Listen(ctx context.Context, dir string, refused func(error)) (*Listener, er
 }
 
 func listen(ctx context.Context, dir, network string, refused func(error)) (_ *Listener, err error) {
-	dir, err = filepath.Abs(dir)
+	dir, err = realDir(dir)
 	if err != nil {
 		return nil, err
 	}

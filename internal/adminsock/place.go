@@ -22,6 +22,15 @@ type place struct {
 	Token   string `json:"token,omitempty"` // of tcp: it opens a connection
 }
 
+// realDir returns the one name of the directory of a store.
+func realDir(dir string) (string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(dir)
+}
+
 // readPlace returns where the socket of the store in dir is.
 func readPlace(dir string) (place, error) {
 	text, err := os.ReadFile(filepath.Join(dir, placeName))

@@ -44,15 +44,6 @@ func (s *Store) Close() error {
 	return errors.Join(s.Store.Close(), s.Engine().Close())
 }
 
-// Exposed reports whether other users of this machine can read or change the store, as
-// pebblekv.DB.Exposed does. It is false for engines that keep no files of their own.
-func (s *Store) Exposed() (bool, error) {
-	if db, ok := s.Engine().(*pebblekv.DB); ok {
-		return db.Exposed()
-	}
-	return false, nil
-}
-
 // A kind is a kind of engine.
 type kind string
 
@@ -108,6 +99,12 @@ func Parse(name string) (kind kind, address string, err error) {
 	return "", "", fmt.Errorf("%w: %q: no engine is called %q (there are pebble:DIR, DIR, mem: and postgres://…)", ErrURL, Redact(name), scheme)
 }
 
+// Dir returns the directory in which the store of that name keeps its files, if it is one that keeps some. See Parse.
+func Dir(name string) (dir string, is bool, err error) {
+	kind, dir, err := Parse(name)
+	return dir, err == nil && kind == pebble, err
+}
+
 // looksLikeAddress says whether a name without a kind is more likely an address with a
 // slip in it than a directory. A path that says that it is one, by its first
 // characters, is one.
@@ -143,7 +140,7 @@ func isScheme(s string) bool {
 // nothing is logged. The environment may lower the limits that are left open; see package
 // internal/envlimits.
 //
-// A store in memory is always new, so that with MustExist, or ReadOnly, it is
+// A store that another process has open is read through that process, see Reach. A store in memory is always new, so that with MustExist, or ReadOnly, it is
 // kv.ErrNoStore.
 func Open(ctx context.Context, name string, o greenroom.Options) (*Store, error) {
 	var err error
@@ -151,7 +148,11 @@ func Open(ctx context.Context, name string, o greenroom.Options) (*Store, error)
 		return nil, fmt.Errorf("%w: %w", ErrEnvironment, err)
 	}
 	o = quiet(o)
-	engine, err := OpenEngine(ctx, name, o)
+	open := OpenEngine
+	if o.ReadOnly {
+		open = Reach
+	}
+	engine, err := open(ctx, name, o)
 	if err != nil {
 		return nil, err
 	}

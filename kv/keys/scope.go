@@ -97,21 +97,9 @@ func (s *readScope) appendKey(dst, key []byte) []byte {
 func (s *readScope) span(start, end []byte) (from, to []byte) {
 	from = s.appendKey(nil, start)
 	if end == nil {
-		return from, prefixEnd(s.prefix)
+		return from, kv.PrefixEnd(s.prefix)
 	}
 	return from, s.appendKey(nil, end)
-}
-
-// prefixEnd returns the first key above all that begin with prefix, nil if every key does.
-func prefixEnd(prefix []byte) []byte {
-	for i := len(prefix) - 1; i >= 0; i-- {
-		if prefix[i] != 0xff {
-			end := bytes.Clone(prefix[:i+1])
-			end[i]++
-			return end
-		}
-	}
-	return nil
 }
 
 // Set stores value under the key in the scope. See Writer.

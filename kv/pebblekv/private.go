@@ -80,21 +80,25 @@ func (p private) Lock(name string) (io.Closer, error) {
 // Unwrap gives Pebble the file system below, see vfs.FS.
 func (p private) Unwrap() vfs.FS { return p.FS }
 
-// Exposed reports whether other users of the machine can read or change what the store has, by
+// Exposed reports whether other users of the machine can read or change what the store in a directory has, by
 // the modes of its files and of the directories on the way to them. A store isn't exposed
 // unless its owner, or a program that doesn't set modes, made it so. Where modes mean nothing,
 // as on Windows, the answer is false.
-func (d *DB) Exposed() (bool, error) {
-	if runtime.GOOS == "windows" || !d.onDisk {
+func Exposed(store string) (bool, error) {
+	if runtime.GOOS == "windows" {
 		return false, nil
 	}
+	store, err := realPath(store)
+	if err != nil {
+		return false, wrap(err)
+	}
 	const read, write, enter = 4, 2, 1
-	info, err := os.Stat(d.dir)
+	info, err := os.Stat(store)
 	if err != nil {
 		return false, wrap(err)
 	}
 	exposed := others(info)&write != 0
-	for dir := d.dir; ; dir = filepath.Dir(dir) {
+	for dir := store; ; dir = filepath.Dir(dir) {
 		if info, err = os.Stat(dir); err != nil {
 			return false, wrap(err)
 		}
@@ -105,8 +109,8 @@ func (d *DB) Exposed() (bool, error) {
 			break
 		}
 	}
-	err = filepath.WalkDir(d.dir, func(path string, f fs.DirEntry, err error) error {
-		if err != nil || path == d.dir {
+	err = filepath.WalkDir(store, func(path string, f fs.DirEntry, err error) error {
+		if err != nil || path == store {
 			return err
 		}
 		info, err := f.Info()

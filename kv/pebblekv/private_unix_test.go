@@ -78,7 +78,7 @@ func testPrivateNew(t *testing.T) {
 			t.Fatal(err)
 		}
 		look("copied")
-		if exposed, err := db.Exposed(); exposed || err != nil {
+		if exposed, err := Exposed(dir); exposed || err != nil {
 			t.Errorf("Exposed: %v, %v", exposed, err)
 		}
 		if err := db.Close(); err != nil {
@@ -132,7 +132,7 @@ func testPrivateOld(t *testing.T) {
 	above := filepath.Dir(root) // of the test as well, and made for its owner alone
 	exposed := func(want bool, when string) {
 		t.Helper()
-		if got, err := db.Exposed(); got != want || err != nil {
+		if got, err := Exposed(dir); got != want || err != nil {
 			t.Errorf("%s: Exposed is %v, %v, want %v", when, got, err, want)
 		}
 	}

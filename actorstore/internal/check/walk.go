@@ -81,7 +81,7 @@ func (w *walk) scan(r kv.Range, do func(kv.Entry)) {
 }
 
 // prefixRange returns the range of all keys that begin with p.
-func prefixRange(p []byte) kv.Range { return kv.Range{Start: p, End: layout.Successor(p)} }
+func prefixRange(p []byte) kv.Range { return kv.Range{Start: p, End: kv.PrefixEnd(p)} }
 
 // find reports a finding.
 func (w *walk) find(actor layout.ID, where, format string, args ...any) {

@@ -112,19 +112,6 @@ func AppendBelow(dst []byte) []byte { return append(dst, 0x00) }
 // begins with it and goes on.
 func AppendAbove(dst []byte) []byte { return append(dst, 0xff) }
 
-// Successor returns the smallest key above all that begin with prefix, nil if every key
-// above prefix does. It shares no memory with prefix.
-func Successor(prefix []byte) []byte {
-	for i := len(prefix) - 1; i >= 0; i-- {
-		if prefix[i] != 0xff {
-			above := bytes.Clone(prefix[:i+1])
-			above[i]++
-			return above
-		}
-	}
-	return nil
-}
-
 // A Column is the part of a physical key that says which row of its key it is.
 type Column struct {
 	Metadata bool // the METADATA row

@@ -195,18 +195,3 @@ func FuzzEnvelope(f *testing.F) {
 		}
 	})
 }
-
-func TestSuccessor(t *testing.T) {
-	for _, tt := range []struct{ prefix, want string }{
-		{"61", "62"}, {"6100", "6101"}, {"61ff", "62"}, {"61ffff", "62"}, {"fe", "ff"}, {"ff", ""}, {"", ""},
-	} {
-		prefix := testkit.Unhex(t, tt.prefix)
-		got := layout.Successor(prefix)
-		if !bytes.Equal(got, testkit.Unhex(t, tt.want)) || (got == nil) != (tt.want == "") {
-			t.Errorf("%s: got %x, want %s", tt.prefix, got, tt.want)
-		}
-		if !bytes.Equal(prefix, testkit.Unhex(t, tt.prefix)) {
-			t.Errorf("%s was changed to %x", tt.prefix, prefix)
-		}
-	}
-}

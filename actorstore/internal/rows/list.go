@@ -72,7 +72,7 @@ func (o *Options) bounds() (start, end []byte) {
 	if bytes.Compare(start, o.Prefix) < 0 {
 		start = o.Prefix
 	}
-	if above := layout.Successor(o.Prefix); above != nil && (end == nil || bytes.Compare(above, end) < 0) {
+	if above := kv.PrefixEnd(o.Prefix); above != nil && (end == nil || bytes.Compare(above, end) < 0) {
 		end = above
 	}
 	return start, end

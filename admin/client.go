@@ -1,0 +1,126 @@
+package admin
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+
+	"github.com/greenroomdb/greenroom/internal/adminsock"
+	"github.com/greenroomdb/greenroom/internal/remotekv"
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// A Client asks the process that has a store open. It is safe for concurrent use.
+type Client struct {
+	dir  string
+	http *http.Client
+}
+
+// Dial returns a client of the process that has the store in the directory dir open. The caller closes it.
+//
+// Errors: ErrNoServer; one of the network, or of the process.
+func Dial(ctx context.Context, dir string) (*Client, error) {
+	c := &Client{dir: dir}
+	c.http = &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return c.dial(ctx) },
+	}}
+	if _, err := c.Process(ctx); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *Client) dial(ctx context.Context) (net.Conn, error) {
+	conn, err := adminsock.Dial(ctx, c.dir)
+	if errors.Is(err, adminsock.ErrNoSocket) {
+		err = fmt.Errorf("%w: %w", ErrNoServer, err)
+	}
+	return conn, err
+}
+
+// Close closes the connections that wait.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Process returns what is known of the process.
+func (c *Client) Process(ctx context.Context) (*Process, error) {
+	p := &Process{}
+	return p, c.do(ctx, http.MethodGet, "/v1/process", nil, p)
+}
+
+// base is the address of the process in requests, which the socket replaces.
+const base = "http://greenroom"
+
+// do makes a request, with body in JSON unless it is nil, and decodes the answer into out.
+func (c *Client) do(ctx context.Context, method, path string, body io.Reader, out any) error {
+	r, err := http.NewRequestWithContext(ctx, method, base+path, body)
+	if err != nil {
+		return err
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := c.http.Do(r)
+	if err != nil {
+		if u := (*url.Error)(nil); errors.As(err, &u) {
+			err = u.Err // the address says nothing
+		}
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return answered(resp)
+	}
+	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
+		return fmt.Errorf("admin: read the answer: %w", err)
+	}
+	return nil
+}
+
+// answered returns the error that a response is.
+func answered(resp *http.Response) error {
+	e := &Error{}
+	if err := json.NewDecoder(resp.Body).Decode(e); err != nil || e.Message == "" {
+		return fmt.Errorf("admin: the process answers %s", resp.Status)
+	}
+	return e
+}
+
+// Engine returns the engine of the store: all of it can be read, and what is no actor's can be written. The caller closes it.
+func (c *Client) Engine(ctx context.Context) (kv.Engine, error) {
+	return remotekv.Open(ctx, c.upgrade)
+}
+
+// upgrade opens a connection on which the engine is read.
+func (c *Client) upgrade(ctx context.Context) (net.Conn, error) {
+	conn, err := c.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/v1/engine", nil)
+	if err == nil {
+		r.Header.Set("Connection", "Upgrade")
+		r.Header.Set("Upgrade", engineProtocol)
+		err = r.Write(conn)
+	}
+	var resp *http.Response
+	if err == nil {
+		// Nothing follows the head before the first request.
+		resp, err = http.ReadResponse(bufio.NewReader(conn), r)
+	}
+	if err == nil && resp.StatusCode != http.StatusSwitchingProtocols {
+		err = answered(resp)
+	}
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
+}

@@ -1,0 +1,111 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/greenroomdb/greenroom/internal/errkind"
+)
+
+// ErrNoServer: no process listens at the store.
+var ErrNoServer = errors.New("admin: no process listens at the store")
+
+// An Error is what a Server answers with that doesn't do what it was asked for.
+type Error struct {
+	Code    string `json:"code"`    // see kinds in errors.go
+	Message string `json:"message"` // a sentence for people
+}
+
+// Error returns the message.
+func (e *Error) Error() string { return e.Message }
+
+// Unwrap returns the kind of the error, one of those of package greenroom, or nil.
+func (e *Error) Unwrap() error {
+	for _, k := range kinds {
+		if k.code == e.Code {
+			return k.err
+		}
+	}
+	return nil
+}
+
+// kinds are the codes of errors, the more special ones first.
+var kinds = []struct {
+	code   string
+	err    error
+	status int
+}{
+	{"invalid", errInvalid, http.StatusBadRequest},
+	{"upgrade_required", nil, http.StatusUpgradeRequired},
+	{"forbidden", errForbidden, http.StatusForbidden},
+	{"not_found", errkind.ErrNotFound, http.StatusNotFound},
+	{"in_use", errkind.ErrInUse, http.StatusConflict},
+	{"conflict", errkind.ErrConflict, http.StatusConflict},
+	{"quota", errkind.ErrQuota, http.StatusInsufficientStorage},
+	{"no_space", errkind.ErrNoSpace, http.StatusInsufficientStorage},
+	{"too_large", errkind.ErrTooLarge, http.StatusRequestEntityTooLarge},
+	{"unknown_outcome", errkind.ErrUnknownOutcome, http.StatusInternalServerError},
+	{"fenced", errkind.ErrFenced, http.StatusConflict},
+	{"poisoned", errkind.ErrPoisoned, http.StatusInternalServerError},
+	{"closed", errkind.ErrClosed, http.StatusServiceUnavailable},
+	{"read_only", errkind.ErrReadOnly, http.StatusForbidden},
+	{"unsupported", errkind.ErrUnsupported, http.StatusNotImplemented},
+	{"newer_format", errkind.ErrNewerFormat, http.StatusInternalServerError},
+	{"corrupt", errkind.ErrCorrupt, http.StatusInternalServerError},
+	{"interrupted", context.Canceled, http.StatusServiceUnavailable},
+	{"timeout", context.DeadlineExceeded, http.StatusGatewayTimeout},
+}
+
+var (
+	errInvalid   = errors.New("admin: the request makes no sense")
+	errForbidden = errors.New("admin: it is not allowed")
+)
+
+// A sentence says in words for people what an error means.
+type sentence struct {
+	text string
+	err  error
+}
+
+func (s *sentence) Error() string { return s.text }
+func (s *sentence) Unwrap() error { return s.err }
+
+// say returns err as a sentence.
+func say(err error, format string, args ...any) error {
+	return &sentence{fmt.Sprintf(format, args...), err}
+}
+
+// newError returns err as it is sent.
+func newError(err error) (_ *Error, status int) {
+	e := &Error{Code: "failed", Message: err.Error()}
+	if said := (*Error)(nil); errors.As(err, &said) {
+		e.Code = said.Code
+	}
+	status = http.StatusInternalServerError
+	for _, k := range kinds {
+		if k.code == e.Code || e.Code == "failed" && k.err != nil && errors.Is(err, k.err) {
+			e.Code, status = k.code, k.status
+			break
+		}
+	}
+	return e, status
+}
+
+// refuse answers with an error.
+func refuse(w http.ResponseWriter, err error) {
+	e, status := newError(err)
+	send(w, status, e)
+}
+
+// reply answers with what was asked for.
+func reply(w http.ResponseWriter, v any) { send(w, http.StatusOK, v) }
+
+func send(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v) // what doesn't arrive the client misses
+}

@@ -1,0 +1,71 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/internal/cbor"
+	"github.com/greenroomdb/greenroom/queue"
+)
+
+// SendMessage enqueues a message.
+var SendMessage = &Verb[SendMessageIn, SendMessageOut]{"queue/send", sendMessage}
+
+// SendMessageIn is the request of SendMessage.
+type SendMessageIn struct {
+	Name  string          `json:"name"`
+	Body  json.RawMessage `json:"body"`            // any JSON
+	Delay time.Duration   `json:"delay,omitempty"` // the message is hidden for so long, in nanoseconds
+	Key   string          `json:"key,omitempty"`   // nothing is sent if a message of the name was sent with this key a moment ago
+	Max   int             `json:"max,omitempty"`   // refuses the message if the queue has so many; 0 means that the program's bound holds
+}
+
+// SendMessageOut is the answer.
+type SendMessageOut struct {
+	ID queue.ID `json:"id"`
+}
+
+func sendMessage(ctx context.Context, a *greenroom.Actor, _ string, in *SendMessageIn) (*SendMessageOut, error) {
+	body, err := cbor.FromJSON(in.Body)
+	if err != nil {
+		return nil, &Error{Code: "invalid", Message: "the body is not JSON: " + strings.TrimPrefix(err.Error(), "json: ")}
+	}
+	if in.Max < 0 {
+		return nil, &Error{Code: "invalid", Message: "a negative max"}
+	}
+	q, err := a.Queue(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if in.Max > 0 && q.Len() >= in.Max {
+		return nil, &queue.FullError{Limit: in.Max}
+	}
+	out := &SendMessageOut{}
+	out.ID, err = q.Enqueue(ctx, queue.Send{Name: in.Name, Body: body, Delay: in.Delay, Key: in.Key})
+	return out, err
+}
+
+// DeleteMessages removes messages from the queue, in whatever state they are.
+var DeleteMessages = &Verb[DeleteMessagesIn, DeleteMessagesOut]{"queue/delete", deleteMessages}
+
+// DeleteMessagesIn is the request of DeleteMessages.
+type DeleteMessagesIn struct {
+	IDs []queue.ID `json:"ids"`
+}
+
+// DeleteMessagesOut is the answer.
+type DeleteMessagesOut struct {
+	Deleted []queue.ID `json:"deleted"` // those that were there
+}
+
+func deleteMessages(ctx context.Context, a *greenroom.Actor, _ string, in *DeleteMessagesIn) (*DeleteMessagesOut, error) {
+	q, err := a.Queue(ctx)
+	if err != nil {
+		return nil, err
+	}
+	deleted, err := q.Delete(ctx, in.IDs...)
+	return &DeleteMessagesOut{deleted}, err
+}
