@@ -101,7 +101,9 @@ func (tx *Tx) enqueue(s *Send) (ID, error) {
 	}
 	var k *keyed
 	if s.Key != "" {
-		if k, err = tx.key(noteKeyOf(s.Name, s.Key)); err != nil {
+		now := q.millis() // a time from before q.mu was locked would be a clock that was set back
+		q.keys.sooner(q.index.observe(now))
+		if k, err = q.keys.find(&tx.keys, noteKeyOf(s.Name, s.Key), now, q.opts.MaxKeys); err != nil {
 			return 0, err
 		}
 		if k.id != 0 {
@@ -114,7 +116,7 @@ func (tx *Tx) enqueue(s *Send) (ID, error) {
 		return 0, err
 	}
 	if k != nil {
-		tx.take(k, it.id, after(r.created, q.opts.KeyWindow))
+		q.keys.take(&tx.keys, k, it.id, after(r.created, q.opts.KeyWindow))
 	}
 	return it.id, nil
 }

@@ -6,67 +6,6 @@ import (
 	"slices"
 )
 
-// A state is where a message stands between being stored and being settled.
-type state uint8
-
-const (
-	ready   state = iota // visible
-	delayed              // visible later
-	leased               // visible later unless it is settled before
-)
-
-var stateNames = [...]string{"ready", "delayed", "leased"}
-
-// A lease is what says when a message is visible, and to whom it belongs until then.
-type lease struct {
-	state      state
-	at         int64  // visible from then on, Unix ms; of no meaning when ready
-	deliveries uint32 // how often it was handed out
-	grant      *grant // of the last time, nil if that was before the queue was opened
-}
-
-// An item is a stored message in memory.
-type item struct {
-	id      ID
-	line    *line // nil before it has landed
-	created int64
-	size    int    // of the stored value, in bytes
-	rec     []byte // the stored value, nil when it must be read; never changed
-	lease
-
-	claim *change // what a batch is about to do with it, nil for nothing
-	stays bool    // it can't become a dead letter
-	where where
-	seats [seatKinds]int // its places; see order
-}
-
-// where says in which order an item stands.
-type where uint8
-
-const (
-	nowhere where = iota // claimed, or not entered
-	visible              // in that of its line, and in that of all
-	timed
-	dying
-)
-
-// A seatKind is one of the places that an item has.
-type seatKind uint8
-
-const (
-	seatLine seatKind = iota
-	seatAll
-	seatOther
-	seatKinds
-)
-
-// A line is the messages of one name.
-type line struct {
-	name  string
-	total int   // messages, visible or not
-	ready order // the visible ones
-}
-
 // An index is the messages of a queue. Each stands in one order, by what happens to it
 // next; the visible ones in that of their name and in that of all. One that is claimed
 // stands in none. So a receive costs the same whatever waits behind it.

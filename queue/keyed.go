@@ -4,20 +4,22 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 )
 
 // A keyed is a sender's key that is remembered.
 type keyed struct {
 	key   noteKey
-	id    ID     // of the message that was sent with it; 0 while none is
-	until int64  // Unix ms
-	by    *Tx    // that is about to take or to forget it, nil for none
-	value []byte // of the note, while it is about to be taken
-	old   *keyed // that it replaces, while it is about to be taken
+	id    ID         // of the message that was sent with it; 0 while none is
+	until int64      // Unix ms
+	by    *keyClaims // of the batch that is about to take or to forget it, nil for none
+	value []byte     // of the note, while it is about to be taken
+	old   *keyed     // that it replaces, while it is about to be taken
 }
 
-// A keyTable is the keys that are remembered. They lie in notes of the actor, one each.
+// A keyTable is the keys that are remembered. They lie in notes of the actor, one each. The queue's lock guards it, and the
+// keyClaims of all batches.
 type keyTable struct {
 	known map[noteKey]*keyed
 	// ends has the known keys in the order in which they were stored, which is that of
@@ -54,33 +56,33 @@ func (b *busyKey) Error() string { return ErrBusy.Error() + ": the key" }
 // Unwrap returns ErrBusy.
 func (b *busyKey) Unwrap() error { return ErrBusy }
 
-// key looks a key up: the keyed that is returned has an id if the key is in use, and is
-// new if it isn't.
-//
-// +checklocks:tx.q.mu
-func (tx *Tx) key(n noteKey) (*keyed, error) {
-	t, now := &tx.q.keys, tx.q.millis() // a time from before q.mu was locked would be a clock that was set back
-	t.sooner(tx.q.index.observe(now))
+// keyClaims are what one batch is about to do with senders' keys.
+type keyClaims struct {
+	taken     []*keyed
+	forgotten []*keyed      // that are over
+	settled   chan struct{} // closed when the batch is settled; nil while no call waits
+}
+
+// find looks a key up for a batch: the keyed that is returned has an id if the key is in use, and is
+// new if it isn't. A new one is ErrKeysFull if most are remembered.
+func (t *keyTable) find(c *keyClaims, n noteKey, now int64, most int) (*keyed, error) {
 	k := t.known[n]
 	switch {
 	case k == nil:
-	case k.by != nil && k.by != tx:
-		return nil, &busyKey{settledChan(k.by)}
+	case k.by != nil && k.by != c:
+		return nil, &busyKey{k.by.wait()}
 	case k.until > now || k.value != nil:
 		return k, nil
 	}
-	tx.sweep(now)
-	if k == nil && len(t.known)-t.forgetting >= tx.q.opts.MaxKeys {
+	t.sweep(c, now)
+	if k == nil && len(t.known)-t.forgetting >= most {
 		return nil, ErrKeysFull
 	}
 	return &keyed{key: n}, nil
 }
 
-// sweep stages that some keys that are over are forgotten.
-//
-// +checklocks:tx.q.mu
-func (tx *Tx) sweep(now int64) {
-	t := &tx.q.keys
+// sweep makes a batch forget some keys that are over.
+func (t *keyTable) sweep(c *keyClaims, now int64) {
 	for range sweepKeys {
 		for len(t.ends) > 0 && t.known[t.ends[0].key] != t.ends[0] {
 			t.ends = t.ends[1:] // it was taken anew
@@ -90,61 +92,42 @@ func (tx *Tx) sweep(now int64) {
 		}
 		k := t.ends[0]
 		t.ends = t.ends[1:]
-		k.by = tx
-		tx.forget = append(tx.forget, k)
+		k.by = c
+		c.forgotten = append(c.forgotten, k)
 		t.forgetting++
 	}
 }
 
-// take has tx remember a key. One that was over is replaced.
-//
-// +checklocks:tx.q.mu
-func (tx *Tx) take(k *keyed, id ID, until int64) {
-	t := &tx.q.keys
-	if old := t.known[k.key]; old != nil && old.by == tx {
+// take makes a batch remember a key. One that was over is replaced.
+func (t *keyTable) take(c *keyClaims, k *keyed, id ID, until int64) {
+	if old := t.known[k.key]; old != nil && old.by == c {
 		// It was about to be forgotten: now the note is written anew.
-		tx.forget = slices.DeleteFunc(tx.forget, func(o *keyed) bool { return o == old })
+		c.forgotten = slices.DeleteFunc(c.forgotten, func(o *keyed) bool { return o == old })
 		t.forgetting--
 		old.by = nil
 	}
-	k.id, k.until, k.by, k.old = id, until, tx, t.known[k.key]
+	k.id, k.until, k.by, k.old = id, until, c, t.known[k.key]
 	k.value = appendNote(nil, id, until)
 	t.known[k.key] = k
-	tx.keys = append(tx.keys, k)
+	c.taken = append(c.taken, k)
 }
 
-// lateKeys stages the notes.
-func (tx *Tx) lateKeys(b *batch.Batch) error {
-	var errs []error
-	for _, k := range tx.forget {
-		errs = append(errs, tx.q.actor.StageNote(b, k.key[:], nil))
-	}
-	for _, k := range tx.keys {
-		errs = append(errs, tx.q.actor.StageNote(b, k.key[:], k.value))
-	}
-	return errors.Join(errs...)
-}
-
-// +checklocks:tx.q.mu
-func (tx *Tx) commitKeys() {
-	t := &tx.q.keys
-	for _, k := range tx.forget {
+// commit makes the table follow the store, in which what a batch did has landed.
+func (t *keyTable) commit(c *keyClaims) {
+	for _, k := range c.forgotten {
 		delete(t.known, k.key)
 	}
-	t.forgetting -= len(tx.forget)
-	for _, k := range tx.keys {
+	t.forgetting -= len(c.forgotten)
+	for _, k := range c.taken {
 		k.by, k.value, k.old = nil, nil, nil
 		t.ends = append(t.ends, k)
 	}
 }
 
-// abortKeys undoes take and sweep.
-//
-// +checklocks:tx.q.mu
-func (tx *Tx) abortKeys() {
-	t := &tx.q.keys
-	over := slices.Clone(tx.forget)
-	for _, k := range tx.keys {
+// abort undoes take and sweep of a batch.
+func (t *keyTable) abort(c *keyClaims) {
+	over := slices.Clone(c.forgotten)
+	for _, k := range c.taken {
 		if k.old == nil {
 			delete(t.known, k.key)
 			continue
@@ -152,9 +135,36 @@ func (tx *Tx) abortKeys() {
 		t.known[k.key] = k.old
 		over = append(over, k.old) // a second place among the ends does no harm
 	}
-	for _, k := range tx.forget {
+	for _, k := range c.forgotten {
 		k.by = nil
 	}
-	t.forgetting -= len(tx.forget)
+	t.forgetting -= len(c.forgotten)
 	t.ends = append(over, t.ends...)
+}
+
+// wait returns a channel that is closed by end.
+func (c *keyClaims) wait() <-chan struct{} {
+	if c.settled == nil {
+		c.settled = make(chan struct{})
+	}
+	return c.settled
+}
+
+// end tells the calls that wait that the batch is settled.
+func (c *keyClaims) end() {
+	if c.settled != nil {
+		close(c.settled)
+	}
+}
+
+// stage stages the notes.
+func (c *keyClaims) stage(b *batch.Batch, a *actorstore.Actor) error {
+	var errs []error
+	for _, k := range c.forgotten {
+		errs = append(errs, a.StageNote(b, k.key[:], nil))
+	}
+	for _, k := range c.taken {
+		errs = append(errs, a.StageNote(b, k.key[:], k.value))
+	}
+	return errors.Join(errs...)
 }

@@ -169,15 +169,9 @@ func (q *Queue) Len() int {
 	return len(q.index.byID)
 }
 
-// ids returns the ids of the messages of the names, of all if there are none, sorted.
-func (q *Queue) ids(names []string) (ids []ID) {
+// Quarantined returns what is set aside, in the order in which it was found.
+func (q *Queue) Quarantined() []Quarantined {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for id, it := range q.index.byID {
-		if len(names) == 0 || slices.Contains(names, it.line.name) {
-			ids = append(ids, id)
-		}
-	}
-	slices.Sort(ids)
-	return ids
+	return slices.Clone(q.bad)
 }

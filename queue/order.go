@@ -2,6 +2,56 @@ package queue
 
 import "container/heap"
 
+// An item is a stored message in memory.
+type item struct {
+	id      ID
+	line    *line // nil before it has landed
+	created int64
+	size    int    // of the stored value, in bytes
+	rec     []byte // the stored value, nil when it must be read; never changed
+	lease
+
+	claim *change // what a batch is about to do with it, nil for nothing
+	stays bool    // it can't become a dead letter
+	where where
+	seats [seatKinds]int // its places; see order
+}
+
+// before says whether a batch that adds one of two messages, or both, hands it out first.
+func (it *item) before(other *item) bool {
+	if own := it.line == nil; own != (other.line == nil) {
+		return !own
+	}
+	return it.id < other.id
+}
+
+// where says in which order an item stands.
+type where uint8
+
+const (
+	nowhere where = iota // claimed, or not entered
+	visible              // in that of its line, and in that of all
+	timed
+	dying
+)
+
+// A seatKind is one of the places that an item has.
+type seatKind uint8
+
+const (
+	seatLine seatKind = iota
+	seatAll
+	seatOther
+	seatKinds
+)
+
+// A line is the messages of one name.
+type line struct {
+	name  string
+	total int   // messages, visible or not
+	ready order // the visible ones
+}
+
 // An order is items by their ids, made for a queue: most come in order at the end, and
 // leave at the beginning, both at no cost that grows with their number. Those that come
 // back, behind which others stand already, are in a heap.

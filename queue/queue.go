@@ -41,15 +41,14 @@ package queue
 
 // Files, from the top down:
 //
-//	settle.go list.go receive.go ring.go load.go room.go answer.go enqueue.go keyed.go tx.go receipt.go
-//	wait.go check.go queue.go order.go record.go index.go keys.go message.go errors.go metrics.go
-//	walk.go
+//	wait.go list.go check.go receive.go enqueue.go message.go settle.go open.go deadletter.go commit.go room.go arm.go
+//	tx.go queue.go keyed.go listen.go answer.go index.go order.go record.go lease.go walk.go keys.go value.go id.go
+//	errors.go metrics.go
 
 import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math"
 	"sync"
@@ -133,24 +132,24 @@ type Queue struct {
 	// mu is held for memory alone: never while the engine is asked, nor during a commit,
 	// whose hooks take it.
 	mu       sync.Mutex
-	failed   error                  // why the index can't be trusted  +checklocks:mu
-	index    index                  // +checklocks:mu
-	meta     metadata               // as stored: ids below next are taken  +checklocks:mu
-	rebuilt  bool                   // what is stored of them is missing or wrong  +checklocks:mu
-	landing  metadata               // as the commit that is under way leaves them  +checklocks:mu
-	prior    batch.Prior            // of the metadata's value  +checklocks:mu
-	next     ID                     // the next id to reserve  +checklocks:mu
-	shown    ID                     // above all that others were told of  +checklocks:mu
-	reserved int                    // messages that are staged and count  +checklocks:mu
-	open     []*Tx                  // those that have staged something  +checklocks:mu
-	answers  map[ID][]*Answer       // +checklocks:mu
-	waiters  map[*listener]struct{} // +checklocks:mu
-	keys     keyTable               // +checklocks:mu
-	bad      []Quarantined          // +checklocks:mu
-	retryAt  int64                  // when dead letters are tried again  +checklocks:mu
-	backoff  time.Duration          // +checklocks:mu
-	lacking  int64                  // the bytes that dead letters wait for, 0: none does  +checklocks:mu
-	closed   bool                   // +checklocks:mu
+	failed   error         // why the index can't be trusted  +checklocks:mu
+	index    index         // +checklocks:mu
+	meta     metadata      // as stored: ids below next are taken  +checklocks:mu
+	rebuilt  bool          // what is stored of them is missing or wrong  +checklocks:mu
+	landing  metadata      // as the commit that is under way leaves them  +checklocks:mu
+	prior    batch.Prior   // of the metadata's value  +checklocks:mu
+	next     ID            // the next id to reserve  +checklocks:mu
+	shown    ID            // above all that others were told of  +checklocks:mu
+	reserved int           // messages that are staged and count  +checklocks:mu
+	open     []*Tx         // those that have staged something  +checklocks:mu
+	answers  answers       // +checklocks:mu
+	waiters  listeners     // +checklocks:mu
+	keys     keyTable      // +checklocks:mu
+	bad      []Quarantined // +checklocks:mu
+	retryAt  int64         // when dead letters are tried again  +checklocks:mu
+	backoff  time.Duration // +checklocks:mu
+	lacking  int64         // the bytes that dead letters wait for, 0: none does  +checklocks:mu
+	closed   bool          // +checklocks:mu
 }
 
 // Defaults of Options.
@@ -163,110 +162,15 @@ const (
 	defaultMemoryBytes = 1 << 20
 )
 
-// Open reads the queue of an actor; nil opts are the zero Options. It writes nothing.
-// There can be one Queue of an actor at a time: another is actorstore.ErrKept. It must be
-// closed before the actor is.
-//
-// The queue's metadata are rebuilt in memory if they are missing, damaged, or behind the
-// messages: an id is never given twice, and they are stored right with the next commit.
-// Messages that can't be read are left where they are: see Quarantined.
-func Open(ctx context.Context, a *actorstore.Actor, opts *Options) (*Queue, error) {
-	q := &Queue{
-		actor: a, closing: make(chan struct{}),
-		answers: map[ID][]*Answer{}, waiters: map[*listener]struct{}{},
-	}
-	if opts != nil {
-		q.opts = *opts
-	}
-	if err := q.options(); err != nil {
-		return nil, fmt.Errorf("queue: open: %w", err)
-	}
-	free, err := a.Keep(actorstore.NamespaceQueue)
-	if err != nil {
-		return nil, fmt.Errorf("queue: open: %w", err)
-	}
-	q.free = free
-	q.index.init(q.opts.MemoryBytes)
-	q.keys.init()
-	if err := q.load(ctx); err != nil {
-		free()
-		return nil, fmt.Errorf("queue: open: %w", err)
-	}
-	q.ctx, q.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	q.source = q.clock.Lasting("queue", q.ring)
-	q.arm()
-	return q, nil
-}
-
-// burialRoom is what a commit that makes a dead letter takes besides its value, in bytes.
-const burialRoom = 3*(maxMessageKey+batch.WrapperBytes) + metadataSize
-
-// options checks the options and puts the defaults in.
-func (q *Queue) options() error {
-	o := &q.opts
-	o.MaxMessages = cmp.Or(o.MaxMessages, defaultMaxMessages)
-	o.Visibility = cmp.Or(o.Visibility, defaultVisibility)
-	o.DeadLetter = cmp.Or(o.DeadLetter, defaultDeadLetter)
-	o.KeyWindow = cmp.Or(o.KeyWindow, defaultKeyWindow)
-	o.MaxKeys = cmp.Or(o.MaxKeys, defaultMaxKeys)
-	o.MemoryBytes = cmp.Or(o.MemoryBytes, defaultMemoryBytes)
-	limits := q.actor.Limits()
-	q.limit = limits.ValueSize
-	// As a dead letter it takes a commit with the message before and the metadata, and the
-	// length of its name may take a byte more.
-	most := min(q.limit, limits.Payload-burialRoom) - leaseRoom - len(o.DeadLetter) - 1
-	o.MaxMessageBytes = cmp.Or(o.MaxMessageBytes, most)
-	switch {
-	case o.MaxMessageBytes > most || o.MaxMessageBytes < 0:
-		return fmt.Errorf("%w: MaxMessageBytes is %d, and a value may have %d", ErrOptions, o.MaxMessageBytes, most)
-	case o.Visibility < time.Millisecond:
-		return fmt.Errorf("%w: Visibility is %v", ErrOptions, o.Visibility)
-	case o.MaxReceive < 0 || o.MaxReceive > math.MaxInt32:
-		return fmt.Errorf("%w: MaxReceive is %d", ErrOptions, o.MaxReceive)
-	case o.KeyWindow < 0:
-		return fmt.Errorf("%w: KeyWindow is %v", ErrOptions, o.KeyWindow)
-	case o.MaxKeys < 0 || o.MaxKeys > actorstore.MaxNotes:
-		return fmt.Errorf("%w: MaxKeys is %d, limit %d", ErrOptions, o.MaxKeys, actorstore.MaxNotes)
-	}
-	if o.Names != nil {
-		q.names = map[string]bool{}
-		for _, name := range o.Names {
-			q.names[name] = true
-		}
-	}
-	if q.clock = o.Clock; q.clock == nil {
-		q.clock, q.ownClock = alarm.New(nil), true
-	}
-	if q.log = o.Logger; q.log == nil {
-		q.log = slog.Default()
-	}
-	q.meter.To = o.Metrics
-	return nil
-}
-
-// Close ends the queue, not the actor. A call that waits for a message or an answer
-// gets ErrClosed, and what is staged can't be committed any more; Close waits for commits of it
-// that are under way. What is stored and due later goes on counting in Options.Clock, so
-// that the program that puts the actor to sleep knows when it must be awake. A second Close does
-// nothing. Participants of a batch must not call it.
-func (q *Queue) Close() error {
-	q.mu.Lock()
-	if q.closed {
-		q.mu.Unlock()
-		return nil
-	}
-	q.closed = true
-	close(q.closing)
-	q.mu.Unlock()
-	q.cancel()
-	_ = q.works.Close(context.Background()) // which doesn't give up
-	q.arm()
-	q.source.Close()
-	if q.ownClock {
-		q.clock.Close()
-	}
-	q.free()
-	return nil
+// A Quarantined is a stored message that can't be read, a key among the messages that
+// isn't a message's, or a message that was handed out often enough and for which no commit has room as
+// a dead letter. It stays where it is, out of the way, until it is deleted or discarded;
+// when the queue is opened again, what it is is found out anew.
+type Quarantined struct {
+	ID   ID     // 0 when the key isn't a message's
+	Key  []byte // of the actor
+	Size int    // of the value in bytes, 0 when that isn't known
+	Err  error  // what is wrong with it; often wraps actorstore.ErrCorrupt or actorstore.ErrNewerFormat
 }
 
 // check says why no call may go on; it is the actor's word that it is still ours.
@@ -293,56 +197,19 @@ func (q *Queue) usable() error {
 	return q.actor.Err()
 }
 
-// commit stages and commits a batch of its own. What stage returns an error for is given
-// up.
-func (q *Queue) commit(ctx context.Context, stage func(tx *Tx) error) error {
+// listen begins to wait for a visible message of the names; unlisten ends that.
+func (q *Queue) listen(names []string) *listener {
+	l := &listener{names, make(chan struct{}, 1)}
 	q.mu.Lock()
-	err := q.usable()
-	q.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	w, _ := q.batches.Get().(*work)
-	if w == nil {
-		w = &work{}
-		w.tx.q, w.tx.batch, w.tx.own = q, &w.batch, true
-	}
-	w.batch.Enlist(q, (*participant)(&w.tx))
-	over := false
-	defer func() {
-		if !over { // a panic gives back what was claimed, and the memory is not used again
-			w.batch.Abort(nil)
-		}
-	}()
-	if err = stage(&w.tx); err != nil {
-		w.batch.Abort(err)
-	} else {
-		err = q.actor.Commit(ctx, &w.batch)
-		q.landed(&w.tx, err)
-	}
-	// Whatever became of it, its memory isn't used any more.
-	w.batch.Reset()
-	w.tx.reset()
-	over = true
-	q.batches.Put(w)
-	return err
+	defer q.mu.Unlock()
+	q.waiters[l] = struct{}{}
+	return l
 }
 
-// landed follows a commit of the queue's own, which is durable unless there is an error.
-func (q *Queue) landed(tx *Tx, err error) {
-	for err == nil {
-		old := q.durable.Load()
-		if old >= tx.landed || q.durable.CompareAndSwap(old, tx.landed) {
-			break
-		}
-	}
-	tell(tx.told, err)
-}
-
-// A work is a batch of the queue's own, and the memory that it takes.
-type work struct {
-	batch batch.Batch
-	tx    Tx
+func (q *Queue) unlisten(l *listener) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.waiters, l)
 }
 
 // millis is the time of day in Unix milliseconds.
@@ -350,6 +217,9 @@ func (q *Queue) millis() int64 { return q.clock.Now().UnixMilli() }
 
 // visibility is Options.Visibility in milliseconds.
 func (q *Queue) visibility() int64 { return after(0, q.opts.Visibility) }
+
+// room is how many bytes the actor may store besides what it does.
+func (q *Queue) room() int64 { return q.actor.Limits().Storage - q.actor.Used() }
 
 // after returns the millisecond at which d from now is over. Any d will do: what rounds it
 // up is not added to it, which may be Forever.
@@ -375,4 +245,52 @@ func (q *Queue) ended(ctx context.Context, err error) bool {
 		}
 	}
 	return errors.Is(err, ErrClosed) || ctx.Err() != nil && errors.Is(err, ctx.Err())
+}
+
+// lookOut is how often a waiting call asks whether the actor is still ours, where another host
+// may take it over without telling.
+const lookOut = time.Second
+
+// errOver is await's for the time that is over.
+var errOver = errors.New("queue: the time is over")
+
+// await returns what comes. It ends with the context, the queue, and the actor, with their
+// errors, and with errOver.
+func await[T any](ctx context.Context, q *Queue, comes <-chan T, over <-chan time.Time) (came T, err error) {
+	var look <-chan time.Time
+	if q.actor.Leased() {
+		ticker := time.NewTicker(lookOut)
+		defer ticker.Stop()
+		look = ticker.C
+	}
+	for {
+		select {
+		case came = <-comes:
+			return came, nil
+		case <-over:
+			return came, errOver
+		case <-ctx.Done():
+			return came, ctx.Err()
+		case <-q.closing:
+			return came, ErrClosed
+		case <-q.actor.Done():
+			return came, cmp.Or(q.actor.Err(), error(actorstore.ErrClosed))
+		case <-look:
+			if err := lost(ctx, q); err != nil {
+				return came, err
+			}
+		}
+	}
+}
+
+// lost says why nothing will come any more. While the actor's owner is known, which is
+// nearly always, that is a look at memory.
+func lost(ctx context.Context, q *Queue) error {
+	err := q.actor.Owned(ctx)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if known := q.usable(); known != nil || !errors.Is(err, actorstore.ErrClosed) {
+		return known // any other error may pass, and is for the next call to find
+	}
+	return err
 }

@@ -210,14 +210,6 @@ func firstBack(tx *Tx, names []string) (first *change) {
 	return first
 }
 
-// before says whether a batch that adds one of two messages, or both, hands it out first.
-func (it *item) before(other *item) bool {
-	if own := it.line == nil; own != (other.line == nil) {
-		return !own
-	}
-	return it.id < other.id
-}
-
 // hand stages that a message is handed out.
 func (tx *Tx) hand(ctx context.Context, c *change, o *ReceiveOptions) (*Message, error) {
 	q, it := tx.q, c.it
@@ -251,31 +243,6 @@ func (tx *Tx) hand(ctx context.Context, c *change, o *ReceiveOptions) (*Message,
 	tx.lease(c, &r, lease{leased, m.Until.UnixMilli(), m.Deliveries, m.grant}, now)
 	m.grant.stored = c.rec != nil
 	return m, nil
-}
-
-// lease stages what becomes of a message that is r now. If that can't be stored, since
-// readers must not see it or the value has no room, memory alone knows.
-//
-// +checklocks:tx.q.mu
-func (tx *Tx) lease(c *change, r *record, to lease, now int64) {
-	c.to, c.rec, c.back = to, nil, false
-	if tx.q.opts.Plain {
-		return
-	}
-	r.setLease(to, now)
-	if r.size() <= tx.q.limit {
-		c.rec = r.encode()
-	}
-}
-
-// setAside gives up a change of a message that can't be read, and the message with it.
-func (tx *Tx) setAside(c *change, err error) {
-	q := tx.q
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	it := c.it
-	tx.forgetChange(c)
-	q.putAside(it, fmt.Errorf("it can't be read: %w", err))
 }
 
 // All yields messages one after the other, each when the one before is settled, and

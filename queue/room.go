@@ -7,9 +7,6 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 )
 
-// room is how many bytes the actor may store besides what it does.
-func (q *Queue) room() int64 { return q.actor.Limits().Storage - q.actor.Used() }
-
 // spareRoom leaves to memory alone what the actor has no room for: leases, that they were
 // given back, and dead letters. An actor that is full must be able to work off its
 // messages: else nothing would ever make room.
@@ -74,7 +71,7 @@ func (tx *Tx) exhume(c *change) int64 {
 	saved := int64(len(grave.rec) - c.it.size)
 	tx.adds = slices.DeleteFunc(tx.adds, func(a added) bool { return a.it == grave })
 	tx.free--
-	q.answer(grave.id, answer{err: fmt.Errorf("%w: it was not stored", ErrNoAnswer)})
+	q.answers.give(grave.id, answer{err: fmt.Errorf("%w: it was not stored", ErrNoAnswer)})
 	c.leaveStored()
 	c.remove, c.answer, c.grave, c.metric = false, answer{}, nil, c.alive
 	c.to = lease{deliveries: c.to.deliveries}

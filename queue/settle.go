@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -165,32 +166,6 @@ func (tx *Tx) held(r Receipt) (c *change, fresh bool, err error) {
 	return c, fresh, err
 }
 
-// bury stages that a message becomes a dead letter, behind all others: a new message
-// takes its place. It reports false when the value has no room for the longer name,
-// or the queue no id: the message then stays what it is.
-//
-// +checklocks:tx.q.mu
-func (tx *Tx) bury(c *change, r *record) bool {
-	q := tx.q
-	dead := record{name: r.name + q.opts.DeadLetter, body: r.body, created: r.created}
-	if !q.opts.Plain {
-		dead.setLease(lease{deliveries: c.to.deliveries}, 0)
-	}
-	if dead.size() > q.limit {
-		c.it.stays = true
-		return false
-	}
-	it, err := tx.add(&dead, true)
-	if err != nil {
-		c.it.stays = true
-		return false
-	}
-	it.deliveries = c.to.deliveries
-	c.remove, c.grave, c.metric, c.alive = true, it, metricDead, c.metric
-	c.answer = answer{err: fmt.Errorf("%w: it became the dead letter %s", ErrNoAnswer, it.id)}
-	return true
-}
-
 // Delete stages that a message is removed, leased or not, also one that the batch itself
 // enqueues, or one that is quarantined. One that isn't there is ErrGone, one that another batch has ErrBusy. Queue.Discard removes
 // what is quarantined and has no id.
@@ -288,4 +263,32 @@ func (q *Queue) Purge(ctx context.Context, names ...string) (n int, err error) {
 		return errors.Is(err, ErrGone) || errors.Is(err, ErrBusy)
 	})
 	return len(removed), err
+}
+
+// removeBad stages that what is quarantined under a key is removed. What is there is read by the
+// store: nothing is known about it.
+//
+// +checklocks:tx.q.mu
+func (tx *Tx) removeBad(key []byte) error {
+	q := tx.q
+	i := slices.IndexFunc(q.bad, func(b Quarantined) bool { return bytes.Equal(b.Key, key) })
+	if i < 0 {
+		return ErrGone
+	}
+	tx.bad = append(tx.bad, q.bad[i])
+	q.bad = slices.Delete(slices.Clone(q.bad), i, i+1)
+	return nil
+}
+
+// ids returns the ids of the messages of the names, of all if there are none, sorted.
+func (q *Queue) ids(names []string) (ids []ID) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for id, it := range q.index.byID {
+		if len(names) == 0 || slices.Contains(names, it.line.name) {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
 }

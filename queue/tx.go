@@ -3,11 +3,12 @@ package queue
 import (
 	"cmp"
 	"context"
-	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/metrics"
 )
@@ -35,14 +36,12 @@ type Tx struct {
 	changes []*change
 	back    bool          // one of them is back, or was
 	bad     []Quarantined // to be removed
-	keys    []*keyed      // that the adds take
-	forget  []*keyed      // that are over
+	keys    keyClaims     // that the adds take
 
-	grown   int64         // how many messages more there are by what is being committed
-	landed  uint64        // the number of the commit
-	told    []told        // answers that wait for stable storage
-	spared  bool          // a dead letter had no room
-	settled chan struct{} // closed when the batch is settled; nil while no call waits
+	grown  int64  // how many messages more there are by what is being committed
+	landed uint64 // the number of the commit
+	told   []told // answers that wait for stable storage
+	spared bool   // a dead letter had no room
 
 	// What a Tx needs every time.
 	spare  change
@@ -118,6 +117,13 @@ type change struct {
 	alive   *metrics.Metric // the same, should there be no room for the grave
 }
 
+// A write is one operation on a message's key.
+type write struct {
+	id    ID
+	value []byte // nil: delete
+	prior batch.Prior
+}
+
 // In returns what b does to the queue, which lands with everything else in b, or not at
 // all. There is one Tx for each batch: In returns the same one every time.
 func (q *Queue) In(b *batch.Batch) *Tx {
@@ -154,22 +160,12 @@ func (tx *Tx) reset() {
 	clear(tx.changes[:cap(tx.changes)])
 	clear(tx.writes[:cap(tx.writes)])
 	tx.adds, tx.changes, tx.writes = tx.adds[:0], tx.changes[:0], tx.writes[:0]
-	tx.bad, tx.keys, tx.forget, tx.told = nil, nil, nil, nil
-	tx.back, tx.free, tx.grown, tx.landed, tx.settled, tx.spare, tx.spared = false, 0, 0, 0, nil, change{}, false
+	tx.bad, tx.keys, tx.told = nil, keyClaims{}, nil
+	tx.back, tx.free, tx.grown, tx.landed, tx.spare, tx.spared = false, 0, 0, 0, change{}, false
 }
 
 // maxKept bounds what a Tx keeps when it isn't used.
 const maxKept = 256
-
-// settledChan returns a channel that is closed when the batch is settled.
-//
-// +checklocks:tx.q.mu
-func settledChan(tx *Tx) <-chan struct{} {
-	if tx.settled == nil {
-		tx.settled = make(chan struct{})
-	}
-	return tx.settled
-}
 
 // claim takes a message for tx, or returns the change that tx is about to make already.
 //
@@ -219,7 +215,7 @@ func (q *Queue) put(it *item) {
 		return
 	}
 	if q.index.put(it, q.mustDie(it)) {
-		q.wake(it.line.name)
+		q.waiters.wake(it.line.name)
 	}
 }
 
@@ -231,6 +227,36 @@ func (q *Queue) mustDie(it *item) bool { return !it.stays && q.dying(it.line.nam
 // dying says whether a message of that name has been handed out often enough.
 func (q *Queue) dying(name string, l lease) bool {
 	return q.opts.MaxReceive > 0 && l.deliveries >= uint32(q.opts.MaxReceive) && !strings.HasSuffix(name, q.opts.DeadLetter)
+}
+
+// quarantine sets a message aside.
+//
+// +checklocks:q.mu
+func (q *Queue) quarantine(bad Quarantined) {
+	q.bad = append(q.bad, bad)
+	q.meter.Count(metricQuarantined, 1)
+	q.log.Warn("queue: a stored message is set aside", "actor", q.actor.ID(),
+		"key", actorstore.Describe(bad.Key), "err", bad.Err)
+}
+
+// putAside puts a message that is in no order among the quarantined ones. It can't be
+// completed, so those that wait for it are told.
+//
+// +checklocks:q.mu
+func (q *Queue) putAside(it *item, err error) {
+	q.index.leave(it)
+	q.answers.give(it.id, answer{err: fmt.Errorf("%w: %w", ErrNoAnswer, err)})
+	q.quarantine(Quarantined{ID: it.id, Key: appendMessageKey(q.actor.Layout(), nil, it.id), Size: it.size, Err: err})
+}
+
+// setAside gives up a change of a message that can't be read, and the message with it.
+func (tx *Tx) setAside(c *change, err error) {
+	q := tx.q
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	it := c.it
+	tx.forgetChange(c)
+	q.putAside(it, fmt.Errorf("it can't be read: %w", err))
 }
 
 // add reserves an id for a message and stages it. Dead letters don't count against the
@@ -257,198 +283,31 @@ func (tx *Tx) add(r *record, dead bool) (*item, error) {
 	return it, nil
 }
 
-// A write is one operation on a message's key.
-type write struct {
-	id    ID
-	value []byte // nil: delete
-	prior batch.Prior
-}
-
-// Late stages the writes: all of them again, if it is called again.
-func (p *participant) Late(b *batch.Batch) error {
-	tx := (*Tx)(p)
-	q := tx.q
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if !tx.begun {
-		return nil
-	}
-	if err := q.usable(); err != nil {
-		return err // a Queue opened since doesn't know what is staged here
-	}
-	tx.seal(b)
-	tx.spareRoom()
-	writes := tx.writes[:0]
-	m, grown := q.landing, int64(0)
-	for i := range tx.adds {
-		a := &tx.adds[i]
-		// Ids that batches showed to callers are skipped, whether they land or not.
-		m.next = max(m.next, a.it.id+1, q.shown)
-		value := a.value()
-		if value != nil {
-			grown++
-		}
-		if value != nil {
-			wakeBy(b, &a.it.lease)
-		}
-		if value != nil || a.put {
-			writes = append(writes, write{a.it.id, value, batch.Absent})
-			a.put = true
-		}
-	}
-	for _, c := range tx.changes {
-		c.put = c.put || c.remove || c.rec != nil
-		switch prior := batch.Stored(c.it.size); {
-		case c.it.line == nil: // it is among the adds
-		case c.remove:
-			writes = append(writes, write{c.it.id, nil, prior})
-			grown--
-		case c.rec != nil:
-			writes = append(writes, write{c.it.id, c.rec, prior})
-			wakeBy(b, &c.to)
-		}
-	}
-	// Each key lies below those before it, which spares the store a look at all of them;
-	// and if a batch lands in part, the next id is there before the message.
-	tx.writes = writes
-	layout, key := q.actor.Layout(), [maxMessageKey]byte{}
-	slices.SortFunc(writes, func(a, b write) int { return cmp.Compare(b.id, a.id) })
-	grown -= int64(len(tx.bad))
-	m.size += grown - tx.grown
-	tx.grown = grown
-	if m != q.landing || q.rebuilt {
-		q.landing = m
-		b.PutPrior(layout.AppendQueueMetadata(key[:0]), m.append(tx.meta[:0]), q.prior)
-	}
-	for _, w := range writes {
-		if k := appendMessageKey(layout, key[:0], w.id); w.value == nil {
-			b.DeletePrior(k, w.prior)
-		} else {
-			b.PutPrior(k, w.value, w.prior)
-		}
-	}
-	for _, bad := range tx.bad {
-		b.Delete(bad.Key) // what is there is the store's to find out
-	}
-	return tx.lateKeys(b)
-}
-
-// wakeBy has the actor be awake when a message is visible.
-func wakeBy(b *batch.Batch, l *lease) {
-	if l.state == ready {
-		b.WakeBy(time.Time{})
-	} else {
-		b.WakeBy(time.UnixMilli(l.at))
-	}
-}
-
-// seal has Close wait for the commit of b, and begins anew what is written if that is another
-// commit than the last one.
+// lease stages what becomes of a message that is r now. If that can't be stored, since
+// readers must not see it or the value has no room, memory alone knows.
 //
 // +checklocks:tx.q.mu
-func (tx *Tx) seal(b *batch.Batch) {
-	if first, _ := tx.entry.Enter(b, &tx.q.works); !first { // the gate is open: see Late
+func (tx *Tx) lease(c *change, r *record, to lease, now int64) {
+	c.to, c.rec, c.back = to, nil, false
+	if tx.q.opts.Plain {
 		return
 	}
-	tx.q.landing, tx.grown = tx.q.meta, 0
-	for _, c := range tx.changes {
-		c.put = false
-	}
-	for i := range tx.adds {
-		tx.adds[i].put = false
+	r.setLease(to, now)
+	if r.size() <= tx.q.limit {
+		c.rec = r.encode()
 	}
 }
 
-// Landed makes the index follow the store.
-func (p *participant) Landed() {
-	tx := (*Tx)(p)
-	q := tx.q
+// value returns the stored value of a message that is claimed, which no other batch
+// can change meanwhile. The slice must not be changed.
+func (q *Queue) value(ctx context.Context, it *item) ([]byte, error) {
 	q.mu.Lock()
-	if !tx.begun {
-		q.mu.Unlock()
-		return
-	}
-	tx.landed = q.actor.Seq()
-	if q.landing != q.meta || q.rebuilt {
-		q.meta, q.prior, q.rebuilt = q.landing, batch.Stored(metadataSize), false
-	}
-	for _, a := range tx.adds {
-		if q.index.enter(a.it, a.name); a.it.claim == nil {
-			q.put(a.it)
-		}
-	}
-	q.meter.Count(metricEnqueued, int64(len(tx.adds)))
-	for _, c := range tx.changes {
-		tx.apply(c)
-	}
-	q.meter.Count(metricDeleted, int64(len(tx.bad)))
-	tx.commitKeys()
-	tx.end()
-	tx.roomMade()
-	if !tx.own {
-		q.tellLater(tx.told)
-	}
+	rec := it.rec
 	q.mu.Unlock()
-	q.arm()
-}
-
-// apply does what a change says.
-//
-// +checklocks:tx.q.mu
-func (tx *Tx) apply(c *change) {
-	q, it := tx.q, c.it
-	it.claim = nil
-	if c.granted != nil {
-		c.granted.landed.Store(tx.landed)
-		q.meter.Count(metricReceived, 1)
-		q.meter.Observe(metricWait, c.waited)
+	if rec != nil {
+		return rec, nil
 	}
-	if c.metric != nil {
-		q.meter.Count(c.metric, 1)
-	}
-	if c.remove {
-		q.index.leave(it)
-		if waiting := q.answers[it.id]; len(waiting) > 0 {
-			delete(q.answers, it.id)
-			tx.told = append(tx.told, told{waiting, c.answer})
-		}
-		return
-	}
-	if it.lease = c.to; c.rec != nil {
-		it.size = len(c.rec)
-		q.index.keep(it, c.rec)
-	}
-	q.put(it)
-}
-
-// Failed gives back what was claimed.
-func (p *participant) Failed(reason error, partly bool) {
-	tx := (*Tx)(p)
-	q := tx.q
-	q.mu.Lock()
-	if !tx.begun {
-		q.mu.Unlock()
-		return
-	}
-	for _, c := range tx.changes {
-		c.it.claim = nil
-		q.put(c.it)
-	}
-	for _, a := range tx.adds {
-		q.answer(a.it.id, answer{err: errors.Join(ErrNoAnswer, reason)})
-	}
-	tx.abortKeys()
-	q.bad = append(q.bad, tx.bad...)
-	if partly && q.failed == nil {
-		q.failed = errors.Join(ErrStale, reason)
-	}
-	tx.end()
-	q.rewind()
-	if q.failed != nil || q.actor.Err() != nil {
-		q.wakeAll() // to be told
-	}
-	q.mu.Unlock()
-	q.arm()
+	return q.actor.Get(ctx, appendMessageKey(q.actor.Layout(), nil, it.id), nil)
 }
 
 // rewind has the ids above all that are stored, staged, or known to others given again.
@@ -486,19 +345,5 @@ func (tx *Tx) end() {
 	q.open = q.open[:last]
 	tx.begun = false
 	q.reserved -= len(tx.adds) - tx.free
-	if tx.settled != nil {
-		close(tx.settled)
-	}
-}
-
-// value returns the stored value of a message that is claimed, which no other batch
-// can change meanwhile. The slice must not be changed.
-func (q *Queue) value(ctx context.Context, it *item) ([]byte, error) {
-	q.mu.Lock()
-	rec := it.rec
-	q.mu.Unlock()
-	if rec != nil {
-		return rec, nil
-	}
-	return q.actor.Get(ctx, appendMessageKey(q.actor.Layout(), nil, it.id), nil)
+	tx.keys.end()
 }

@@ -1,14 +1,115 @@
 package queue
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"slices"
+	"fmt"
 	"time"
-
-	"github.com/greenroomdb/greenroom/actorstore"
 )
+
+// An Answer waits for the completion of one message.
+//
+// It lives in memory: a completion after a restart isn't told to callers from before.
+// The message itself is as durable as any, so that after a restart a caller that has
+// its ID, or sends again with its Key, may Expect it anew, and gets the response unless it was
+// completed meanwhile (ErrNoAnswer): responses are not stored.
+type Answer struct {
+	q    *Queue
+	id   ID
+	came chan answer // holds one
+}
+
+// Expect begins to wait for the completion of a message that is stored, or staged in a
+// batch: expected before that batch is committed, its completion can't be missed. One
+// that is neither is ErrNoAnswer.
+func (q *Queue) Expect(id ID) (*Answer, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if err := q.usable(); err != nil {
+		return nil, err
+	}
+	if q.index.byID[id] == nil && !q.staged(id) {
+		return nil, fmt.Errorf("queue: expect message %s: %w", id, ErrNoAnswer)
+	}
+	a := &Answer{q, id, make(chan answer, 1)}
+	q.answers[id] = append(q.answers[id], a.came)
+	return a, nil
+}
+
+// Wait returns the response, once: a second call waits for nothing. It comes when the
+// completion is on stable storage; if that fails, the actor's error comes. It ends with the
+// context, with its error, and then may be called again; with the queue, with ErrClosed;
+// and with ErrNoAnswer when an answer can't come any more. The response is the caller's,
+// and shared by all that wait for the message: it must not be changed.
+func (a *Answer) Wait(ctx context.Context) (Raw, error) {
+	select {
+	case got := <-a.came: // what came in time counts
+		return got.response, got.err
+	default:
+	}
+	got, err := await(ctx, a.q, a.came, nil)
+	if err != nil {
+		return nil, err
+	}
+	return got.response, got.err
+}
+
+// Close ends the waiting.
+func (a *Answer) Close() {
+	a.q.mu.Lock()
+	defer a.q.mu.Unlock()
+	a.q.answers.stop(a.id, a.came)
+}
+
+// Forever as a timeout means to wait without end. As a delay, or as the length of a lease, it is 292 years.
+const Forever time.Duration = 1<<63 - 1
+
+// EnqueueAndWait is Enqueue, and waits for the response with which the message is completed. Its
+// completion is never missed, however fast it comes. When the time is over the error is
+// ErrTimedOut, and the message stays in the queue; with a timeout of 0 or less it is that
+// at once, and nothing is enqueued. The other errors are those of Enqueue and Answer.Wait.
+//
+// With a Key that is in use it waits for the message that was sent with it. What it waits
+// for outlives a restart as far as Answer says.
+func (q *Queue) EnqueueAndWait(ctx context.Context, s Send, timeout time.Duration) (Raw, error) {
+	if timeout <= 0 {
+		return nil, ErrTimedOut
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	end := time.Now().Add(min(timeout, maxTimeout))
+	a, err := q.enqueueExpected(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	defer a.Close()
+	// Only now: a commit that is cut off would leave open whether the message is there.
+	ctx, cancel := context.WithDeadlineCause(ctx, end, ErrTimedOut)
+	defer cancel()
+	response, err := a.Wait(ctx)
+	if err != nil && err == ctx.Err() && context.Cause(ctx) == ErrTimedOut {
+		err = ErrTimedOut
+	}
+	return response, err
+}
+
+// maxTimeout keeps what is added to a time from wrapping around.
+const maxTimeout = 100 * 365 * 24 * time.Hour
+
+// enqueueExpected is Enqueue with an Answer that is there before the commit.
+func (q *Queue) enqueueExpected(ctx context.Context, s Send) (a *Answer, err error) {
+	err = q.retryKeys(ctx, func(tx *Tx) error {
+		id, err := tx.Enqueue(s)
+		if err == nil {
+			a, err = q.Expect(id)
+		}
+		return err
+	})
+	if err != nil && a != nil {
+		a.Close()
+	}
+	return a, err
+}
 
 // WaitFor returns when a message of one of the names, or of any name if there are none,
 // is visible; the first receiver may have it. It returns the errors of the context and of the
@@ -46,102 +147,5 @@ func waitUntil(ctx context.Context, q *Queue, names []string, look func() bool) 
 		if _, err := await(ctx, q, l.woken, nil); err != nil {
 			return err
 		}
-	}
-}
-
-// lookOut is how often a waiting call asks whether the actor is still ours, where another host
-// may take it over without telling.
-const lookOut = time.Second
-
-// errOver is await's for the time that is over.
-var errOver = errors.New("queue: the time is over")
-
-// await returns what comes. It ends with the context, the queue, and the actor, with their
-// errors, and with errOver.
-func await[T any](ctx context.Context, q *Queue, comes <-chan T, over <-chan time.Time) (came T, err error) {
-	var look <-chan time.Time
-	if q.actor.Leased() {
-		ticker := time.NewTicker(lookOut)
-		defer ticker.Stop()
-		look = ticker.C
-	}
-	for {
-		select {
-		case came = <-comes:
-			return came, nil
-		case <-over:
-			return came, errOver
-		case <-ctx.Done():
-			return came, ctx.Err()
-		case <-q.closing:
-			return came, ErrClosed
-		case <-q.actor.Done():
-			return came, cmp.Or(q.actor.Err(), error(actorstore.ErrClosed))
-		case <-look:
-			if err := lost(ctx, q); err != nil {
-				return came, err
-			}
-		}
-	}
-}
-
-// lost says why nothing will come any more. While the actor's owner is known, which is
-// nearly always, that is a look at memory.
-func lost(ctx context.Context, q *Queue) error {
-	err := q.actor.Owned(ctx)
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if known := q.usable(); known != nil || !errors.Is(err, actorstore.ErrClosed) {
-		return known // any other error may pass, and is for the next call to find
-	}
-	return err
-}
-
-// A listener is a call that waits for a message to become visible.
-type listener struct {
-	names []string      // nil: any
-	woken chan struct{} // holds one token
-}
-
-func (q *Queue) listen(names []string) *listener {
-	l := &listener{names, make(chan struct{}, 1)}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.waiters[l] = struct{}{}
-	return l
-}
-
-func (q *Queue) unlisten(l *listener) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	delete(q.waiters, l)
-}
-
-// wake wakes all that wait for a name: the first to look gets the message, and the
-// others go on waiting.
-//
-// +checklocks:q.mu
-func (q *Queue) wake(name string) {
-	for l := range q.waiters {
-		if len(l.names) == 0 || slices.Contains(l.names, name) {
-			l.wake()
-		}
-	}
-}
-
-// +checklocks:q.mu
-func (q *Queue) wakeAll() {
-	for l := range q.waiters {
-		l.wake()
-	}
-	for id := range q.answers {
-		q.answer(id, answer{err: errors.Join(q.usable(), ErrNoAnswer)})
-	}
-}
-
-func (l *listener) wake() {
-	select {
-	case l.woken <- struct{}{}:
-	default: // it is awake, and hasn't looked yet
 	}
 }

@@ -2,11 +2,32 @@ package queue
 
 import (
 	"fmt"
-	"math/rand/v2"
+	"math"
 	"strconv"
 	"strings"
-	"sync/atomic"
 )
+
+// An ID is the place of a message in its queue. Ids count from 1, and none is ever given
+// twice. That is so for one that was reserved for a batch that didn't land, too, as long
+// as the queue is open, and for good once another message was enqueued.
+type ID uint64
+
+// lastID is the last that is given; after that, at a thousand million a second in three
+// hundred years, there are none. What is stored with a higher one was not given by
+// counting.
+const lastID = ID(math.MaxInt64)
+
+// String is the number in decimal.
+func (id ID) String() string { return strconv.FormatUint(uint64(id), 10) }
+
+// ParseID returns the ID that has the text; ErrID if none has.
+func ParseID(text string) (ID, error) {
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil || ID(n).String() != text {
+		return 0, fmt.Errorf("%w: %.80q", ErrID, text)
+	}
+	return ID(n), nil
+}
 
 // A Receipt is what entitles to settle a message: that it was handed out, and which time
 // that was. It is good until the lease is over or given back, and never for another
@@ -47,39 +68,4 @@ func ParseReceipt(text string) (r Receipt, err error) {
 		return Receipt{}, fmt.Errorf("%w: receipt %.80q", ErrID, text)
 	}
 	return r, nil
-}
-
-// A grant is one handing out of a message by this Queue.
-type grant struct {
-	nonce  uint64 // not 0
-	stored bool   // the record says it; of no meaning before the commit has landed
-	// landed is the number of the commit with which the message was handed out, 0 before.
-	landed atomic.Uint64
-}
-
-func newGrant() *grant {
-	for {
-		if n := rand.Uint64(); n != 0 {
-			return &grant{nonce: n}
-		}
-	}
-}
-
-// durable reports whether the lease is known to be on stable storage.
-func (g *grant) durable(q *Queue) bool {
-	n := g.landed.Load() // after that stored is what it is
-	return n != 0 && g.stored && n <= q.durable.Load()
-}
-
-// fits reports whether a receipt is that of the lease. A receipt without a nonce may have
-// been given before the queue was opened.
-func (l *lease) fits(r Receipt) bool {
-	switch g := l.grant; {
-	case l.state != leased || l.deliveries != r.Deliveries:
-		return false
-	case g == nil:
-		return r.Nonce == 0
-	default:
-		return r.Nonce == g.nonce || r.Nonce == 0 && g.landed.Load() != 0 && g.stored
-	}
 }

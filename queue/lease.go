@@ -1,0 +1,60 @@
+package queue
+
+import (
+	"math/rand/v2"
+	"sync/atomic"
+)
+
+// A state is where a message stands between being stored and being settled.
+type state uint8
+
+const (
+	ready   state = iota // visible
+	delayed              // visible later
+	leased               // visible later unless it is settled before
+)
+
+var stateNames = [...]string{"ready", "delayed", "leased"}
+
+// A lease is what says when a message is visible, and to whom it belongs until then.
+type lease struct {
+	state      state
+	at         int64  // visible from then on, Unix ms; of no meaning when ready
+	deliveries uint32 // how often it was handed out
+	grant      *grant // of the last time, nil if that was before the queue was opened
+}
+
+// fits reports whether a receipt is that of the lease. A receipt without a nonce may have
+// been given before the queue was opened.
+func (l *lease) fits(r Receipt) bool {
+	switch g := l.grant; {
+	case l.state != leased || l.deliveries != r.Deliveries:
+		return false
+	case g == nil:
+		return r.Nonce == 0
+	default:
+		return r.Nonce == g.nonce || r.Nonce == 0 && g.landed.Load() != 0 && g.stored
+	}
+}
+
+// A grant is one handing out of a message by this Queue.
+type grant struct {
+	nonce  uint64 // not 0
+	stored bool   // the record says it; of no meaning before the commit has landed
+	// landed is the number of the commit with which the message was handed out, 0 before.
+	landed atomic.Uint64
+}
+
+func newGrant() *grant {
+	for {
+		if n := rand.Uint64(); n != 0 {
+			return &grant{nonce: n}
+		}
+	}
+}
+
+// durable reports whether the lease is on stable storage, if the commits up to the one numbered upTo are.
+func (g *grant) durable(upTo uint64) bool {
+	n := g.landed.Load() // after that stored is what it is
+	return n != 0 && g.stored && n <= upTo
+}
