@@ -58,3 +58,62 @@ func TestGate(t *testing.T) {
 		}
 	})
 }
+
+// TestIdle: Idle waits for what is inside and lets more in meanwhile, for which it waits too; one that gives up
+// changes nothing. Close waits beside it.
+func TestIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g drain.Gate
+		if err := g.Idle(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		g.Enter()
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		over := make(chan string, 4)
+		go func() {
+			if err := g.Idle(short); err != context.DeadlineExceeded {
+				t.Errorf("Idle: %v", err)
+			}
+			over <- "gave up"
+		}()
+		if got := <-over; got != "gave up" || g.Closed() {
+			t.Errorf("%s, closed %v", got, g.Closed())
+		}
+		for range 2 {
+			go func() {
+				if err := g.Idle(t.Context()); err != nil {
+					t.Errorf("Idle: %v", err)
+				}
+				over <- "idle"
+			}()
+		}
+		synctest.Wait()
+		if !g.Enter() {
+			t.Error("Idle lets nothing in")
+		}
+		g.Leave()
+		synctest.Wait()
+		if len(over) > 0 {
+			t.Error("Idle returned, and one is inside")
+		}
+		go func() {
+			if err := g.Close(t.Context()); err != nil {
+				t.Errorf("Close: %v", err)
+			}
+			over <- "closed"
+		}()
+		synctest.Wait()
+		if len(over) > 0 || g.Enter() || !g.Closed() {
+			t.Errorf("%d are over, closed %v", len(over), g.Closed())
+		}
+		g.Leave()
+		synctest.Wait()
+		if len(over) != 3 {
+			t.Errorf("%d of 3 are over", len(over))
+		}
+		if err := g.Idle(t.Context()); err != nil || g.Enter() {
+			t.Errorf("Idle of a closed gate: %v", err)
+		}
+	})
+}
