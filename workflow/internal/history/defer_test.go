@@ -1,8 +1,11 @@
 package history
 
 import (
+	"errors"
 	"testing"
+	"testing/synctest"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
@@ -143,6 +146,47 @@ func TestReloadOvertaken(t *testing.T) {
 	}
 	r.wantPaths("reloaded", "a", "b")
 	r.verify("reloaded")
+}
+
+// TestCloseWaits: Close waits for a commit that is under way, so that a History opened after it has what lands.
+func TestCloseWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Options{}, batch.Limits{})
+		r.commit(func(tx *Tx) { r.step(tx, "1", "a") })
+		gate := make(chan struct{})
+		r.engine.Hook(func(op faultkv.Op) error {
+			if op.Point == faultkv.BeforeCommit {
+				<-gate
+			}
+			return nil
+		})
+		tx, committed, closed := r.h.Begin(), make(chan error, 1), make(chan struct{})
+		r.step(tx, "2", "b")
+		go func() { committed <- tx.Commit(ctx) }()
+		synctest.Wait()
+		go func() {
+			r.h.Close()
+			close(closed)
+		}()
+		synctest.Wait()
+		if _, err := Open(ctx, r.actor, nil); !errors.Is(err, actorstore.ErrKept) {
+			t.Errorf("opened while a commit of the one before is under way: %v", err)
+		}
+		late := r.h.Begin()
+		must(t, late.SetState(Running))
+		var b batch.Batch
+		late.Stage(&b)
+		wantErr(t, "a commit after Close has begun", b.Seal(), ErrClosed)
+		close(gate)
+		must(t, <-committed)
+		<-closed
+		r.engine.Hook(nil)
+		var err error
+		r.h, err = Open(ctx, r.actor, nil)
+		must(t, err)
+		r.wantPaths("opened again", "a", "b")
+		r.verify("opened again")
+	})
 }
 
 // An entry that is deferred while another value of it is being written: that one stays.

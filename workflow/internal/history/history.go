@@ -46,6 +46,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/drain"
 )
 
 // Options change what Open does. The zero value is fine.
@@ -81,20 +82,19 @@ type History struct {
 	actor  *actorstore.Actor
 	opts   Options
 	limits batch.Limits
-	free   func()    // gives the namespace back
-	works  sync.Pool // of *batch.Batch
-	txs    sync.Pool // of *Tx, empty
+	free   func()     // gives the namespace back
+	works  sync.Pool  // of *batch.Batch
+	txs    sync.Pool  // of *Tx, empty
+	gate   drain.Gate // of commits under way; closed is set before it is
 
 	dirty batch.Dirty[deferred]
 
 	// mu is held for memory alone: never while the engine is asked, nor during a commit,
 	// whose hooks take it.
 	mu     sync.RWMutex
-	m      memory        // +checklocks:mu
-	flying bool          // something is being committed  +checklocks:mu
-	landed chan struct{} // closed when that has landed, or not; nil while no call waits  +checklocks:mu
-	lands  uint64        // how often something has, or not  +checklocks:mu
-	closed bool          // +checklocks:mu
+	m      memory // +checklocks:mu
+	begun  uint64 // how many commits have entered the gate  +checklocks:mu
+	closed bool   // +checklocks:mu
 }
 
 // A deferred is something that was changed in memory and is to be written: an entry, the
@@ -162,13 +162,15 @@ func NewID() string {
 }
 
 // Close ends the history, not the actor. What was deferred and not written is lost, and
-// what is staged can't be committed any more. A second Close does nothing. It must not be
-// called by hooks of a batch.
+// what is staged can't be committed any more; Close waits for commits of it that are under way. A second Close does
+// nothing. It must not be called by hooks of a batch.
 func (h *History) Close() {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	if !h.closed {
-		h.closed = true
+	was := h.closed
+	h.closed = true
+	h.mu.Unlock()
+	if !was {
+		_ = h.gate.Close(context.Background()) // which doesn't give up
 		h.free()
 	}
 }
@@ -178,7 +180,7 @@ func (h *History) Close() {
 // those of Open, after which memory is as it was.
 func (h *History) Reload(ctx context.Context) error {
 	for {
-		lands, err := h.settled(ctx)
+		begun, err := h.idle(ctx)
 		if err != nil {
 			return err
 		}
@@ -186,32 +188,24 @@ func (h *History) Reload(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("history: load: %w", err)
 		}
-		if h.take(l, lands) {
+		if h.take(l, begun) {
 			return nil
 		}
-		// Something landed meanwhile, which what was read may not show.
+		// A commit began meanwhile, which what was read may not show.
 	}
 }
 
-// settled waits until nothing is being committed, and returns how often something was.
-func (h *History) settled(ctx context.Context) (lands uint64, err error) {
-	for {
-		h.mu.Lock()
-		lands, flying, err := h.lands, h.flying, h.usable()
-		if flying && h.landed == nil {
-			h.landed = make(chan struct{})
-		}
-		landed := h.landed
-		h.mu.Unlock()
-		if err != nil || !flying {
-			return lands, err
-		}
-		select {
-		case <-landed:
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		}
+// idle waits until every commit that has begun is over, and returns how many have.
+func (h *History) idle(ctx context.Context) (begun uint64, err error) {
+	h.mu.RLock()
+	begun = h.begun
+	h.mu.RUnlock()
+	if err := h.gate.Idle(ctx); err != nil {
+		return 0, err
 	}
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return begun, h.usable()
 }
 
 // read reads what is stored, which must not be damaged.
@@ -232,11 +226,11 @@ func (h *History) read(ctx context.Context) (l *loader, err error) {
 	return l, nil
 }
 
-// take makes l the memory, unless something landed since.
-func (h *History) take(l *loader, lands uint64) bool {
+// take makes l the memory, unless a commit began since so many had.
+func (h *History) take(l *loader, begun uint64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.lands != lands || h.flying {
+	if h.begun != begun {
 		return false
 	}
 	// An index of a name that was given out stays good.

@@ -23,31 +23,19 @@ func (f *flight) Landed() {
 	h.mu.Lock()
 	tx.used = true
 	change := tx.apply()
-	h.land()
 	h.mu.Unlock()
 	if h.opts.Changed != nil && change.any() {
 		h.opts.Changed(change)
 	}
 }
 
-// Failed leaves everything as it is. Nothing of an atomic batch lands in part.
+// Failed leaves everything as it is. Nothing of an atomic batch lands in part. Reload may have read the store before
+// this: then the orphans are there already, and are put over themselves.
 func (f *flight) Failed(error, bool) {
 	tx := (*Tx)(f)
 	tx.h.mu.Lock()
 	defer tx.h.mu.Unlock()
 	tx.keepOrphans()
-	tx.h.land()
-}
-
-// land ends what Late has begun.
-//
-// +checklocks:h.mu
-func (h *History) land() {
-	if h.landed != nil {
-		close(h.landed)
-	}
-	h.flying, h.landed = false, nil
-	h.lands++
 }
 
 // apply changes memory, and says what has changed.

@@ -76,8 +76,12 @@ func (s *staged) Late(b *batch.Batch) error {
 	if input != nil && !state.over() {
 		b.WakeBy(time.Time{})
 	}
-	h.flying = true
+	// The flight comes first, so that memory follows the commit before Reload or Close goes on.
 	b.Enlist(h, (*flight)(tx))
+	if _, open := tx.entry.Enter(b, &h.gate); !open {
+		return ErrClosed
+	}
+	h.begun++
 	return nil
 }
 

@@ -30,9 +30,10 @@ type Tx struct {
 	// naming says that tx only writes names, as many as this.
 	naming NameIndex
 
-	buf  []byte // what values of changes are parts of
-	used bool
-	plan plan
+	buf   []byte // what values of changes are parts of
+	used  bool
+	plan  plan
+	entry batch.Entry // while a commit is under way
 
 	// What the usual transaction takes, a step's.
 	room struct {
