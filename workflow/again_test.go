@@ -166,3 +166,34 @@ func TestStartBusy(t *testing.T) {
 		})
 	}
 }
+
+// TestStartAgainClose: Close waits for a start that is under way, which the actor's clock and the next Workflow know.
+func TestStartAgainClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		fn := againCode(r, map[string]int{})
+		w := begin(r, fn, "first")
+		output(r, w, "first done")
+		p := r.engine.Pause(faultkv.Rule{Point: faultkv.BeforeCommit})
+		started, closed := make(chan error, 1), make(chan error, 1)
+		go func() { started <- w.StartAgain(ctx, "second") }()
+		<-p.Reached()
+		go func() { closed <- w.Close() }()
+		synctest.Wait()
+		select {
+		case <-closed:
+			t.Error("Close doesn't wait")
+		default:
+		}
+		p.Release()
+		must(t, <-started)
+		must(t, <-closed)
+		if r.clock.Next().IsZero() {
+			t.Error("the clock doesn't know of the workflow")
+		}
+		w = attach(r, fn)
+		output(r, w, "second done")
+		r.wantDid("first", "second")
+		r.same(w.Workflow)
+	})
+}

@@ -179,8 +179,8 @@ func (w *Workflow) now() history.Millis {
 // until is how long it is until a time of day.
 func (w *Workflow) until(at history.Millis) time.Duration { return at.Time().Sub(w.clock.Now()) }
 
-// Close ends the run, if there is one, and then the Workflow, not the actor. The history
-// stays. A second Close does nothing.
+// Close ends the run, if there is one, and then the Workflow, not the actor; it waits for commits of the history that are
+// under way. The history stays. A second Close does nothing. Participants of a batch must not call it.
 func (w *Workflow) Close() error {
 	w.mu.Lock()
 	w.closed = true
@@ -191,11 +191,11 @@ func (w *Workflow) Close() error {
 		w.idle.Wait()
 	}
 	w.mu.Unlock()
+	w.h.Close() // waits for a commit of StageAgain, which sets the source
 	w.source.Close()
 	if w.ownClock {
 		w.clock.Close()
 	}
-	w.h.Close()
 	return nil
 }
 
