@@ -22,6 +22,8 @@
 //		return batch.In(b, q, func() *Tx { return &Tx{queue: q, batch: b} })
 //	}
 //
+// Each method of that value begins with EnlistAgain, so that what it stages lands even if the batch is being sealed.
+//
 // # What it is not
 //
 // batch does no I/O and knows no store: it doesn't check quotas, doesn't merge

@@ -19,7 +19,7 @@ var (
 	ErrTooLarge = errkind.New("batch: too large", errkind.ErrTooLarge)
 )
 
-// ErrSettled is returned by Seal for a batch that was settled already: it has
+// ErrSettled is returned by Seal and EnlistAgain for a batch that was settled already: it has
 // been committed or given up, and must be Reset before it is used again.
 var ErrSettled = errors.New("batch: already settled")
 

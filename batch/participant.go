@@ -55,6 +55,16 @@ func (b *Batch) Enlist(owner any, p Participant) {
 	}
 }
 
+// EnlistAgain is Enlist of owner's participant, with which every method that stages more begins: Late of p is called once
+// more if it was called already. It returns ErrSettled, and does nothing, if b was settled or p belongs to an earlier use of b.
+func (b *Batch) EnlistAgain(owner any, p Participant) error {
+	if b.settled || b.Enlisted(owner) != p {
+		return ErrSettled
+	}
+	b.Enlist(owner, p)
+	return nil
+}
+
 // Enlisted returns owner's participant in b, nil without one. A settled batch keeps its
 // participants until it is Reset, so a participant that Enlisted doesn't return belongs to an
 // earlier use of the batch.

@@ -286,3 +286,34 @@ func TestIn(t *testing.T) {
 		t.Error("a settled batch has taken a participant")
 	}
 }
+
+// TestEnlistAgain: Late of a participant that stages more is called again, until its batch is settled or used anew.
+func TestEnlistAgain(t *testing.T) {
+	var log []string
+	owner := new(int)
+	p, other := &party{"p", &log}, &party{"other", &log}
+	var b batch.Batch
+	if err := b.EnlistAgain(owner, p); err != batch.ErrSettled || b.Enlisted(owner) != nil {
+		t.Errorf("a participant that isn't in the batch: %v", err)
+	}
+	b.Enlist(owner, p)
+	b.Late(func(b *batch.Batch) error { return b.EnlistAgain(owner, p) })
+	if err := b.EnlistAgain(owner, p); err != nil { // it is to be called already
+		t.Error(err)
+	}
+	if err := b.Seal(); err != nil {
+		t.Fatal(err)
+	}
+	b.Settle(nil)
+	if err := b.EnlistAgain(owner, p); err != batch.ErrSettled {
+		t.Errorf("in a settled batch: %v", err)
+	}
+	b.Reset()
+	b.Enlist(owner, other)
+	if err := b.EnlistAgain(owner, p); err != batch.ErrSettled || b.Enlisted(owner) != batch.Participant(other) {
+		t.Errorf("a participant of an earlier use: %v", err)
+	}
+	if want := []string{"p late", "p late", "p landed"}; !slices.Equal(log, want) {
+		t.Errorf("got %q, want %q", log, want)
+	}
+}

@@ -216,15 +216,10 @@ func (d *draft) apply(rec Record) Record {
 //
 // +checklocks:t.s.mu
 func (t *Tx) begin() error {
-	p := (*participant)(t)
-	if t.b.Settled() || t.b.Enlisted(t.s) != batch.Participant(p) {
-		return batch.ErrSettled
-	}
-	if err := t.s.check(); err != nil {
+	if err := t.b.EnlistAgain(t.s, (*participant)(t)); err != nil {
 		return err
 	}
-	t.b.Enlist(t.s, p)
-	return nil
+	return t.s.check()
 }
 
 // Late writes the records. It runs under the actor's commit lock, so that each is the

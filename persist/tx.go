@@ -58,15 +58,13 @@ func (r *Record) In(b *batch.Batch) *Tx {
 
 // do makes op a part of the commit of the batch.
 func (t *Tx) do(op func(t *Tx) error) error {
-	p := (*participant)(t)
-	if t.b.Settled() || t.b.Enlisted(t.r) != batch.Participant(p) {
-		return batch.ErrSettled
+	if err := t.b.EnlistAgain(t.r, (*participant)(t)); err != nil {
+		return err
 	}
 	if err := t.r.check(); err != nil {
 		return err
 	}
 	t.ops = append(t.ops, op)
-	t.b.Enlist(t.r, p)
 	return nil
 }
 

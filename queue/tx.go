@@ -135,14 +135,13 @@ func (q *Queue) In(b *batch.Batch) *Tx {
 //
 // +checklocks:tx.q.mu
 func (tx *Tx) begin() error {
-	q, p := tx.q, batch.Participant((*participant)(tx))
+	q := tx.q
 	if err := q.usable(); err != nil {
 		return err
 	}
-	if tx.batch.Settled() || tx.batch.Enlisted(q) != p {
-		return batch.ErrSettled
+	if err := tx.batch.EnlistAgain(q, (*participant)(tx)); err != nil {
+		return err
 	}
-	tx.batch.Enlist(q, p)
 	if !tx.begun {
 		tx.begun, tx.place = true, len(q.open)
 		q.open = append(q.open, tx)

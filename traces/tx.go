@@ -75,16 +75,15 @@ func (tx *Tx) Flush(ctx context.Context) error {
 
 // claim takes everything that is not being written, and is in no other batch.
 func (tx *Tx) claim() (claimed []*pending, err error) {
-	t, self := tx.t, batch.Participant((*participant)(tx))
+	t := tx.t
 	t.mu.Lock()
 	defer t.unlock()
-	switch err := t.usable(); {
-	case err != nil:
+	if err := t.usable(); err != nil {
 		return nil, err
-	case tx.batch.Settled() || tx.batch.Enlisted(t) != self:
-		return nil, batch.ErrSettled
 	}
-	tx.batch.Enlist(t, self) // once more, if Late was called already
+	if err := tx.batch.EnlistAgain(t, (*participant)(tx)); err != nil {
+		return nil, err
+	}
 	t.cutAll()
 	for _, p := range t.queue {
 		if p.state == waiting {
