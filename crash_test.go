@@ -10,8 +10,8 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
-	"github.com/greenroomdb/greenroom/kv/kvtest"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
 )
 
@@ -134,7 +134,7 @@ func (s stateOf) RawState() (raw []byte, err error) {
 func TestCrash(t *testing.T) {
 	for name, limits := range map[string]batch.Limits{"whole": {AtomicBatches: 1 << 30}, "small commits": {AtomicBatches: 1, Entries: 64}} {
 		t.Run(name, func(t *testing.T) {
-			tape, h := kvtest.NewTape(), &history{states: []string{""}}
+			tape, h := engines.NewTape(), &history{states: []string{""}}
 			r := newRigOn(t, tape, limits)
 			known := []history{*h} // by the number of commits
 			note := func() {

@@ -12,8 +12,8 @@ import (
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/opentx"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
-	"github.com/greenroomdb/greenroom/kv/kvtest"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/workflow"
@@ -46,7 +46,7 @@ func add(tx *greenroom.Tx, value string) error {
 func TestStepTxCrash(t *testing.T) {
 	for name, limits := range map[string]batch.Limits{"whole": {AtomicBatches: 1 << 30}, "small commits": {AtomicBatches: 1, Entries: 64}} {
 		t.Run(name, func(t *testing.T) {
-			tape := kvtest.NewTape()
+			tape := engines.NewTape()
 			ends := func(r *rig) {
 				t.Helper()
 				if out, err := greenroom.RunWorkflow(ctx, r.actor, book, "new"); err != nil || out != "newnew" {
@@ -91,7 +91,7 @@ func TestUndoTxCrash(t *testing.T) {
 		}
 		return workflow.Step(c, "three", func(context.Context) (int, error) { return 0, workflow.Permanent(errors.New("no")) })
 	}
-	tape := kvtest.NewTape()
+	tape := engines.NewTape()
 	ends := func(r *rig) {
 		t.Helper()
 		if _, err := greenroom.RunWorkflow(ctx, r.actor, fails, 0); !errors.Is(err, workflow.ErrFailed) {

@@ -13,6 +13,7 @@ import (
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/testkit"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -323,7 +324,7 @@ func TestWakeFails(t *testing.T) {
 // TestOtherHostsAlarms has one host look after what another one has left.
 func TestOtherHostsAlarms(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		engine := sharedEngine{memkv.New()}
+		engine := engines.Shared(memkv.New())
 		var d [2]diary
 		var hosts [2]*Host
 		for i := range hosts {
@@ -346,7 +347,7 @@ func TestOtherHostsAlarms(t *testing.T) {
 // actor sleeps. The hosts that found it in use don't wake it once more.
 func TestManyHostsAlarms(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		engine := sharedEngine{memkv.New()}
+		engine := engines.Shared(memkv.New())
 		var looks atomic.Int64
 		var d diary
 		var hosts []*Host

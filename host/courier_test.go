@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 	"github.com/greenroomdb/greenroom/metrics"
@@ -280,7 +281,7 @@ func TestSendAfterCrash(t *testing.T) {
 // whoever has it next.
 func TestSendBetweenHosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		engine := sharedEngine{memkv.New()}
+		engine := engines.Shared(memkv.New())
 		var hosts [2]*Host
 		for i := range hosts {
 			opts := Options{Logger: quiet, IdleTimeout: time.Minute, Store: &greenroom.Options{Host: actorstore.HostOptions{Name: fmt.Sprint(i)}}}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -331,7 +332,7 @@ func TestDeploymentLetter(t *testing.T) {
 // waits, each looks once; the one that can takes it over.
 func TestDeploymentsBeside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		engine := sharedEngine{memkv.New()}
+		engine := engines.Shared(memkv.New())
 		beginWork(t, engine, sendWord)
 		var d diary
 		var looks [3]atomic.Int64

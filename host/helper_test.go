@@ -175,6 +175,3 @@ func newAdd() *Action[int, int] {
 		return total, err
 	})
 }
-
-// A sharedEngine may be used by other hosts, too.
-type sharedEngine struct{ kv.Engine }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -22,7 +23,7 @@ func TestHostHangs(t *testing.T) {
 		cut := faultkv.New(base)
 		var d [2]diary
 		var hosts [2]*Host
-		for i, engine := range []kv.Engine{sharedEngine{cut}, sharedEngine{base}} {
+		for i, engine := range []kv.Engine{engines.Shared(cut), engines.Shared(base)} {
 			opts := Options{Logger: quiet, IdleTimeout: time.Hour, Store: &greenroom.Options{
 				Host: actorstore.HostOptions{Name: []string{"first", "second"}[i]}}}
 			h, err := Open(t.Context(), engine, []*Type{clockThing(&d[i])}, &opts)
@@ -117,7 +118,7 @@ func fencedMeanwhile(t *testing.T, action string, late faultkv.Rule) {
 	base := memkv.New()
 	cut := faultkv.New(base)
 	var hosts [2]*Host
-	for i, engine := range []kv.Engine{sharedEngine{cut}, sharedEngine{base}} {
+	for i, engine := range []kv.Engine{engines.Shared(cut), engines.Shared(base)} {
 		h, err := Open(t.Context(), engine, []*Type{abacus()}, &Options{Logger: quiet, IdleTimeout: time.Hour})
 		must(t, err)
 		hosts[i] = h

@@ -9,6 +9,7 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -81,7 +82,7 @@ func memoryOfLostLease(t *testing.T, action string) {
 	base := memkv.New()
 	cut := faultkv.New(base)
 	var hosts [2]*Host
-	for i, engine := range []kv.Engine{sharedEngine{cut}, sharedEngine{base}} {
+	for i, engine := range []kv.Engine{engines.Shared(cut), engines.Shared(base)} {
 		h, err := Open(t.Context(), engine, []*Type{rememberer()}, &Options{Logger: quiet, IdleTimeout: time.Hour})
 		must(t, err)
 		hosts[i] = h

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -85,7 +86,7 @@ func TestOutside(t *testing.T) {
 func withOutside(t *testing.T, d *diary, far, own bool) (*rig, *greenroom.Store) {
 	var engine kv.Engine = memkv.New()
 	if far {
-		engine = sharedEngine{engine}
+		engine = engines.Shared(engine)
 	}
 	r := newRigOn(t, engine, Options{IdleTimeout: time.Second}, rightType(d))
 	_, err := invoke[any](r.ctx, r.Host, lobby, "begin", nil)
@@ -106,7 +107,7 @@ func withOutside(t *testing.T, d *diary, far, own bool) (*rig, *greenroom.Store)
 func TestIdleReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine := faultkv.New(memkv.New())
-		h, err := Open(t.Context(), sharedEngine{engine}, []*Type{rightType(&diary{})}, &Options{Logger: quiet})
+		h, err := Open(t.Context(), engines.Shared(engine), []*Type{rightType(&diary{})}, &Options{Logger: quiet})
 		must(t, err)
 		before := engine.Counts()
 		pass(10 * time.Minute)

@@ -13,6 +13,7 @@ import (
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/testkit"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 	"github.com/greenroomdb/greenroom/queue"
@@ -52,18 +53,18 @@ func TestWakeHookFails(t *testing.T) {
 func TestAwakeElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()
-		var engines [2]*faultkv.Engine
+		var both [2]*faultkv.Engine
 		var hosts [2]*Host
 		var d [2]diary
 		for i := range hosts {
-			engines[i] = faultkv.New(below)
+			both[i] = faultkv.New(below)
 			opts := Options{Logger: quiet, IdleTimeout: 10 * time.Hour, MaxAwake: 10, Store: &greenroom.Options{Host: actorstore.HostOptions{Name: fmt.Sprint("h", i)}}}
-			h, err := Open(t.Context(), sharedEngine{engines[i]}, []*Type{rightType(&d[i])}, &opts)
+			h, err := Open(t.Context(), engines.Shared(both[i]), []*Type{rightType(&d[i])}, &opts)
 			must(t, err)
 			hosts[i] = h
 		}
 		// A store past the hosts gives five actors something to do: one of the hosts wakes each.
-		store, err := greenroom.New(t.Context(), sharedEngine{below}, nil)
+		store, err := greenroom.New(t.Context(), engines.Shared(below), nil)
 		must(t, err)
 		for i := range 5 {
 			a, err := store.Actor(t.Context(), fmt.Sprint("thing/", i), nil)
@@ -89,10 +90,10 @@ func TestAwakeElsewhere(t *testing.T) {
 		if a, b := hosts[0].Stats().Awake, hosts[1].Stats().Awake; a != 10 || b != 10 {
 			t.Errorf("%d and %d are awake, want ten each: idle ones had to go for actors that the other host has awake", a, b)
 		}
-		before := [2]faultkv.Counts{engines[0].Counts(), engines[1].Counts()}
+		before := [2]faultkv.Counts{both[0].Counts(), both[1].Counts()}
 		pass(10 * time.Minute)
 		for i := range hosts {
-			c := engines[i].Counts()
+			c := both[i].Counts()
 			if n := c.Scans - before[i].Scans; n > 300 {
 				t.Errorf("host %d: %d scans in ten minutes without anything to do", i, n)
 			}
@@ -159,7 +160,7 @@ func TestOutsideRandom(t *testing.T) {
 	for seed := range testkit.Pick(2, 4, 40) {
 		synctest.Test(t, func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(1, uint64(seed)))
-			engine := sharedEngine{memkv.New()}
+			engine := engines.Shared(memkv.New())
 			var got sync.Map
 			kind := func() *Type {
 				return &Type{Name: "thing", MessageNames: []string{"word"}, Message: func(_ *Context, m *greenroom.Message) error {
@@ -244,10 +245,10 @@ func TestHolderDies(t *testing.T) {
 			below := memkv.New()
 			var d [2]diary
 			var hosts [2]*Host
-			var engines [2]*faultkv.Engine
+			var both [2]*faultkv.Engine
 			for i := range hosts {
-				engines[i] = faultkv.New(below)
-				h, err := Open(t.Context(), sharedEngine{engines[i]}, []*Type{clockThing(&d[i])}, &Options{Logger: quiet, IdleTimeout: 10 * time.Minute})
+				both[i] = faultkv.New(below)
+				h, err := Open(t.Context(), engines.Shared(both[i]), []*Type{clockThing(&d[i])}, &Options{Logger: quiet, IdleTimeout: 10 * time.Minute})
 				must(t, err)
 				hosts[i] = h
 			}
@@ -262,7 +263,7 @@ func TestHolderDies(t *testing.T) {
 			plan(10 * time.Minute)
 			pass(9*time.Minute + 59*time.Second)
 			for _, p := range []faultkv.Point{faultkv.BeforeCommit, faultkv.BeforeScan, faultkv.BeforeGet} {
-				engines[0].Fail(faultkv.Rule{Point: p, Times: faultkv.Forever})
+				both[0].Fail(faultkv.Rule{Point: p, Times: faultkv.Forever})
 			}
 			died := time.Now()
 			for len(d[1].read()) == 0 && time.Since(died) < time.Hour {
@@ -271,7 +272,7 @@ func TestHolderDies(t *testing.T) {
 			if time.Since(died) > 20*time.Second { // the lease is 10 s, Rescan 5 s
 				t.Errorf("done after %v", time.Since(died))
 			}
-			engines[0].Heal()
+			both[0].Heal()
 			for _, h := range hosts {
 				_ = h.Close(t.Context())
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/pgtest"
 	"github.com/greenroomdb/greenroom/internal/testkit"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/pgkv"
 )
@@ -35,7 +36,7 @@ func TestPostgresHosts(t *testing.T) {
 		if i == 0 {
 			cut = engine
 		}
-		hosts[i], err = Open(t.Context(), sharedEngine{engine}, []*Type{killed(), listener()}, &Options{Logger: quiet,
+		hosts[i], err = Open(t.Context(), engines.Shared(engine), []*Type{killed(), listener()}, &Options{Logger: quiet,
 			Store: &greenroom.Options{Host: actorstore.HostOptions{TTL: 12 * time.Second}}})
 		must(t, err)
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
-	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
@@ -331,7 +331,7 @@ func TestSyncFails(t *testing.T) {
 // TestTwoHosts has two hosts on one engine.
 func TestTwoHosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		engine := sharedEngine{memkv.New()}
+		engine := engines.Shared(memkv.New())
 		hosts := map[string]*Host{}
 		for _, name := range []string{"a", "b"} {
 			opts := Options{Logger: quiet, Store: &greenroom.Options{Host: actorstore.HostOptions{Name: name}}, IdleTimeout: time.Minute}
@@ -370,8 +370,6 @@ func TestTwoHosts(t *testing.T) {
 		}
 	})
 }
-
-var _ kv.Engine = sharedEngine{}
 
 // TestDestroyFromWithin has turns of all kinds destroy their actor.
 func TestDestroyFromWithin(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/batch"
-	"github.com/greenroomdb/greenroom/kv/kvtest"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/vfs"
 )
 
@@ -99,7 +99,7 @@ func (r *rig) handle(rng *rand.Rand, m *Message) (done bool, err error) {
 // one, once.
 func TestExactlyOnceMany(t *testing.T) {
 	const workers, messages = 4, 40
-	w := newWorker(t, kvtest.NewTape(), batch.Limits{})
+	w := newWorker(t, engines.NewTape(), batch.Limits{})
 	defer w.close()
 	w.exec("create table done(id integer primary key, worker)")
 	for n := range messages {

@@ -11,21 +11,21 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
-	"github.com/greenroomdb/greenroom/kv/kvtest"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // A worker moves messages into a table.
 type worker struct {
 	t     testing.TB
-	tape  *kvtest.Tape
+	tape  *engines.Tape
 	store *actorstore.Store
 	actor *actorstore.Actor
 	q     *Queue
 	db    *vfs.DB
 }
 
-func newWorker(t testing.TB, tp *kvtest.Tape, limits batch.Limits) *worker {
+func newWorker(t testing.TB, tp *engines.Tape, limits batch.Limits) *worker {
 	t.Helper()
 	w := &worker{t: t, tape: tp}
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
@@ -116,7 +116,7 @@ func TestExactlyOnce(t *testing.T) {
 		{"journal, at most once", batch.Limits{AtomicBatches: 1, Entries: 8}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWorker(t, kvtest.NewTape(), c.limits)
+			w := newWorker(t, engines.NewTape(), c.limits)
 			w.exec("create table done(id integer, filler)")
 			begin := w.tape.Len()
 			var sent []int // commits by the time each message was there
@@ -150,7 +150,7 @@ func TestExactlyOnce(t *testing.T) {
 }
 
 // crashed opens what a crash after commit n has left, and goes on.
-func crashed(t *testing.T, tp *kvtest.Tape, limits batch.Limits, n int, sent []int) {
+func crashed(t *testing.T, tp *engines.Tape, limits batch.Limits, n int, sent []int) {
 	t.Helper()
 	w := newWorker(t, tp, limits)
 	defer w.close()
@@ -190,7 +190,7 @@ func crashed(t *testing.T, tp *kvtest.Tape, limits batch.Limits, n int, sent []i
 
 // TestUpdateRollsBack gives a received message back when the SQL fails.
 func TestUpdateRollsBack(t *testing.T) {
-	w := newWorker(t, kvtest.NewTape(), batch.Limits{})
+	w := newWorker(t, engines.NewTape(), batch.Limits{})
 	defer w.close()
 	w.exec("create table done(id integer, filler)")
 	_, err := w.q.Enqueue(ctx, Send{Name: "job"})
@@ -222,7 +222,7 @@ func TestUpdateRollsBack(t *testing.T) {
 // TestUpdateCost: receive, write and complete are one engine commit, and no read of what
 // is known.
 func TestUpdateCost(t *testing.T) {
-	w := newWorker(t, kvtest.NewTape(), batch.Limits{})
+	w := newWorker(t, engines.NewTape(), batch.Limits{})
 	defer w.close()
 	w.exec("create table done(id integer, filler)")
 	for range 4 {
@@ -241,7 +241,7 @@ func TestUpdateCost(t *testing.T) {
 // TestQueueCrash stops a script of everything a queue does after every engine commit, and
 // opens what is left: no id is given twice, nothing that was acknowledged is missing.
 func TestQueueCrash(t *testing.T) {
-	tp := kvtest.NewTape()
+	tp := engines.NewTape()
 	w := newWorker(t, tp, batch.Limits{})
 	type acked struct {
 		after int

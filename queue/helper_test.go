@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"os"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -54,21 +53,6 @@ func newRigWith(t testing.TB, opts Options, limits batch.Limits) *rig {
 	t.Helper()
 	return newRigOn(t, memkv.New(), opts, limits)
 }
-
-// A farEngine says that each read crosses a network, so that the store keeps values in
-// memory.
-type farEngine struct{ kv.Engine }
-
-func (f farEngine) Limits() kv.Limits {
-	l := f.Engine.Limits()
-	l.Far = true
-	return l
-}
-
-func (f farEngine) Shared() *sync.Map { return kv.Shared(f.Engine) }
-
-// A sharedEngine may be used by other hosts, too: owners have leases.
-type sharedEngine struct{ kv.Engine }
 
 func newRigOn(t testing.TB, engine kv.Engine, opts Options, limits batch.Limits) *rig {
 	t.Helper()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -90,7 +91,7 @@ func TestModel(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				opts := Options{MaxMessages: 40, Visibility: modelVisibility, MaxReceive: modelReceives, KeyWindow: modelWindow,
 					MemoryBytes: []int{-1, 60, 1 << 20}[seed%3]}
-				engine := []kv.Engine{memkv.New(), farEngine{memkv.New()}}[seed/3%2]
+				engine := []kv.Engine{memkv.New(), engines.Far(memkv.New())}[seed/3%2]
 				m := &model{r: newRigOn(t, engine, opts, batch.Limits{}), rng: rand.New(rand.NewPCG(uint64(seed), 7)),
 					messages: map[ID]*modelMessage{}, gone: map[ID]bool{}, keys: map[string]modelKey{}, seen: map[ID]bool{}}
 				for range 250 {

@@ -14,6 +14,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/cbor"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
@@ -271,9 +272,9 @@ func TestFarEngine(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) { // where no lease is renewed unless time passes
 			var engine kv.Engine = memkv.New()
 			if shared {
-				engine = sharedEngine{engine}
+				engine = engines.Shared(engine)
 			}
-			r := newRigOn(t, farEngine{engine}, Options{MemoryBytes: -1}, batch.Limits{})
+			r := newRigOn(t, engines.Far(engine), Options{MemoryBytes: -1}, batch.Limits{})
 			r.wantCost("enqueue", 1, 0, func() { r.keyed("a", "k") })
 			var m *Message
 			r.wantCost("receive", 1, 0, func() { m = r.one(ReceiveOptions{}) })

@@ -11,6 +11,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/envlimits"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -407,7 +408,7 @@ func TestWaitersOfStaleQueue(t *testing.T) {
 // TestWaitersOutlast a time in which the engine can't tell whose the actor is.
 func TestWaitersOutlast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRigOn(t, sharedEngine{memkv.New()}, Options{}, batch.Limits{})
+		r := newRigOn(t, engines.Shared(memkv.New()), Options{}, batch.Limits{})
 		r.enqueue("other", nil) // which registers the host
 		got := make(chan error, 1)
 		go func() {

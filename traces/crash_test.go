@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
-	"github.com/greenroomdb/greenroom/kv/kvtest"
 )
 
 // TestCrash stops a script of everything after every commit. What a Flush has acknowledged
@@ -16,7 +16,7 @@ import (
 func TestCrash(t *testing.T) {
 	for _, adopt := range []bool{false, true} {
 		t.Run(fmt.Sprint("adopt ", adopt), func(t *testing.T) {
-			tp := kvtest.NewTape()
+			tp := engines.NewTape()
 			w := newWatch(t0)
 			opts := quiet()
 			opts.Now, opts.MaxAge, opts.Adopt = w.now, -1, adopt
@@ -57,7 +57,7 @@ func TestCrash(t *testing.T) {
 }
 
 // crashed opens what a crash after commit n has left, twice.
-func crashed(t *testing.T, tp *kvtest.Tape, opts Options, n, spans, marks int) {
+func crashed(t *testing.T, tp *engines.Tape, opts Options, n, spans, marks int) {
 	t.Helper()
 	where := fmt.Sprint("after commit ", n)
 	r := newRigOn(t, tp, opts, batch.Limits{})

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
-	"github.com/greenroomdb/greenroom/kv/kvtest"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
@@ -245,7 +245,7 @@ func TestRecordTorn(t *testing.T) {
 		if full {
 			o.MaxActive = 1
 		}
-		tp := kvtest.NewTape()
+		tp := engines.NewTape()
 		r := newRigOn(t, tp, o, batch.Limits{})
 		if full {
 			r.Begin("long", nil)

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/greenroomdb/greenroom/batch"
-	"github.com/greenroomdb/greenroom/kv/kvtest"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 )
 
 // A crashModel records at any date, and has batches that land in any order, or don't.
@@ -83,7 +83,7 @@ func (m *crashModel) cutOne(*rapid.T) {
 
 // checkCrash opens what a crash has left. All spans have an end: their own, if it is stored,
 // and else the one that Open records; and none has two.
-func checkCrash(t *testing.T, rt *rapid.T, tp *kvtest.Tape, opts Options, n int) {
+func checkCrash(t *testing.T, rt *rapid.T, tp *engines.Tape, opts Options, n int) {
 	r := newRigOn(t, tp.At(t, n), opts, batch.Limits{})
 	defer r.close()
 	chunks := 0
@@ -125,7 +125,7 @@ func TestModelCrash(t *testing.T) {
 		opts := quiet()
 		opts.Now, opts.MaxAge = w.now, -1
 		opts.ChunkBytes = rapid.SampledFrom([]int{0, 300, 1000}).Draw(rt, "chunk")
-		tp := kvtest.NewTape()
+		tp := engines.NewTape()
 		m := &crashModel{rig: newRigOn(t, tp, opts, batch.Limits{}), w: w}
 		first := tp.Len()
 		rt.Repeat(map[string]func(*rapid.T){

@@ -9,7 +9,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
-	"github.com/greenroomdb/greenroom/kv/kvtest"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
@@ -57,7 +57,7 @@ func TestCheckCrashed(t *testing.T) {
 }
 
 // checkLeft checks everything that the engine has, as nobody has opened it since.
-func checkLeft(t *testing.T, eng *kvtest.Tape) []string {
+func checkLeft(t *testing.T, eng *engines.Tape) []string {
 	t.Helper()
 	store, err := actorstore.Open(t.Context(), eng, &actorstore.Options{ReadOnly: true})
 	if err != nil {
@@ -78,7 +78,7 @@ func checkLeft(t *testing.T, eng *kvtest.Tape) []string {
 
 // TestCheckMoved crashes the rewriting of a database of the older form everywhere.
 func TestCheckMoved(t *testing.T) {
-	tp := kvtest.NewTape()
+	tp := engines.NewTape()
 	limits := batch.Limits{Entries: 8}
 	r := openRig(t, tp, limits)
 	db, err := Open(t.Context(), r.actor, nil)
@@ -155,7 +155,7 @@ func FuzzCheck(f *testing.F) {
 // never written.
 func TestCheckBeforeTruncation(t *testing.T) {
 	for _, shrink := range []string{"vacuum", "pragma incremental_vacuum"} {
-		tp := kvtest.NewTape()
+		tp := engines.NewTape()
 		r := openRig(t, tp, batch.Limits{})
 		db := r.open(t, &Options{Pragmas: []string{"auto_vacuum=incremental", "cache_size=20000"}})
 		conn := oneConn(t, db)

@@ -11,8 +11,8 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv"
-	"github.com/greenroomdb/greenroom/kv/kvtest"
 )
 
 // An ack is a state of the database that its user was told is safe.
@@ -54,7 +54,7 @@ func (c *crashCase) crash(t *testing.T, step, second int) (points int) {
 
 // A crash is one on a tape after some commits, whose recovery is cut off as well.
 type crash struct {
-	tp     *kvtest.Tape
+	tp     *engines.Tape
 	n      int
 	second int // how often, at most
 	rng    *rand.Rand
@@ -80,9 +80,9 @@ func (c *crashCase) crashAt(t *testing.T, x crash, want []string) (points int) {
 
 // run plays the case and returns the tape and the acknowledged states, first the
 // one of the beginning. Each step must take what the case says.
-func (c *crashCase) run(t *testing.T) (*kvtest.Tape, []ack) {
+func (c *crashCase) run(t *testing.T) (*engines.Tape, []ack) {
 	t.Helper()
-	tp := kvtest.NewTape()
+	tp := engines.NewTape()
 	r := openRig(t, tp, c.limits)
 	db := r.open(t, &Options{Pragmas: c.pragmas, TxMemory: c.txMemory})
 	conn := oneConn(t, db)
@@ -106,7 +106,7 @@ func (c *crashCase) run(t *testing.T) (*kvtest.Tape, []ack) {
 // allowed returns the states that a crash may leave when the first n commits
 // are what is left of the tape: from the newest that was acknowledged before the
 // next durable commit, to the next one, whose transaction may have been under way.
-func allowed(tp *kvtest.Tape, acks []ack, n int) []string {
+func allowed(tp *engines.Tape, acks []ack, n int) []string {
 	next := n // commits from here to the next durable one may have been lost
 	for _, c := range tp.Commits(n) {
 		if c.Durable {
@@ -131,7 +131,7 @@ func allowed(tp *kvtest.Tape, acks []ack, n int) []string {
 }
 
 // checkState opens the store and compares what SQLite finds in it.
-func checkState(t *testing.T, tp *kvtest.Tape, limits batch.Limits, want []string, where string) {
+func checkState(t *testing.T, tp *engines.Tape, limits batch.Limits, want []string, where string) {
 	t.Helper()
 	r := openRig(t, tp, limits)
 	db, err := Open(t.Context(), r.actor, nil)

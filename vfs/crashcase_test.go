@@ -8,8 +8,8 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv"
-	"github.com/greenroomdb/greenroom/kv/kvtest"
 	"github.com/greenroomdb/greenroom/tuple"
 )
 
@@ -137,7 +137,7 @@ func allCrashCases() []crashCase {
 // tookFrom adds up the commits of t from number from on. An engine commit of an actor has
 // one METADATA row for each key that is set or removed, and one range for each
 // range: so many writes of a batch it was.
-func tookFrom(t *kvtest.Tape, from int, limits batch.Limits) (sum took) {
+func tookFrom(t *engines.Tape, from int, limits batch.Limits) (sum took) {
 	main, journal := fileMark(actorstore.FileMain), fileMark(actorstore.FileJournal)
 	entries := limits.OrDefault().Entries
 	for _, c := range t.Commits(from) {

@@ -1,9 +1,7 @@
 package vfs
 
 import (
-	"context"
 	"fmt"
-	"iter"
 	"math/rand/v2"
 	"sync/atomic"
 	"testing"
@@ -12,24 +10,10 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
-	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
-
-// A farEngine is a store in memory that says that it is across a network, where others
-// may use it too.
-type farEngine struct{ kv.Engine }
-
-func (e farEngine) Limits() kv.Limits {
-	l := e.Engine.Limits()
-	l.Far = true
-	return l
-}
-
-func (e farEngine) ScanRanges(ctx context.Context, ranges []kv.Range) iter.Seq2[kv.Entry, error] {
-	return kv.ScanRanges(ctx, e.Engine, ranges)
-}
 
 // A farRig is an engine that counts, and stores that are opened on it one after the
 // other, as by processes that come and go.
@@ -44,7 +28,7 @@ var farID = actorstore.IDFromName("far")
 
 func newFarRig(t testing.TB) *farRig {
 	t.Helper()
-	r := &farRig{engine: faultkv.New(farEngine{memkv.New()})}
+	r := &farRig{engine: faultkv.New(engines.Shared(engines.Far(memkv.New())))}
 	t.Cleanup(func() {
 		if err := r.engine.Close(); err != nil {
 			t.Error(err)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/part"
 
 	"github.com/ncruces/go-sqlite3"
@@ -201,18 +202,6 @@ func TestFarLeftoversFail(t *testing.T) {
 	})
 }
 
-// A plainFar is a far engine that can't read several ranges at once, nor its snapshots.
-type plainFar struct{ farEngine }
-
-type plainSnapshot struct{ kv.Snapshot }
-
-func (plainFar) ScanRanges() {}
-
-func (e plainFar) Snapshot(ctx context.Context) (kv.Snapshot, error) {
-	s, err := e.Engine.Snapshot(ctx)
-	return plainSnapshot{s}, err
-}
-
 // TestFarPlain is what an engine costs that can't read several ranges at once, or of
 // which only the snapshots can.
 func TestFarPlain(t *testing.T) {
@@ -220,8 +209,8 @@ func TestFarPlain(t *testing.T) {
 		engine kv.Engine
 		reads  int64
 	}{
-		"snapshots can": {struct{ kv.Engine }{farEngine{memkv.New()}}, 3},
-		"nothing can":   {plainFar{farEngine{memkv.New()}}, 4},
+		"snapshots can": {struct{ kv.Engine }{engines.Far(memkv.New())}, 3},
+		"nothing can":   {engines.OneRange(engines.Shared(engines.Far(memkv.New()))), 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &farRig{engine: faultkv.New(tt.engine)}

@@ -10,9 +10,9 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
-	"github.com/greenroomdb/greenroom/kv/kvtest"
 )
 
 // A mixed is an actor whose database and other keys are used side by side.
@@ -123,7 +123,7 @@ func TestFaultMixed(t *testing.T) {
 // A mixedPlay is all steps played without a fault.
 type mixedPlay struct {
 	limits batch.Limits
-	tape   *kvtest.Tape
+	tape   *engines.Tape
 	before []int    // how many commits are on the tape before each step
 	states []string // states[i] is what the actor holds before step i
 	outs   []string // what each step reads
@@ -132,7 +132,7 @@ type mixedPlay struct {
 
 func playMixed(t *testing.T, limits batch.Limits) mixedPlay {
 	t.Helper()
-	play := mixedPlay{limits: limits, tape: kvtest.NewTape(), follow: testkit.Pick(2, 4, len(mixedSteps))}
+	play := mixedPlay{limits: limits, tape: engines.NewTape(), follow: testkit.Pick(2, 4, len(mixedSteps))}
 	m := newMixed(t, play.tape, limits)
 	exec(t, m.db, table)
 	play.states = []string{m.state(t)}

@@ -13,7 +13,7 @@ import (
 	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
 
 	"github.com/greenroomdb/greenroom/batch"
-	"github.com/greenroomdb/greenroom/kv/kvtest"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 )
 
 // A fileReplayer runs scripts against the main file of a database, through the calls
@@ -37,7 +37,7 @@ type fileReplayer struct {
 	t      testing.TB
 	limits batch.Limits
 
-	tape *kvtest.Tape
+	tape *engines.Tape
 	rig  *rig
 	vfs  fileNames
 	file *handle // the writer
@@ -48,7 +48,7 @@ type fileReplayer struct {
 }
 
 func newFileReplayer(t testing.TB, limits batch.Limits) *fileReplayer {
-	r := &fileReplayer{t: t, limits: limits, tape: kvtest.NewTape()}
+	r := &fileReplayer{t: t, limits: limits, tape: engines.NewTape()}
 	r.open()
 	return r
 }

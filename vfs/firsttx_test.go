@@ -15,8 +15,8 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
-	"github.com/greenroomdb/greenroom/kv/kvtest"
 )
 
 // A firstCase is a way to have the first transaction of a database, of which parts are
@@ -187,10 +187,10 @@ func TestFirstTransactionCancel(t *testing.T) {
 
 // leftJournal returns a database whose first transaction has exceeded the quota after a
 // part of it was stored.
-func leftJournal(t *testing.T, limits batch.Limits) (*kvtest.Tape, *rig, *DB) {
+func leftJournal(t *testing.T, limits batch.Limits) (*engines.Tape, *rig, *DB) {
 	t.Helper()
 	limits.Storage = 1_200_000
-	tp := kvtest.NewTape()
+	tp := engines.NewTape()
 	r := newRigOn(t, tp, limits)
 	db := r.open(t, &Options{TxMemory: 1, MaxConns: 1, Pragmas: []string{"cache_size=5"}})
 	if err := inStatements(t.Context(), db); !errors.Is(err, actorstore.ErrQuota) {
@@ -225,7 +225,7 @@ func TestFirstTransactionLeft(t *testing.T) {
 }
 
 // nextIsThere crashes, and fails the test unless the table next is there afterwards.
-func nextIsThere(t *testing.T, tp *kvtest.Tape, limits batch.Limits, where string) {
+func nextIsThere(t *testing.T, tp *engines.Tape, limits batch.Limits, where string) {
 	t.Helper()
 	r := openRig(t, tp.At(t, tp.Len()), limits)
 	db, err := Open(t.Context(), r.actor, nil)

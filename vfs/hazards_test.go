@@ -17,9 +17,9 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/envlimits"
 	"github.com/greenroomdb/greenroom/internal/testkit"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
-	"github.com/greenroomdb/greenroom/kv/kvtest"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
@@ -348,7 +348,7 @@ func TestSynchronous(t *testing.T) {
 }
 
 func testSynchronous(t *testing.T, level, mode string, limits batch.Limits) {
-	tp := kvtest.NewTape()
+	tp := engines.NewTape()
 	r := openRig(t, tp, limits)
 	db := r.open(t, &Options{Pragmas: []string{"synchronous=" + level, "journal_mode=" + mode, "cache_size=20"}})
 	conn := oneConn(t, db)
@@ -377,7 +377,7 @@ func testSynchronous(t *testing.T, level, mode string, limits batch.Limits) {
 		}
 		checkState(t, tp.At(t, tp.Durable()), limits, last, q+", made durable")
 	}
-	r2 := openRig(t, kvtest.NewTape(), limits)
+	r2 := openRig(t, engines.NewTape(), limits)
 	if err := r2.open(t, nil).Durable(t.Context()); err != nil {
 		t.Errorf("with nothing to wait for: %v", err)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
-	"github.com/greenroomdb/greenroom/kv/kvtest"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
@@ -27,7 +27,7 @@ func TestMoveCrash(t *testing.T) {
 			"insert into t(b) values ('new')", "update t set b = randomblob(900)", "delete from t where a > 5; vacuum",
 		} {
 			t.Run(fmt.Sprintf("%d entries/%.6s", limits.Entries, write), func(t *testing.T) {
-				source := kvtest.NewTape()
+				source := engines.NewTape()
 				r := openRig(t, source, batch.Limits{})
 				before := older(t, r, "x")
 				closeRig(t, r)
@@ -55,7 +55,7 @@ func TestMoveCrash(t *testing.T) {
 func TestMoveHotJournal(t *testing.T) {
 	t.Parallel()
 	hot, points := 0, 0
-	tp := kvtest.NewTape()
+	tp := engines.NewTape()
 	small := batch.Limits{AtomicBatches: 1, Entries: 3}
 	r := openRig(t, tp, small)
 	db := r.open(t, &Options{MaxConns: 1, Pragmas: []string{"cache_size=5"}})
@@ -104,7 +104,7 @@ func TestMoveHotJournal(t *testing.T) {
 
 // crashPoint opens what a crash after the first n commits of tp leaves, and what
 // a crash of that recovery leaves.
-func crashPoint(t *testing.T, tp *kvtest.Tape, n int, limits batch.Limits, want []string) (points int) {
+func crashPoint(t *testing.T, tp *engines.Tape, n int, limits batch.Limits, want []string) (points int) {
 	t.Helper()
 	left := tp.At(t, n)
 	wholeAndMoved(t, left, limits, want, fmt.Sprintf("after commit %d of %d", n, tp.Len()))
@@ -119,7 +119,7 @@ func crashPoint(t *testing.T, tp *kvtest.Tape, n int, limits batch.Limits, want 
 
 // wholeAndMoved checks that the database in tp is one of want, to a view that only
 // looks and to its owner, and that a write leaves nothing in the older form.
-func wholeAndMoved(t *testing.T, tp *kvtest.Tape, limits batch.Limits, want []string, where string) {
+func wholeAndMoved(t *testing.T, tp *engines.Tape, limits batch.Limits, want []string, where string) {
 	t.Helper()
 	r := openRig(t, tp, limits)
 	look := func(what string, db queryer) {

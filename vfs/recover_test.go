@@ -12,13 +12,13 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
-	"github.com/greenroomdb/greenroom/kv/kvtest"
 )
 
 // hotStores yields what makes a store that a crash left with a journal to roll back,
 // and the states that it may recover to.
-func hotStores(t *testing.T, yield func(build func() *kvtest.Tape, want []string)) {
+func hotStores(t *testing.T, yield func(build func() *engines.Tape, want []string)) {
 	t.Helper()
 	c := crashCase{
 		limits: oneBatch, pragmas: []string{"cache_size=5"}, setup: []string{table, fill},
@@ -35,7 +35,7 @@ func hotStores(t *testing.T, yield func(build func() *kvtest.Tape, want []string
 		closeRig(t, r)
 		if found {
 			hot++
-			yield(func() *kvtest.Tape { return tp.At(t, n) }, allowed(tp, acks, n))
+			yield(func() *engines.Tape { return tp.At(t, n) }, allowed(tp, acks, n))
 		}
 	}
 	if hot < 5 {
@@ -47,7 +47,7 @@ func hotStores(t *testing.T, yield func(build func() *kvtest.Tape, want []string
 // that come at once all read, none of them with a busy handler, and wait for nothing.
 func TestRecoverOnMount(t *testing.T) {
 	stores := 0
-	hotStores(t, func(build func() *kvtest.Tape, want []string) {
+	hotStores(t, func(build func() *engines.Tape, want []string) {
 		r := openRig(t, build(), oneBatch)
 		v := New(nil)
 		stores++
@@ -93,7 +93,7 @@ func TestRecoverOnMount(t *testing.T) {
 func TestRecoverFails(t *testing.T) {
 	t.Parallel()
 	total, stores := 0, 0
-	hotStores(t, func(build func() *kvtest.Tape, want []string) {
+	hotStores(t, func(build func() *engines.Tape, want []string) {
 		stores++
 		for _, kind := range faultKinds {
 			for nth, hit := stores%5, true; hit; nth++ { // the stores differ little, so the numbers do
@@ -141,7 +141,7 @@ func TestRecoverFails(t *testing.T) {
 // TestRecoverLeavesEncrypted: a journal that doesn't begin as SQLite's do is not
 // SQLite's to roll back, nor to remove.
 func TestRecoverLeavesEncrypted(t *testing.T) {
-	hotStores(t, func(build func() *kvtest.Tape, _ []string) {
+	hotStores(t, func(build func() *engines.Tape, _ []string) {
 		tp := build()
 		r := openRig(t, tp, oneBatch)
 		key := layout.AppendFileChunk(nil, actorstore.FileJournal, 0)

@@ -9,13 +9,11 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
-
-// anywhere is an engine whose users may be in other processes.
-type anywhere struct{ kv.Engine }
 
 // onBoth runs test on an engine that only this process can have open, and on one
 // that others might. There hosts have leases, which a machine that stalls would let run
@@ -23,7 +21,7 @@ type anywhere struct{ kv.Engine }
 func onBoth(t *testing.T, test func(t *testing.T, eng kv.Engine)) {
 	t.Run("one process", func(t *testing.T) { test(t, memkv.New()) })
 	t.Run("many processes", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) { test(t, anywhere{memkv.New()}) })
+		synctest.Test(t, func(t *testing.T) { test(t, engines.Shared(memkv.New())) })
 	})
 }
 

@@ -17,8 +17,8 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
-	"github.com/greenroomdb/greenroom/kv/kvtest"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
@@ -379,7 +379,7 @@ func TestUpdateCrash(t *testing.T) {
 	t.Parallel()
 	points, step := 0, testkit.Pick(13, 1, 1)
 	for _, path := range pathsHere() {
-		tp := kvtest.NewTape()
+		tp := engines.NewTape()
 		r := openRig(t, tp, path.limits)
 		db := r.open(t, path.options(1))
 		exec(t, db, table)
@@ -394,7 +394,7 @@ func TestUpdateCrash(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		check := func(tp *kvtest.Tape, where string) {
+		check := func(tp *engines.Tape, where string) {
 			points++
 			r := openRig(t, tp, path.limits)
 			db := r.open(t, path.options(1))

@@ -7,8 +7,8 @@ import (
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
-	"github.com/greenroomdb/greenroom/kv/kvtest"
 )
 
 // walLevels is how many levels of synchronous there are; walCases has every case at each.
@@ -78,9 +78,9 @@ func (c *crashCase) crashLog(t *testing.T, step, second int) (points int) {
 
 // runLog plays the case, of which no step but a checkpoint may leave the store as it
 // is, and closes nothing: the log is there at the end.
-func (c *crashCase) runLog(t *testing.T) (*kvtest.Tape, []ack) {
+func (c *crashCase) runLog(t *testing.T) (*engines.Tape, []ack) {
 	t.Helper()
-	tp := kvtest.NewTape()
+	tp := engines.NewTape()
 	r := openRig(t, tp, c.limits)
 	db := r.open(t, &Options{Pragmas: c.pragmas, MaxConns: 1, TxMemory: 1 << 17})
 	for _, s := range c.setup {
@@ -102,7 +102,7 @@ func (c *crashCase) runLog(t *testing.T) (*kvtest.Tape, []ack) {
 }
 
 // waitedFor returns how many commits of t from number from on were waited for.
-func waitedFor(t *kvtest.Tape, from int) (n int) {
+func waitedFor(t *engines.Tape, from int) (n int) {
 	for _, c := range t.Commits(from) {
 		if c.Durable {
 			n++

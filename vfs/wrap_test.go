@@ -17,7 +17,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
-	"github.com/greenroomdb/greenroom/kv/kvtest"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 )
 
 // A wrapping is a VFS of go-sqlite3 that sits on this one.
@@ -173,7 +173,7 @@ func TestWrapCrash(t *testing.T) {
 
 func (w *wrapping) crash(t *testing.T, mode, sync string, few bool) int {
 	t.Helper()
-	tp := kvtest.NewTape()
+	tp := engines.NewTape()
 	r := openRig(t, tp, batch.Limits{})
 	v := w.mount(t, r.actor)
 	c := v.create(t)
@@ -209,7 +209,7 @@ func (w *wrapping) crash(t *testing.T, mode, sync string, few bool) int {
 }
 
 // afterCrash opens what is left and compares.
-func (w *wrapping) afterCrash(t *testing.T, tp *kvtest.Tape, state string, want []string, where string) {
+func (w *wrapping) afterCrash(t *testing.T, tp *engines.Tape, state string, want []string, where string) {
 	t.Helper()
 	r := openRig(t, tp, batch.Limits{})
 	v := w.mount(t, r.actor)

@@ -10,7 +10,7 @@ package kvtest
 // Files, from the top down:
 //
 //	kvtest.go bench.go clears.go commit.go concurrent.go crash.go life.go ranges.go read.go scan.go
-//	helper.go random.go tape.go
+//	helper.go random.go
 
 import (
 	"testing"

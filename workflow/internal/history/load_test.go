@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -292,19 +292,8 @@ func TestLoadFails(t *testing.T) {
 	}
 }
 
-// A farEngine says that each read crosses a network.
-type farEngine struct{ kv.Engine }
-
-func (f farEngine) Limits() kv.Limits {
-	l := f.Engine.Limits()
-	l.Far = true
-	return l
-}
-
-func (f farEngine) Shared() *sync.Map { return kv.Shared(f.Engine) }
-
 func TestFar(t *testing.T) {
-	r := newRigOn(t, farEngine{memkv.New()}, Options{}, batch.Limits{})
+	r := newRigOn(t, engines.Far(memkv.New()), Options{}, batch.Limits{})
 	r.commit(func(tx *Tx) { r.step(tx, "1", "a") })
 	r.reopen()
 	c := r.counted(func() { r.commit(func(tx *Tx) { r.step(tx, "2", "a"); r.step(tx, "2", "b") }) })

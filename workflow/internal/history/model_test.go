@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -66,7 +67,7 @@ func TestModel(t *testing.T) {
 			m := &model{rng: random{rand.New(rand.NewPCG(uint64(seed), 5))}}
 			m.mem.entries, m.stored.entries = map[Location]Entry{}, map[Location]Entry{}
 			opts := Options{NewID: func() string { m.ids++; return fmt.Sprint("id", m.ids) }}
-			engine := []kv.Engine{memkv.New(), farEngine{memkv.New()}}[seed%2]
+			engine := []kv.Engine{memkv.New(), engines.Far(memkv.New())}[seed%2]
 			m.r = newRigOn(t, engine, opts, whole)
 			for range 150 {
 				m.step()

@@ -1,4 +1,4 @@
-package kvtest
+package engines
 
 import (
 	"bytes"
@@ -44,7 +44,7 @@ func newTape(e kv.Engine, begin []kv.Op) *Tape {
 func (t *Tape) state() kv.Engine {
 	c, err := memkv.Clone(t.Engine)
 	if err != nil && !errors.Is(err, kv.ErrUnsupported) {
-		panic("kvtest: " + err.Error())
+		panic("engines: " + err.Error())
 	}
 	return c
 }
