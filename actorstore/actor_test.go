@@ -289,7 +289,7 @@ func TestCloseBeforeCommit(t *testing.T) {
 		var j journal
 		first := put("k", "first")
 		first.Late(func(*batch.Batch) error {
-			go func() { got <- a.Commit(ctx, j.Watch(put("k", "second"), "second")) }()
+			go func() { got <- a.Commit(ctx, j.watch(put("k", "second"), "second")) }()
 			synctest.Wait()
 			go func() { got <- a.Close() }()
 			synctest.Wait()
@@ -299,7 +299,7 @@ func TestCloseBeforeCommit(t *testing.T) {
 		if err := errors.Join(<-got, <-got); !errors.Is(err, actorstore.ErrClosed) {
 			t.Errorf("got %v, want %v", err, actorstore.ErrClosed)
 		}
-		j.Check(t, "second abort")
+		j.check(t, "second abort")
 		if a.Seq() != 1 {
 			t.Errorf("seq %d", a.Seq())
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -172,7 +173,7 @@ func TestCacheOptions(t *testing.T) {
 		want  bool
 	}{
 		{memkv.New(), 0, true}, {memkv.New(), 1 << 20, true}, {memkv.New(), -1, false},
-		{far{memkv.New()}, 0, true}, {far{memkv.New()}, 1 << 20, true}, {far{memkv.New()}, -1, false},
+		{engines.Far(memkv.New()), 0, true}, {engines.Far(memkv.New()), 1 << 20, true}, {engines.Far(memkv.New()), -1, false},
 	} {
 		eng := faultkv.New(tt.eng)
 		s, err := actorstore.Open(ctx, eng, &actorstore.Options{CacheBytes: tt.bytes})
@@ -187,7 +188,7 @@ func TestCacheOptions(t *testing.T) {
 		if got := readCount(eng) == 0; got != tt.want {
 			t.Errorf("%T, %d bytes: caching is %v", tt.eng, tt.bytes, got)
 		}
-		if _, isFar := tt.eng.(far); a.Caches() != (isFar && tt.want) {
+		if a.Caches() != (tt.eng.Limits().Far && tt.want) {
 			t.Errorf("%T, %d bytes: reading ahead pays: %v", tt.eng, tt.bytes, a.Caches())
 		}
 		must(t, errors.Join(a.Close(), s.Close()))
@@ -255,7 +256,7 @@ func TestCacheReopen(t *testing.T) {
 // TestCacheFork: what was read of an actor before it was made by a fork isn't known of
 // it after that.
 func TestCacheFork(t *testing.T) {
-	s := openStore(t, alone{memkv.New()}, batch.Limits{})
+	s := openStore(t, engines.Shared(engines.Far(memkv.New())), batch.Limits{})
 	a := openActor(t, s)
 	writePages(t, a, 2*a.Limits().Entries)
 	id := actorstore.NewID()

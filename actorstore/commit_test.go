@@ -89,8 +89,8 @@ func TestCommitEmpty(t *testing.T) {
 	a := openActor(t, openStore(t, eng, batch.Limits{}))
 	var j journal
 	eng.Reset()
-	must(t, a.Commit(ctx, j.Watch(new(batch.Batch), "b")))
-	j.Check(t, "b commit")
+	must(t, a.Commit(ctx, j.watch(new(batch.Batch), "b")))
+	j.check(t, "b commit")
 	if c := eng.Counts(); c != (faultkv.Counts{}) {
 		t.Errorf("an empty batch took %+v", c)
 	}
@@ -148,12 +148,12 @@ func TestLate(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	var j journal
-	failing := j.Watch(put("n", "x"), "b")
+	failing := j.watch(put("n", "x"), "b")
 	failing.Late(func(*batch.Batch) error { return errTest })
 	if err := a.Commit(ctx, failing); !errors.Is(err, errTest) {
 		t.Errorf("got %v, want %v", err, errTest)
 	}
-	j.Check(t, "b abort")
+	j.check(t, "b abort")
 	if err := a.Commit(ctx, failing); !errors.Is(err, batch.ErrSettled) {
 		t.Errorf("a settled batch: got %v, want %v", err, batch.ErrSettled)
 	}
@@ -171,14 +171,14 @@ func TestPanics(t *testing.T) {
 	eng := faultkv.New(memkv.New())
 	a := openActor(t, openStore(t, eng, batch.Limits{}))
 	var j journal
-	late := j.Watch(put("k", "late"), "late")
+	late := j.watch(put("k", "late"), "late")
 	late.Late(func(*batch.Batch) error { panic("late") })
 	hook := put("k", "hook")
 	hook.OnCommit(func() { panic("hook") })
 	if v := recovered(func() { must(t, a.Commit(ctx, late)) }); v != "late" {
 		t.Errorf("recovered %v", v)
 	}
-	j.Check(t, "late abort")
+	j.check(t, "late abort")
 	if v := recovered(func() { must(t, a.Commit(ctx, hook)) }); v != "hook" {
 		t.Errorf("recovered %v", v)
 	}
@@ -236,13 +236,13 @@ func TestPipeline(t *testing.T) {
 		var j journal
 		done := make(chan error)
 		for i := range 3 {
-			go func() { done <- a.Commit(ctx, j.Watch(put("k", fmt.Sprint(i)), fmt.Sprint(i))) }()
+			go func() { done <- a.Commit(ctx, j.watch(put("k", fmt.Sprint(i)), fmt.Sprint(i))) }()
 			synctest.Wait() // it is applied, and waits
 		}
 		if got, _ := get(t, a, user("k")); got != "2" || a.Seq() != 3 {
 			t.Errorf("before any is durable: %q, seq %d", got, a.Seq())
 		}
-		j.Check(t, "0 commit", "1 commit", "2 commit")
+		j.check(t, "0 commit", "1 commit", "2 commit")
 		close(slow.release)
 		for range 3 {
 			must(t, <-done)
@@ -280,13 +280,13 @@ func TestLockWait(t *testing.T) {
 	b.Late(func(*batch.Batch) error {
 		canceled, cancel := context.WithCancel(ctx)
 		cancel()
-		if err := a.Commit(canceled, j.Watch(put("k", "inner"), "inner")); !errors.Is(err, context.Canceled) {
+		if err := a.Commit(canceled, j.watch(put("k", "inner"), "inner")); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v, want %v", err, context.Canceled)
 		}
 		return nil
 	})
 	must(t, a.Commit(ctx, b))
-	j.Check(t, "inner abort")
+	j.check(t, "inner abort")
 }
 
 // TestConcurrent: many goroutines write and read one actor; what they count is

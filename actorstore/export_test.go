@@ -1,12 +1,5 @@
 package actorstore
 
-import (
-	"testing"
-
-	"github.com/greenroomdb/greenroom/batch"
-	"github.com/greenroomdb/greenroom/kv/faultkv"
-)
-
 // Limits and errors that tests are about.
 var (
 	ErrPagesOnly = errPagesOnly
@@ -16,7 +9,10 @@ var (
 const (
 	HintsBeside   = hintsBeside
 	Layouts       = layouts
+	MaxFree       = maxFree
 	MaxNoteKey    = maxNoteKey
+	MaxShared     = maxShared
+	MaxSharedTime = maxSharedTime
 	NotesOfCommit = notesOfCommit
 	PageNames     = pageNames
 	PageRows      = pageRows
@@ -32,59 +28,16 @@ func Evict(a *Actor, key []byte) {
 	}
 }
 
-// What the tests inside the package share with those outside; see shared_test.go.
-var (
-	TestID       = testID
-	ErrTest      = errTest
-	SmallForks   = smallForks
-	Clock        = clock
-	OnEngines    = onEngines
-	OpenStore    = openStore
-	OpenNear     = openNear
-	OpenActor    = openActor
-	CheckRefused = checkRefused
-	Problems     = problems
-	UserName     = user
-	PutOne       = put
-	GetString    = get
-	Words        = words
-	Chunk        = chunk
-	PageOf       = pageOf
-	WritePages   = writePages
-	OpenFar      = openFar
-	ReadPage     = readPage
-	ReadCount    = readCount
-	Boot         = boot
-)
+// Remembers reports whether the memory of the actor's Store has anything under a key.
+func Remembers(a *Actor, key []byte) bool { return a.reads.Part().Get(key) != nil }
 
-type (
-	Anywhere  = anywhere
-	Far       = far
-	Forgetful = forgetful
-	Journal   = journal
-	Machine   = machine
-)
-
-// LeaseTTL is how long the leases of machines last.
-const LeaseTTL = leaseTTL
-
-// Take opens the actor TestID, until the test ends.
-func (m *machine) Take(t testing.TB, opts *ActorOptions) *Actor {
-	t.Helper()
-	return m.take(t, opts)
-}
-
-// HostInfo is what is stored of the host of the machine.
-func (m *machine) HostInfo() HostInfo { return m.hostInfo() }
-
-// Faults is the engine of the machine.
-func (m *machine) Faults() *faultkv.Engine { return m.eng }
-
-// Watch makes the journal note the hooks of a batch.
-func (j *journal) Watch(b *batch.Batch, name string) *batch.Batch { return j.watch(b, name) }
-
-// Check wants what the journal has noted, and empties it.
-func (j *journal) Check(t *testing.T, want ...string) {
-	t.Helper()
-	j.check(t, want...)
+// Held returns how many places, doubts and owners of actors the memory of a Store has, and how many idle flights.
+func Held(s *Store) (actors, flights int) {
+	actors = len(s.places.taken) + len(s.doubts.by)
+	if o := s.owners; o != nil {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		actors += len(o.open)
+	}
+	return actors, len(s.flights.free)
 }

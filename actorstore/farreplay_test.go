@@ -12,6 +12,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -32,7 +33,7 @@ import (
 
 // farReplayer returns a replayer on a far engine.
 func farReplayer(cacheBytes int64) *replayer {
-	below := far{memkv.New()}
+	below := engines.Far(memkv.New())
 	return &replayer{
 		eng: faultkv.New(below), below: below, opts: actorstore.Options{CacheBytes: cacheBytes},
 		restart: func(eng kv.Engine) (kv.Engine, error) { return eng, nil },

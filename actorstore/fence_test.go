@@ -29,10 +29,10 @@ func TestFencing(t *testing.T) {
 				must(t, owner.Put(ctx, user("k"), []byte("owner")))
 			}
 			var j journal
-			if err := old.Commit(ctx, j.Watch(put("k", "late"), "b")); !errors.Is(err, actorstore.ErrFenced) {
+			if err := old.Commit(ctx, j.watch(put("k", "late"), "b")); !errors.Is(err, actorstore.ErrFenced) {
 				t.Errorf("got %v, want %v", err, actorstore.ErrFenced)
 			}
-			j.Check(t, "b abort")
+			j.check(t, "b abort")
 			checkRefused(t, old, actorstore.ErrFenced)
 			if err := old.Err(); !errors.Is(err, actorstore.ErrFenced) || errors.Is(err, actorstore.ErrPoisoned) {
 				t.Errorf("Err: %v", err)
@@ -136,10 +136,10 @@ func TestEngineFailures(t *testing.T) {
 				return tt.thrown
 			})
 			var j journal
-			if err := a.Commit(cancelable, j.Watch(put("k", "new"), "b")); !errors.Is(err, tt.want) || tt.state != nil && !errors.Is(err, tt.state) {
+			if err := a.Commit(cancelable, j.watch(put("k", "new"), "b")); !errors.Is(err, tt.want) || tt.state != nil && !errors.Is(err, tt.state) {
 				t.Errorf("got %v, want %v, %v", err, tt.want, tt.state)
 			}
-			j.Check(t, tt.hook)
+			j.check(t, tt.hook)
 			eng.Hook(nil)
 			if err := a.Err(); !errors.Is(err, tt.state) {
 				t.Errorf("the handle: %v, want %v", err, tt.state)

@@ -1,6 +1,7 @@
 package actorstore
 
 import (
+	"errors"
 	"strconv"
 	"testing"
 
@@ -8,6 +9,8 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore/internal/reads"
 	"github.com/greenroomdb/greenroom/actorstore/internal/rows"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
+	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
 // TestIdleFlights: however large batches are, and however many are under way, what flights
@@ -36,17 +39,19 @@ func TestIdleFlights(t *testing.T) {
 // TestFlightForgets: nothing of others is kept alive by a flight that isn't used, also
 // where what came last was smaller than what came first.
 func TestFlightForgets(t *testing.T) {
-	s, _ := openNear(t, 0)
-	a := openActor(t, s)
+	s, err := Open(t.Context(), memkv.New(), nil)
+	testkit.Must(t, err)
+	a, err := s.Actor(t.Context(), NewID(), nil)
+	testkit.Must(t, err)
 	for _, n := range []int{300, 100, 1} {
 		for _, mode := range []batch.Mode{batch.Atomic, batch.Ordered} {
 			b := batch.Batch{Mode: mode}
 			for i := range n {
-				b.Put(user(strconv.Itoa(i)), pageOf(1))
+				b.Put(UserKey([]byte(strconv.Itoa(i))), make([]byte, 4096))
 			}
-			err := a.Apply(ctx, &b)
+			err := a.Apply(t.Context(), &b)
 			if n <= 128 || mode == batch.Ordered {
-				must(t, err)
+				testkit.Must(t, err)
 			}
 		}
 	}
@@ -70,4 +75,5 @@ func TestFlightForgets(t *testing.T) {
 	if len(s.flights.free) == 0 {
 		t.Error("no flight is idle")
 	}
+	testkit.Must(t, errors.Join(a.Close(), s.Close()))
 }

@@ -1,17 +1,18 @@
-package actorstore
+package actorstore_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/envlimits"
 	"github.com/greenroomdb/greenroom/internal/testkit"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -21,7 +22,7 @@ import (
 var ctx = context.Background()
 
 // testID is the id that the golden bytes are about.
-var testID = ID{
+var testID = actorstore.ID{
 	UUID:  [16]byte{0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff},
 	Label: 7,
 }
@@ -29,10 +30,13 @@ var testID = ID{
 // must fails the test if err is not nil.
 var must = testkit.Must
 
+// waitFor and force are how a test opens an actor that another host may have.
+var waitFor, force = &actorstore.ActorOptions{Wait: true}, &actorstore.ActorOptions{Force: true}
+
 // onEngines runs test on each engine, empty.
 func onEngines(t *testing.T, test func(t *testing.T, eng kv.Engine)) {
 	t.Run("memkv", func(t *testing.T) { test(t, memkv.New()) })
-	t.Run("memkv, far", func(t *testing.T) { test(t, far{memkv.New()}) })
+	t.Run("memkv, far", func(t *testing.T) { test(t, engines.Far(memkv.New())) })
 	t.Run("pebblekv", func(t *testing.T) {
 		eng, err := pebblekv.Open(t.TempDir(), &pebblekv.Options{CacheBytes: 8 << 20, MemtableBytes: 4 << 20})
 		must(t, err)
@@ -46,11 +50,11 @@ func clock() time.Time { return time.UnixMilli(1_700_000_000_000) }
 
 // openStore opens a store that is closed when the test ends. The environment may
 // lower a limit that l leaves open.
-func openStore(t testing.TB, eng kv.Engine, l batch.Limits) *Store {
+func openStore(t testing.TB, eng kv.Engine, l batch.Limits) *actorstore.Store {
 	t.Helper()
 	l, err := envlimits.Apply(l)
 	must(t, err)
-	s, err := Open(ctx, eng, &Options{Limits: l, Now: clock, Host: HostOptions{TTL: testTTL}})
+	s, err := actorstore.Open(ctx, eng, &actorstore.Options{Limits: l, Now: clock, Host: actorstore.HostOptions{TTL: testTTL}})
 	must(t, err)
 	t.Cleanup(func() { must(t, s.Close()) })
 	return s
@@ -62,22 +66,22 @@ func openStore(t testing.TB, eng kv.Engine, l batch.Limits) *Store {
 const testTTL = time.Hour
 
 // openActor takes the actor testID over, whatever its owner, until the test ends.
-func openActor(t testing.TB, s *Store) *Actor {
+func openActor(t testing.TB, s *actorstore.Store) *actorstore.Actor {
 	t.Helper()
-	a, err := s.Actor(ctx, testID, &ActorOptions{Force: true})
+	a, err := s.Actor(ctx, testID, &actorstore.ActorOptions{Force: true})
 	must(t, err)
 	t.Cleanup(func() { must(t, a.Close()) })
 	return a
 }
 
 // user is the key of a user key.
-func user(k string) []byte { return UserKey([]byte(k)) }
+func user(k string) []byte { return actorstore.UserKey([]byte(k)) }
 
 // get returns what r has under key, and whether there is anything.
-func get(t testing.TB, r Reader, key []byte) (value string, ok bool) {
+func get(t testing.TB, r actorstore.Reader, key []byte) (value string, ok bool) {
 	t.Helper()
 	v, err := r.Get(ctx, key, nil)
-	if err == ErrNotFound {
+	if err == actorstore.ErrNotFound {
 		return "", false
 	}
 	must(t, err)
@@ -85,12 +89,12 @@ func get(t testing.TB, r Reader, key []byte) (value string, ok bool) {
 }
 
 // words returns the keys of r in words, in the order of opts.
-func words(t testing.TB, r Reader, opts ListOptions) []string {
+func words(t testing.TB, r actorstore.Reader, opts actorstore.ListOptions) []string {
 	t.Helper()
 	all := []string{}
 	for e, err := range r.List(ctx, opts) {
 		must(t, err)
-		all = append(all, Describe(e.Key))
+		all = append(all, actorstore.Describe(e.Key))
 	}
 	return all
 }
@@ -125,9 +129,9 @@ func put(k, value string) *batch.Batch {
 }
 
 // problems checks the store.
-func problems(t testing.TB, s *Store) []Finding {
+func problems(t testing.TB, s *actorstore.Store) []actorstore.Finding {
 	t.Helper()
-	var all []Finding
+	var all []actorstore.Finding
 	for f, err := range s.Check(ctx) {
 		must(t, err)
 		all = append(all, f)
@@ -138,10 +142,12 @@ func problems(t testing.TB, s *Store) []Finding {
 var smallForks = batch.Limits{Entries: 3, Payload: 30_000, ValueSize: 25_000}
 
 // chunk is the key of page i of the main file.
-func chunk(i int) []byte { return LayoutGreenroom.AppendFileChunk(nil, FileMain, uint32(i)) }
+func chunk(i int) []byte {
+	return actorstore.LayoutGreenroom.AppendFileChunk(nil, actorstore.FileMain, uint32(i))
+}
 
 // writePages gives the actor n pages that say which they are.
-func writePages(t testing.TB, a *Actor, n int) {
+func writePages(t testing.TB, a *actorstore.Actor, n int) {
 	t.Helper()
 	var b batch.Batch
 	b.Mode = batch.Ordered
@@ -160,29 +166,17 @@ func pageOf(i int) []byte {
 
 // openNear opens a store with a cache of so many bytes on a near engine that counts and
 // fails.
-func openNear(t testing.TB, cacheBytes int64) (*Store, *faultkv.Engine) {
+func openNear(t testing.TB, cacheBytes int64) (*actorstore.Store, *faultkv.Engine) {
 	t.Helper()
 	eng := faultkv.New(memkv.New())
-	s, err := Open(ctx, eng, &Options{Now: clock, CacheBytes: cacheBytes, Limits: batch.Limits{Storage: 1 << 40}})
+	s, err := actorstore.Open(ctx, eng, &actorstore.Options{Now: clock, CacheBytes: cacheBytes, Limits: batch.Limits{Storage: 1 << 40}})
 	must(t, err)
 	t.Cleanup(func() { must(t, s.Close()) })
 	return s, eng
 }
 
-// A far engine says that its reads cross a network. All of its users are in this
-// process.
-type far struct{ kv.Engine }
-
-func (f far) Limits() kv.Limits {
-	l := f.Engine.Limits()
-	l.Far = true
-	return l
-}
-
-func (f far) Shared() *sync.Map { return kv.Shared(f.Engine) }
-
 // checkRefused makes every call of a handle and wants it refused with want.
-func checkRefused(t *testing.T, a *Actor, want error) {
+func checkRefused(t *testing.T, a *actorstore.Actor, want error) {
 	t.Helper()
 	aborted := false
 	b := put("k", "v")
@@ -201,7 +195,7 @@ func checkRefused(t *testing.T, a *Actor, want error) {
 		"user get":  second(a.User().Get(ctx, nil, nil)),
 		"list none": errors.New("list yielded nothing"),
 	}
-	for _, err := range a.List(ctx, ListOptions{}) {
+	for _, err := range a.List(ctx, actorstore.ListOptions{}) {
 		got["list none"] = err
 	}
 	for name, err := range got {
@@ -227,7 +221,7 @@ func (forgetful) Outcome(context.Context, kv.CommitID) (kv.Outcome, error) {
 }
 
 // readPage fails the test unless r has the page i that writePages wrote.
-func readPage(t testing.TB, r Reader, i int) {
+func readPage(t testing.TB, r actorstore.Reader, i int) {
 	t.Helper()
 	p, err := r.Page(ctx, chunk(i), nil)
 	must(t, err)
@@ -245,10 +239,10 @@ func readCount(eng *faultkv.Engine) int64 {
 
 // openFar opens a store with a cache of so many bytes on a far engine that counts and
 // fails.
-func openFar(t testing.TB, cacheBytes int64) (*Store, *faultkv.Engine) {
+func openFar(t testing.TB, cacheBytes int64) (*actorstore.Store, *faultkv.Engine) {
 	t.Helper()
-	eng := faultkv.New(far{memkv.New()})
-	s, err := Open(ctx, eng, &Options{Now: clock, CacheBytes: cacheBytes, Limits: batch.Limits{Storage: 1 << 40}})
+	eng := faultkv.New(engines.Far(memkv.New()))
+	s, err := actorstore.Open(ctx, eng, &actorstore.Options{Now: clock, CacheBytes: cacheBytes, Limits: batch.Limits{Storage: 1 << 40}})
 	must(t, err)
 	t.Cleanup(func() { must(t, s.Close()) })
 	return s, eng

@@ -1,4 +1,4 @@
-package actorstore
+package actorstore_test
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
@@ -20,14 +21,14 @@ import (
 func TestInUseByHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()
-		one, two := boot(t, below, HostOptions{Name: "one"}), boot(t, below, HostOptions{})
+		one, two := boot(t, below, actorstore.HostOptions{Name: "one"}), boot(t, below, actorstore.HostOptions{})
 		a := one.take(t, nil)
 		must(t, a.Put(ctx, user("k"), []byte("v")))
 		time.Sleep(10 * leaseTTL)
 		synctest.Wait()
 		_, err := two.Actor(ctx, testID, nil)
-		var in *InUseError
-		if !errors.Is(err, ErrInUse) || !errors.As(err, &in) || in.Host != one.hostInfo() {
+		var in *actorstore.InUseError
+		if !errors.Is(err, actorstore.ErrInUse) || !errors.As(err, &in) || in.Host != one.hostInfo() {
 			t.Errorf("got %v", err)
 		}
 		if got, err := two.Owner(ctx, testID); got != one.hostInfo() || err != nil {
@@ -49,7 +50,7 @@ func TestInUseByHost(t *testing.T) {
 	})
 }
 
-func closeFirst(t testing.TB, a *Actor) *ActorOptions {
+func closeFirst(t testing.TB, a *actorstore.Actor) *actorstore.ActorOptions {
 	must(t, a.Close())
 	return nil
 }
@@ -59,9 +60,9 @@ func closeFirst(t testing.TB, a *Actor) *ActorOptions {
 func TestWaitForClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()
-		one, two := boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
+		one, two := boot(t, below, actorstore.HostOptions{}), boot(t, below, actorstore.HostOptions{})
 		a := one.take(t, nil)
-		opened := make(chan *Actor)
+		opened := make(chan *actorstore.Actor)
 		begin := time.Now()
 		go func() { opened <- two.take(t, waitFor) }()
 		time.Sleep(10 * leaseTTL)
@@ -82,21 +83,21 @@ func TestWaitForClose(t *testing.T) {
 func TestWaitEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()
-		one, two := boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
+		one, two := boot(t, below, actorstore.HostOptions{}), boot(t, below, actorstore.HostOptions{})
 		one.take(t, nil)
 		hurry, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
 		begin := time.Now()
 		_, err := two.Actor(hurry, testID, waitFor)
-		if !errors.Is(err, ErrInUse) || !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) != 10*time.Second {
+		if !errors.Is(err, actorstore.ErrInUse) || !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) != 10*time.Second {
 			t.Errorf("after %v: %v", time.Since(begin), err)
 		}
 		done := make(chan error)
 		go func() { done <- second(two.Actor(ctx, testID, waitFor)) }()
 		time.Sleep(time.Second)
 		must(t, two.Close())
-		if err := <-done; !errors.Is(err, ErrClosed) {
-			t.Errorf("got %v, want %v", err, ErrClosed)
+		if err := <-done; !errors.Is(err, actorstore.ErrClosed) {
+			t.Errorf("got %v, want %v", err, actorstore.ErrClosed)
 		}
 	})
 }
@@ -106,10 +107,10 @@ func TestWaitEnds(t *testing.T) {
 func TestForce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()
-		one, two := boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
+		one, two := boot(t, below, actorstore.HostOptions{}), boot(t, below, actorstore.HostOptions{})
 		a := one.take(t, nil)
 		must(t, a.Put(ctx, user("k"), []byte("v")))
-		b, err := one.Actor(ctx, IDFromName("other"), nil)
+		b, err := one.Actor(ctx, actorstore.IDFromName("other"), nil)
 		must(t, err)
 		snap, err := a.Snapshot(ctx)
 		must(t, err)
@@ -118,11 +119,11 @@ func TestForce(t *testing.T) {
 		if took := time.Since(begin); took > leaseTTL/2 {
 			t.Errorf("it took %v", took)
 		}
-		if err := a.Err(); !errors.Is(err, ErrFenced) || !strings.Contains(err.Error(), "another host took it over") {
+		if err := a.Err(); !errors.Is(err, actorstore.ErrFenced) || !strings.Contains(err.Error(), "another host took it over") {
 			t.Errorf("the handle: %v", err)
 		}
-		checkRefused(t, a, ErrFenced)
-		if _, err := snap.Page(ctx, user("k"), nil); !errors.Is(err, ErrFenced) {
+		checkRefused(t, a, actorstore.ErrFenced)
+		if _, err := snap.Page(ctx, user("k"), nil); !errors.Is(err, actorstore.ErrFenced) {
 			t.Errorf("the snapshot: %v", err)
 		}
 		must(t, snap.Close())
@@ -162,9 +163,9 @@ func TestDeadHost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				below := memkv.New()
-				one, two := &machine{eng: faultkv.New(anywhere{below})}, boot(t, below, HostOptions{MaxClockSkew: tt.skew})
+				one, two := newMachine(below), boot(t, below, actorstore.HostOptions{MaxClockSkew: tt.skew})
 				one.set.Store(int64(tt.set))
-				one.open(t, HostOptions{})
+				one.open(t, actorstore.HostOptions{})
 				a := one.take(t, nil)
 				must(t, a.Put(ctx, user("k"), []byte("v")))
 				one.die()
@@ -186,10 +187,10 @@ func TestDeadHost(t *testing.T) {
 					t.Errorf("got %q", got)
 				}
 				must(t, b.Put(ctx, user("k"), []byte("w")))
-				if _, err := a.Get(ctx, user("k"), nil); !errors.Is(err, ErrFenced) {
+				if _, err := a.Get(ctx, user("k"), nil); !errors.Is(err, actorstore.ErrFenced) {
 					t.Errorf("the dead one reads: %v", err)
 				}
-				checkRefused(t, a, ErrFenced)
+				checkRefused(t, a, actorstore.ErrFenced)
 			})
 		})
 	}
@@ -200,13 +201,13 @@ func TestDeadHost(t *testing.T) {
 func TestDeadHostSeenBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()
-		one, two := boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
+		one, two := boot(t, below, actorstore.HostOptions{}), boot(t, below, actorstore.HostOptions{})
 		one.take(t, nil)
 		one.die()
 		for _, pass := range []time.Duration{0, leaseTTL, leaseMargin} {
 			time.Sleep(pass)
-			if _, err := two.Actor(ctx, testID, nil); !errors.Is(err, ErrInUse) {
-				t.Errorf("after %v more: got %v, want %v", pass, err, ErrInUse)
+			if _, err := two.Actor(ctx, testID, nil); !errors.Is(err, actorstore.ErrInUse) {
+				t.Errorf("after %v more: got %v, want %v", pass, err, actorstore.ErrInUse)
 			}
 		}
 		time.Sleep(time.Millisecond)
@@ -219,25 +220,25 @@ func TestDeadHostSeenBefore(t *testing.T) {
 func TestHungHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()
-		one, two := boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
+		one, two := boot(t, below, actorstore.HostOptions{}), boot(t, below, actorstore.HostOptions{})
 		a := one.take(t, nil)
 		must(t, a.Put(ctx, user("k"), []byte("v")))
-		other, err := one.Actor(ctx, NewID(), nil)
+		other, err := one.Actor(ctx, actorstore.NewID(), nil)
 		must(t, err)
 		host := one.hostID()
 		p := one.eng.Pause(faultkv.Rule{Point: faultkv.BeforeCommit, Match: one.renewals(), Times: faultkv.Forever})
 		<-p.Reached()
 		b := two.take(t, force)
 		must(t, b.Put(ctx, user("k"), []byte("w")))
-		if _, err := a.Page(ctx, user("k"), nil); !errors.Is(err, ErrFenced) {
-			t.Errorf("got %v, want %v", err, ErrFenced)
+		if _, err := a.Page(ctx, user("k"), nil); !errors.Is(err, actorstore.ErrFenced) {
+			t.Errorf("got %v, want %v", err, actorstore.ErrFenced)
 		}
 		must(t, other.Owned(ctx)) // no host took it, and the head says so
 		p.Release()
 		time.Sleep(leaseTTL / 3)
 		synctest.Wait()
-		for _, a := range []*Actor{a, other} {
-			if !errors.Is(a.Err(), ErrFenced) {
+		for _, a := range []*actorstore.Actor{a, other} {
+			if !errors.Is(a.Err(), actorstore.ErrFenced) {
 				t.Errorf("actor %s: %v", a.ID(), a.Err())
 			}
 			must(t, a.Close())
@@ -257,19 +258,20 @@ func TestHungHost(t *testing.T) {
 // TestReadAcrossTakeover: a read that was under way while its owner was replaced gives
 // no answer, wherever it stood still.
 func TestReadAcrossTakeover(t *testing.T) {
-	for _, read := range []func(a *Actor) error{
-		func(a *Actor) error { return second(a.Page(ctx, user("k"), nil)) },
-		func(a *Actor) error { return second(a.Get(ctx, user("k"), nil)) },
+	for _, read := range []func(a *actorstore.Actor) error{
+		func(a *actorstore.Actor) error { return second(a.Page(ctx, user("k"), nil)) },
+		func(a *actorstore.Actor) error { return second(a.Get(ctx, user("k"), nil)) },
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			below := memkv.New()
-			one, two := boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
+			one, two := boot(t, below, actorstore.HostOptions{}), boot(t, below, actorstore.HostOptions{})
 			a := one.take(t, nil)
 			must(t, a.Put(ctx, user("k"), []byte("v")))
+			prefix := layout.NewPrefix(layout.ID(testID))
 			reached, resume := make(chan struct{}), make(chan struct{})
 			held := false
 			one.eng.Hook(func(op faultkv.Op) error {
-				if at := append(op.Key, op.Range.Start...); !held && bytes.HasPrefix(at, a.space.Prefix[:]) {
+				if at := append(op.Key, op.Range.Start...); !held && bytes.HasPrefix(at, prefix[:]) {
 					held = true
 					close(reached)
 					<-resume
@@ -282,8 +284,8 @@ func TestReadAcrossTakeover(t *testing.T) {
 			one.die()
 			must(t, two.take(t, waitFor).Put(ctx, user("k"), []byte("w")))
 			close(resume)
-			if err := <-done; !errors.Is(err, ErrFenced) {
-				t.Errorf("got %v, want %v", err, ErrFenced)
+			if err := <-done; !errors.Is(err, actorstore.ErrFenced) {
+				t.Errorf("got %v, want %v", err, actorstore.ErrFenced)
 			}
 		})
 	}
@@ -294,7 +296,7 @@ func TestReadAcrossTakeover(t *testing.T) {
 func TestEngineOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()
-		one, two := boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
+		one, two := boot(t, below, actorstore.HostOptions{}), boot(t, below, actorstore.HostOptions{})
 		a := one.take(t, nil)
 		two.take2(t)
 		out := one.eng.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Times: faultkv.Forever})
@@ -303,8 +305,8 @@ func TestEngineOutage(t *testing.T) {
 			t.Errorf("got %v, want %v", err, faultkv.ErrInjected)
 		}
 		time.Sleep(2 * leaseTTL)
-		if err := second(two.Actor(ctx, testID, nil)); !errors.Is(err, ErrInUse) {
-			t.Errorf("right after the outage: got %v, want %v", err, ErrInUse)
+		if err := second(two.Actor(ctx, testID, nil)); !errors.Is(err, actorstore.ErrInUse) {
+			t.Errorf("right after the outage: got %v, want %v", err, actorstore.ErrInUse)
 		}
 		out.Remove()
 		time.Sleep(leaseTTL / 3)
@@ -315,8 +317,8 @@ func TestEngineOutage(t *testing.T) {
 // take2 tries to open the actor, and sees which host has it.
 func (m *machine) take2(t testing.TB) {
 	t.Helper()
-	if err := second(m.Actor(ctx, testID, nil)); !errors.Is(err, ErrInUse) {
-		t.Errorf("got %v, want %v", err, ErrInUse)
+	if err := second(m.Actor(ctx, testID, nil)); !errors.Is(err, actorstore.ErrInUse) {
+		t.Errorf("got %v, want %v", err, actorstore.ErrInUse)
 	}
 }
 
@@ -324,15 +326,15 @@ func (m *machine) take2(t testing.TB) {
 // the name proves that it is the same host.
 func TestRestarted(t *testing.T) {
 	for name, tt := range map[string]struct {
-		before, after HostOptions
+		before, after actorstore.HostOptions
 		ended, atOnce bool
 	}{
-		"killed":                  {HostOptions{Name: "a"}, HostOptions{Name: "a"}, true, true},
-		"it runs":                 {HostOptions{Name: "a"}, HostOptions{Name: "a"}, false, false},
-		"another name":            {HostOptions{Name: "a"}, HostOptions{Name: "b"}, true, false},
-		"no name":                 {HostOptions{}, HostOptions{}, true, false},
-		"promised":                {HostOptions{Name: "a"}, HostOptions{Name: "a", Sole: true}, false, true},
-		"promised of another one": {HostOptions{Name: "b"}, HostOptions{Name: "a", Sole: true}, true, false},
+		"killed":                  {actorstore.HostOptions{Name: "a"}, actorstore.HostOptions{Name: "a"}, true, true},
+		"it runs":                 {actorstore.HostOptions{Name: "a"}, actorstore.HostOptions{Name: "a"}, false, false},
+		"another name":            {actorstore.HostOptions{Name: "a"}, actorstore.HostOptions{Name: "b"}, true, false},
+		"no name":                 {actorstore.HostOptions{}, actorstore.HostOptions{}, true, false},
+		"promised":                {actorstore.HostOptions{Name: "a"}, actorstore.HostOptions{Name: "a", Sole: true}, false, true},
+		"promised of another one": {actorstore.HostOptions{Name: "b"}, actorstore.HostOptions{Name: "a", Sole: true}, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -350,7 +352,7 @@ func TestRestarted(t *testing.T) {
 					t.Errorf("it took %v", took)
 				}
 				time.Sleep(leaseTTL) // which it doesn't answer for if it has ended
-				checkRefused(t, a, ErrFenced)
+				checkRefused(t, a, actorstore.ErrFenced)
 			})
 		})
 	}
@@ -374,13 +376,13 @@ func (m *machine) renumber(t testing.TB, below kv.Engine) {
 func TestOldStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()
-		one, two := boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
+		one, two := boot(t, below, actorstore.HostOptions{}), boot(t, below, actorstore.HostOptions{})
 		a := one.take(t, nil)
 		must(t, a.Put(ctx, user("k"), nil))
 		one.die()
 		time.Sleep(leaseTTL) // it always looks
 		must(t, below.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Clear(layout.HostKey(one.hostID())), kv.Clear(layout.RecordKey(layout.ID(testID), layout.PartOwner))}}))
 		two.take(t, nil)
-		checkRefused(t, a, ErrFenced)
+		checkRefused(t, a, actorstore.ErrFenced)
 	})
 }

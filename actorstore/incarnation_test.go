@@ -341,7 +341,7 @@ func TestLeaseOfServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer()
 		m, other := boot(t, server, actorstore.HostOptions{}), boot(t, server, actorstore.HostOptions{})
-		a := m.Take(t, nil)
+		a := m.take(t, nil)
 		must(t, a.Put(ctx, user("k"), []byte("old")))
 		taken := make(chan *actorstore.Actor, 1)
 		go func() {
@@ -353,13 +353,13 @@ func TestLeaseOfServer(t *testing.T) {
 		}()
 		// The other host sees the lease, which is renewed once more.
 		time.Sleep(leaseTTL/3 - time.Millisecond)
-		renewed := m.HostInfo().Expires
+		renewed := m.hostInfo().Expires
 		time.Sleep(2 * time.Millisecond)
 		synctest.Wait()
-		if !m.HostInfo().Expires.After(renewed) {
+		if !m.hostInfo().Expires.After(renewed) {
 			t.Fatal("the lease was not renewed")
 		}
-		m.Faults().Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Times: faultkv.Forever})
+		m.eng.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Times: faultkv.Forever})
 		server.Failover(1)
 		b := <-taken
 		must(t, b.Put(ctx, user("k"), []byte("new")))
@@ -381,7 +381,7 @@ func TestReleaseLost(t *testing.T) {
 				one, other := boot(t, server, actorstore.HostOptions{}), boot(t, server, actorstore.HostOptions{})
 				use := func() {
 					for range 2 {
-						a := one.Take(t, nil)
+						a := one.take(t, nil)
 						must(t, a.Put(ctx, user("k"), nil))
 						must(t, a.Close())
 					}
@@ -415,7 +415,7 @@ func TestReleaseLost(t *testing.T) {
 func TestLeaseLostWithCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer()
-		a := boot(t, server, actorstore.HostOptions{}).Take(t, nil)
+		a := boot(t, server, actorstore.HostOptions{}).take(t, nil)
 		must(t, a.Put(ctx, user("k"), []byte("old")))
 		apply(t, a, "new")
 		server.Failover(1 << 30)

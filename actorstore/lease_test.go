@@ -1,4 +1,4 @@
-package actorstore
+package actorstore_test
 
 import (
 	"context"
@@ -9,7 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -25,28 +28,75 @@ const leaseMargin = leaseTTL / 10
 
 // A machine is a host with an engine of its own that can fail, and its own wall clock.
 type machine struct {
-	*Store
+	*actorstore.Store
 	eng  *faultkv.Engine
+	rows *hostRow      // below eng
 	set  atomic.Int64  // ns by which the clock is wrong
 	over chan struct{} // closed when the test ends
 }
 
 // boot opens a host on an engine that others use, too. It is closed when the test
 // ends.
-func boot(t testing.TB, below kv.Engine, o HostOptions) *machine {
+func boot(t testing.TB, below kv.Engine, o actorstore.HostOptions) *machine {
 	t.Helper()
-	m := &machine{eng: faultkv.New(anywhere{below})}
+	m := newMachine(below)
 	m.open(t, o)
 	return m
 }
 
-func (m *machine) open(t testing.TB, o HostOptions) {
+// newMachine returns a machine without a Store.
+func newMachine(below kv.Engine) *machine {
+	m := &machine{rows: &hostRow{Engine: below}}
+	m.eng = faultkv.New(engines.Shared(m.rows))
+	return m
+}
+
+// hostID returns what other hosts know the machine by, the zero HostID before it has owned an actor.
+func (m *machine) hostID() actorstore.HostID {
+	if id := m.rows.id.Load(); id != nil {
+		return *id
+	}
+	return actorstore.HostID{}
+}
+
+// hostInfo returns what is stored of the machine's host.
+func (m *machine) hostInfo() actorstore.HostInfo {
+	for h, err := range m.Hosts(ctx) {
+		if err == nil && h.ID == m.hostID() {
+			return h
+		}
+	}
+	return actorstore.HostInfo{}
+}
+
+// A hostRow is an engine that notes of which host a row was stored last.
+type hostRow struct {
+	kv.Engine
+	id atomic.Pointer[actorstore.HostID]
+}
+
+// Commit is kv.Engine's.
+func (r *hostRow) Commit(ctx context.Context, c *kv.Commit) error {
+	var stored *actorstore.HostID
+	for _, o := range c.Ops {
+		if id, ok := layout.ParseHostKey(o.Key); ok && o.Kind == kv.OpSet {
+			stored = (*actorstore.HostID)(&id)
+		}
+	}
+	err := r.Engine.Commit(ctx, c)
+	if err == nil && stored != nil {
+		r.id.Store(stored)
+	}
+	return err
+}
+
+func (m *machine) open(t testing.TB, o actorstore.HostOptions) {
 	t.Helper()
 	if o.TTL == 0 {
 		o.TTL = leaseTTL
 	}
 	m.over = make(chan struct{})
-	s, err := Open(ctx, m.eng, &Options{Host: o, Now: func() time.Time { return time.Now().Add(time.Duration(m.set.Load())) }})
+	s, err := actorstore.Open(ctx, m.eng, &actorstore.Options{Host: o, Now: func() time.Time { return time.Now().Add(time.Duration(m.set.Load())) }})
 	must(t, err)
 	m.Store = s
 	t.Cleanup(func() {
@@ -69,7 +119,7 @@ func (m *machine) die() {
 }
 
 // take opens the actor testID, until the test ends.
-func (m *machine) take(t testing.TB, opts *ActorOptions) *Actor {
+func (m *machine) take(t testing.TB, opts *actorstore.ActorOptions) *actorstore.Actor {
 	t.Helper()
 	a, err := m.Actor(ctx, testID, opts)
 	must(t, err)
@@ -84,7 +134,7 @@ func (m *machine) renewals() faultkv.Match {
 }
 
 // hostRows returns the names of the hosts that have a row.
-func hostRows(t testing.TB, s *Store) (names []string) {
+func hostRows(t testing.TB, s *actorstore.Store) (names []string) {
 	t.Helper()
 	for h, err := range s.Hosts(ctx) {
 		must(t, err)
@@ -93,14 +143,12 @@ func hostRows(t testing.TB, s *Store) (names []string) {
 	return names
 }
 
-var waitFor, force = &ActorOptions{Wait: true}, &ActorOptions{Force: true}
-
 // TestLeaseCounts: while the lease holds nothing is read to learn whose an actor is, and
 // taking one takes one range, with the row of a host that has ended.
 func TestLeaseCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()
-		one, two := boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
+		one, two := boot(t, below, actorstore.HostOptions{}), boot(t, below, actorstore.HostOptions{})
 		a := one.take(t, nil)
 		for i := range 50 {
 			must(t, a.Put(ctx, user(fmt.Sprint(i)), []byte("v")))
@@ -120,8 +168,8 @@ func TestLeaseCounts(t *testing.T) {
 		want("Owned", one.eng, faultkv.Counts{}, func() { must(t, a.Owned(ctx)) })
 		want("Page", one.eng, faultkv.Counts{Gets: 1}, func() { must(t, second(a.Page(ctx, user("1"), nil))) })
 		want("Get", one.eng, faultkv.Counts{Scans: 1}, func() { must(t, second(a.Get(ctx, user("1"), nil))) })
-		want("List", one.eng, faultkv.Counts{Scans: 1}, func() { words(t, a, ListOptions{}) })
-		want("Snapshot.List", one.eng, faultkv.Counts{Scans: 1}, func() { words(t, snap, ListOptions{}) })
+		want("List", one.eng, faultkv.Counts{Scans: 1}, func() { words(t, a, actorstore.ListOptions{}) })
+		want("Snapshot.List", one.eng, faultkv.Counts{Scans: 1}, func() { words(t, snap, actorstore.ListOptions{}) })
 		want("Put", one.eng, faultkv.Counts{Commits: 1}, func() { must(t, a.Put(ctx, user("1"), nil)) })
 		must(t, snap.Close())
 		want("Close", one.eng, faultkv.Counts{Commits: 1}, func() { must(t, a.Close()) })
@@ -129,9 +177,9 @@ func TestLeaseCounts(t *testing.T) {
 		want("the first actor", two.eng, faultkv.Counts{Scans: 1, Commits: 2}, func() { a = two.take(t, nil) })
 		must(t, a.Close())
 		want("the next one", two.eng, faultkv.Counts{Scans: 1, Commits: 1}, func() { a = two.take(t, nil) })
-		var more []ID
+		var more []actorstore.ID
 		for range 3 {
-			id := NewID()
+			id := actorstore.NewID()
 			b, err := two.Actor(ctx, id, nil)
 			must(t, err)
 			must(t, b.Put(ctx, user("k"), nil))
@@ -153,7 +201,7 @@ func TestLeaseCounts(t *testing.T) {
 // or after the end.
 func TestLeaseRenewals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := boot(t, memkv.New(), HostOptions{Name: "one"})
+		m := boot(t, memkv.New(), actorstore.HostOptions{Name: "one"})
 		commits := func(pass time.Duration) int64 {
 			m.eng.Reset()
 			time.Sleep(pass)
@@ -175,7 +223,7 @@ func TestLeaseRenewals(t *testing.T) {
 		if n := commits(time.Hour); n != 0 {
 			t.Errorf("%d renewals of a closed store", n)
 		}
-		s := openStore(t, m.eng, m.limits)
+		s := openStore(t, m.eng, batch.Limits{})
 		if got := hostRows(t, s); len(got) != 0 {
 			t.Errorf("left are %q", got)
 		}
@@ -186,7 +234,7 @@ func TestLeaseRenewals(t *testing.T) {
 // look at the head; and when the engine doesn't say, nothing is answered.
 func TestRenewalFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := boot(t, memkv.New(), HostOptions{})
+		m := boot(t, memkv.New(), actorstore.HostOptions{})
 		a := m.take(t, nil)
 		must(t, a.Put(ctx, user("k"), []byte("v")))
 		host := m.hostID()
@@ -208,8 +256,8 @@ func TestRenewalFails(t *testing.T) {
 			t.Errorf("%d renewals were tried", n)
 		}
 		m.eng.Fail(faultkv.Rule{Point: faultkv.BeforeGet, Times: faultkv.Forever, Err: errTest})
-		if err := a.Owned(ctx); !errors.Is(err, ErrLeaseLost) || !errors.Is(err, errTest) || errors.Is(err, ErrFenced) {
-			t.Errorf("got %v, want %v", err, ErrLeaseLost)
+		if err := a.Owned(ctx); !errors.Is(err, actorstore.ErrLeaseLost) || !errors.Is(err, errTest) || errors.Is(err, actorstore.ErrFenced) {
+			t.Errorf("got %v, want %v", err, actorstore.ErrLeaseLost)
 		}
 		must(t, a.Err())
 		m.eng.Heal()
@@ -228,7 +276,7 @@ func TestJoinAfterSilence(t *testing.T) {
 	for _, hangs := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			below := memkv.New()
-			one, two := boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
+			one, two := boot(t, below, actorstore.HostOptions{}), boot(t, below, actorstore.HostOptions{})
 			a := one.take(t, nil)
 			was, renewal := one.hostID(), one.renewals()
 			over := make(chan struct{})
@@ -243,8 +291,8 @@ func TestJoinAfterSilence(t *testing.T) {
 			})
 			b := two.take(t, waitFor)
 			one.eng.Hook(nil)
-			if err := a.Owned(ctx); !errors.Is(err, ErrFenced) {
-				t.Errorf("got %v, want %v", err, ErrFenced)
+			if err := a.Owned(ctx); !errors.Is(err, actorstore.ErrFenced) {
+				t.Errorf("got %v, want %v", err, actorstore.ErrFenced)
 			}
 			must(t, errors.Join(a.Close(), b.Close()))
 			begin := time.Now()
@@ -267,7 +315,7 @@ func TestJoinAfterSilence(t *testing.T) {
 // doesn't wait for that for long, and not beyond the end of its context.
 func TestJoinInSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := boot(t, memkv.New(), HostOptions{})
+		m := boot(t, memkv.New(), actorstore.HostOptions{})
 		a := m.take(t, nil)
 		must(t, a.Close())
 		m.eng.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Match: m.renewals(), Times: faultkv.Forever})
@@ -280,7 +328,7 @@ func TestJoinInSilence(t *testing.T) {
 		hurry, cancel := context.WithTimeout(ctx, time.Millisecond)
 		defer cancel()
 		begin = time.Now()
-		if _, err := m.Actor(hurry, NewID(), nil); time.Since(begin) > time.Millisecond {
+		if _, err := m.Actor(hurry, actorstore.NewID(), nil); time.Since(begin) > time.Millisecond {
 			t.Errorf("after %v: %v", time.Since(begin), err)
 		}
 	})
@@ -292,7 +340,7 @@ func TestCloseSlow(t *testing.T) {
 	for _, answer := range []time.Duration{leaseTTL * 2 / 3, leaseTTL * 2} {
 		synctest.Test(t, func(t *testing.T) {
 			below := memkv.New()
-			one, two := boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
+			one, two := boot(t, below, actorstore.HostOptions{}), boot(t, below, actorstore.HostOptions{})
 			must(t, one.take(t, nil).Close())
 			must(t, two.take(t, nil).Close())
 			pause := one.eng.Pause(faultkv.Rule{Point: faultkv.BeforeCommit, Times: 1})
@@ -320,7 +368,7 @@ func TestCloseSlow(t *testing.T) {
 func TestRenewalHangs(t *testing.T) {
 	for _, point := range []faultkv.Point{faultkv.BeforeCommit, faultkv.AfterApply} {
 		synctest.Test(t, func(t *testing.T) {
-			m := boot(t, memkv.New(), HostOptions{})
+			m := boot(t, memkv.New(), actorstore.HostOptions{})
 			a := m.take(t, nil)
 			p := m.eng.Pause(faultkv.Rule{Point: point, Match: m.renewals(), Times: faultkv.Forever})
 			<-p.Reached()
@@ -336,7 +384,7 @@ func TestRenewalHangs(t *testing.T) {
 			time.Sleep(time.Second)
 			p.Release()
 			must(t, <-closed)
-			if got := hostRows(t, openStore(t, m.eng, m.limits)); len(got) > 0 {
+			if got := hostRows(t, openStore(t, m.eng, batch.Limits{})); len(got) > 0 {
 				t.Errorf("left are %q", got)
 			}
 		})
@@ -347,7 +395,7 @@ func TestRenewalHangs(t *testing.T) {
 // answer came.
 func TestTermBegins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := boot(t, memkv.New(), HostOptions{})
+		m := boot(t, memkv.New(), actorstore.HostOptions{})
 		a := m.take(t, nil)
 		time.Sleep(leaseTTL/3 - time.Millisecond)
 		p := m.eng.Pause(faultkv.Rule{Point: faultkv.AfterApply, Match: m.renewals()})
@@ -376,7 +424,7 @@ func TestTermBegins(t *testing.T) {
 func TestClockJump(t *testing.T) {
 	for _, jump := range []time.Duration{time.Hour, leaseTTL, -time.Hour, -leaseTTL} {
 		synctest.Test(t, func(t *testing.T) {
-			m := boot(t, memkv.New(), HostOptions{})
+			m := boot(t, memkv.New(), actorstore.HostOptions{})
 			a := m.take(t, nil)
 			time.Sleep(time.Second)
 			m.set.Add(int64(jump))
@@ -398,26 +446,12 @@ func TestClockJump(t *testing.T) {
 
 // TestLeaseOptions: what makes no sense is refused when the store is opened.
 func TestLeaseOptions(t *testing.T) {
-	for _, o := range []HostOptions{
+	for _, o := range []actorstore.HostOptions{
 		{TTL: -1}, {TTL: time.Millisecond}, {TTL: 2 * time.Hour}, {Sole: true}, {Name: "\xff"},
-		{Name: string(make([]byte, MaxName+1))},
+		{Name: string(make([]byte, actorstore.MaxName+1))},
 	} {
-		if _, err := Open(ctx, anywhere{memkv.New()}, &Options{Host: o}); err == nil {
+		if _, err := actorstore.Open(ctx, engines.Shared(memkv.New()), &actorstore.Options{Host: o}); err == nil {
 			t.Errorf("%+v is accepted", o)
 		}
 	}
-}
-
-// hostID returns what other hosts know this Store by, the zero HostID if it isn't a host: before
-// it has owned an actor, and on an engine that one process has open.
-func (s *Store) hostID() HostID { return s.hosts.Own() }
-
-// hostInfo returns what is stored of this Store's host.
-func (s *Store) hostInfo() HostInfo {
-	for h, err := range s.Hosts(ctx) {
-		if err == nil && h.ID == s.hostID() {
-			return h
-		}
-	}
-	return HostInfo{}
 }

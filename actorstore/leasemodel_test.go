@@ -1,4 +1,4 @@
-package actorstore
+package actorstore_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
@@ -24,13 +25,13 @@ import (
 type fleet struct {
 	t     *testing.T
 	below kv.Engine
-	ids   []ID
+	ids   []actorstore.ID
 	until time.Time
 
 	mu     sync.Mutex
-	acked  map[ID]int // the newest value that a writer was told is there
-	tried  map[ID]int // the newest value that a writer has tried
-	epochs map[ID]map[uint64]string
+	acked  map[actorstore.ID]int // the newest value that a writer was told is there
+	tried  map[actorstore.ID]int // the newest value that a writer has tried
+	epochs map[actorstore.ID]map[uint64]string
 	log    []string
 	// How often something happened, so that a run in which nothing does isn't taken for
 	// a good one.
@@ -43,8 +44,8 @@ type runner struct {
 	*machine
 	name   string
 	rng    *rand.Rand
-	actors map[ID]*Actor
-	memory map[ID]int // what the host keeps of each actor that it has open
+	actors map[actorstore.ID]*actorstore.Actor
+	memory map[actorstore.ID]int // what the host keeps of each actor that it has open
 }
 
 // pass lets some of the time pass that is made up.
@@ -69,7 +70,7 @@ func (f *fleet) wrong(format string, args ...any) {
 }
 
 // floor is the value below which no answer to a question asked now may be.
-func (f *fleet) floor(id ID) int {
+func (f *fleet) floor(id actorstore.ID) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.acked[id]
@@ -77,12 +78,12 @@ func (f *fleet) floor(id ID) int {
 
 // start opens a new store on the engine, as after a restart.
 func (r *runner) start() {
-	r.machine = &machine{eng: faultkv.New(anywhere{r.below})}
+	r.machine = newMachine(r.below)
 	// Each clock is wrong by less than half of what two may differ by.
 	r.set.Store(r.rng.Int64N(int64(fleetSkew)) - int64(fleetSkew)/2)
 	r.eng.Hook(r.watch)
-	r.open(r.t, HostOptions{TTL: leaseTTL, MaxClockSkew: fleetSkew, Name: r.name})
-	r.actors, r.memory = map[ID]*Actor{}, map[ID]int{}
+	r.open(r.t, actorstore.HostOptions{TTL: leaseTTL, MaxClockSkew: fleetSkew, Name: r.name})
+	r.actors, r.memory = map[actorstore.ID]*actorstore.Actor{}, map[actorstore.ID]int{}
 }
 
 // watch sees to it that the commits of an epoch come from one handle.
@@ -92,7 +93,7 @@ func (r *runner) watch(op faultkv.Op) error {
 	}
 	for _, o := range op.Commit.Ops {
 		of, part, ok := layout.ParseRecordKey(o.Key)
-		id := ID(of)
+		id := actorstore.ID(of)
 		if o.Kind != kv.OpSet || !ok || part != layout.PartHead {
 			continue
 		}
@@ -149,11 +150,11 @@ func (r *runner) run() {
 	r.eng.Heal()
 }
 
-func (r *runner) take(id ID) {
+func (r *runner) take(id actorstore.ID) {
 	if r.actors[id] != nil {
 		return
 	}
-	opts := []*ActorOptions{nil, waitFor, force}[r.rng.IntN(3)]
+	opts := []*actorstore.ActorOptions{nil, waitFor, force}[r.rng.IntN(3)]
 	limited, cancel := context.WithTimeout(ctx, 2*leaseTTL)
 	defer cancel()
 	a, err := r.Actor(limited, id, opts)
@@ -162,7 +163,7 @@ func (r *runner) take(id ID) {
 		return
 	}
 	r.actors[id] = a
-	r.note("%s opens %s, epoch %d", r.name, id, a.head.Epoch)
+	r.note("%s opens %s", r.name, id)
 	r.mu.Lock()
 	r.opened++
 	r.mu.Unlock()
@@ -173,7 +174,7 @@ func (r *runner) take(id ID) {
 }
 
 // ask reads the value from the engine.
-func (r *runner) ask(id ID) (v int, ok bool) {
+func (r *runner) ask(id actorstore.ID) (v int, ok bool) {
 	limited, cancel := context.WithTimeout(ctx, leaseTTL)
 	defer cancel()
 	floor := r.floor(id)
@@ -182,7 +183,7 @@ func (r *runner) ask(id ID) (v int, ok bool) {
 	case err == nil:
 		v, err = strconv.Atoi(string(b))
 		must(r.t, err)
-	case errors.Is(err, ErrNotFound):
+	case errors.Is(err, actorstore.ErrNotFound):
 	default:
 		r.ended(id, err)
 		return 0, false
@@ -191,7 +192,7 @@ func (r *runner) ask(id ID) (v int, ok bool) {
 	return v, true
 }
 
-func (r *runner) judge(how string, id ID, v, floor int) {
+func (r *runner) judge(how string, id actorstore.ID, v, floor int) {
 	r.mu.Lock()
 	tried := r.tried[id]
 	r.mu.Unlock()
@@ -201,7 +202,7 @@ func (r *runner) judge(how string, id ID, v, floor int) {
 	r.note("%s %s %d from %s, floor %d", r.name, how, v, id, floor)
 }
 
-func (r *runner) read(id ID) {
+func (r *runner) read(id actorstore.ID) {
 	if r.actors[id] == nil {
 		return
 	}
@@ -214,7 +215,7 @@ func (r *runner) read(id ID) {
 }
 
 // recall answers from memory, which is right as long as the actor is owned.
-func (r *runner) recall(id ID) {
+func (r *runner) recall(id actorstore.ID) {
 	v, ok := r.memory[id]
 	if !ok {
 		return
@@ -232,7 +233,7 @@ func (r *runner) recall(id ID) {
 	r.mu.Unlock()
 }
 
-func (r *runner) write(id ID) {
+func (r *runner) write(id actorstore.ID) {
 	a := r.actors[id]
 	if a == nil {
 		return
@@ -256,7 +257,7 @@ func (r *runner) write(id ID) {
 }
 
 // ended forgets a handle that is of no use any more. One that could not be asked stays.
-func (r *runner) ended(id ID, err error) {
+func (r *runner) ended(id actorstore.ID, err error) {
 	r.note("%s, %s: %v", r.name, id, err)
 	a := r.actors[id]
 	if a.Err() == nil {
@@ -271,7 +272,7 @@ func (r *runner) ended(id ID, err error) {
 	r.giveAway(id)
 }
 
-func (r *runner) giveAway(id ID) {
+func (r *runner) giveAway(id actorstore.ID) {
 	if a := r.actors[id]; a != nil {
 		delete(r.actors, id)
 		delete(r.memory, id)
@@ -336,8 +337,8 @@ func TestLeaseModel(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := &fleet{
-					t: t, below: memkv.New(), ids: []ID{NewID(), NewID()}, until: time.Now().Add(10 * time.Minute),
-					acked: map[ID]int{}, tried: map[ID]int{}, epochs: map[ID]map[uint64]string{},
+					t: t, below: memkv.New(), ids: []actorstore.ID{actorstore.NewID(), actorstore.NewID()}, until: time.Now().Add(10 * time.Minute),
+					acked: map[actorstore.ID]int{}, tried: map[actorstore.ID]int{}, epochs: map[actorstore.ID]map[uint64]string{},
 				}
 				f.run(seed)
 				sum.reads += f.reads
@@ -364,7 +365,7 @@ func (f *fleet) run(seed uint64) {
 	}
 	all.Wait()
 	pass(3 * leaseTTL)
-	last := boot(f.t, f.below, HostOptions{})
+	last := boot(f.t, f.below, actorstore.HostOptions{})
 	for _, id := range f.ids {
 		a, err := last.Actor(ctx, id, force)
 		must(f.t, err)

@@ -1,4 +1,4 @@
-package actorstore
+package actorstore_test
 
 import (
 	"bytes"
@@ -8,7 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -19,11 +21,11 @@ import (
 func TestOnlyLooking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()
-		one := boot(t, below, HostOptions{})
+		one := boot(t, below, actorstore.HostOptions{})
 		must(t, one.take(t, nil).Put(ctx, user("k"), []byte("v")))
-		eng := faultkv.New(anywhere{below})
+		eng := faultkv.New(engines.Shared(below))
 		for _, readOnly := range []bool{false, true} {
-			s, err := Open(ctx, eng, &Options{ReadOnly: readOnly})
+			s, err := actorstore.Open(ctx, eng, &actorstore.Options{ReadOnly: readOnly})
 			must(t, err)
 			v, err := s.View(ctx, testID)
 			must(t, err)
@@ -58,7 +60,7 @@ func TestLeaseOfOneProcess(t *testing.T) {
 				t.Errorf("there is a row %x", e.Key)
 			}
 		}
-		if h, err := s.Owner(ctx, testID); !h.ID.IsZero() || err != nil || !s.hostID().IsZero() {
+		if h, err := s.Owner(ctx, testID); !h.ID.IsZero() || err != nil {
 			t.Errorf("the owner is %+v, %v", h, err)
 		}
 	})
@@ -68,15 +70,16 @@ func TestLeaseOfOneProcess(t *testing.T) {
 func TestDropOfHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()
-		one, two := boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
+		one, two := boot(t, below, actorstore.HostOptions{}), boot(t, below, actorstore.HostOptions{})
 		a, err := one.Named(ctx, "n", nil)
 		must(t, err)
 		must(t, a.Put(ctx, user("k"), nil))
 		id := a.ID()
 		must(t, a.Drop(ctx))
-		rec, err := loadRecord(ctx, below, id)
-		if must(t, err); rec.row != nil || rec.owner != nil || rec.name != "" {
-			t.Errorf("left is %+v", rec)
+		for _, part := range []int64{layout.PartHead, layout.PartOwner, layout.PartName} {
+			if left, err := below.Get(ctx, layout.RecordKey(layout.ID(id), part), nil); !errors.Is(err, kv.ErrNotFound) {
+				t.Errorf("part %d of its record is %x, %v", part, left, err)
+			}
 		}
 		a, err = two.Named(ctx, "n", nil)
 		must(t, err)
@@ -89,19 +92,19 @@ func TestDropOfHost(t *testing.T) {
 func TestForkOfHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()
-		one, two := boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
+		one, two := boot(t, below, actorstore.HostOptions{}), boot(t, below, actorstore.HostOptions{})
 		a := one.take(t, nil)
 		must(t, a.Put(ctx, user("k"), []byte("v")))
 		snap, err := a.Snapshot(ctx)
 		must(t, err)
-		to := NewID()
-		_, err = one.Fork(ctx, snap, &ForkOptions{ID: to, Progress: func(int64) {
-			if err := second(two.Actor(ctx, to, nil)); !errors.Is(err, ErrInUse) {
-				t.Errorf("meanwhile: got %v, want %v", err, ErrInUse)
+		to := actorstore.NewID()
+		_, err = one.Fork(ctx, snap, &actorstore.ForkOptions{ID: to, Progress: func(int64) {
+			if err := second(two.Actor(ctx, to, nil)); !errors.Is(err, actorstore.ErrInUse) {
+				t.Errorf("meanwhile: got %v, want %v", err, actorstore.ErrInUse)
 			}
 		}})
 		must(t, errors.Join(err, snap.Close()))
-		b, err := two.Actor(ctx, to, &ActorOptions{MustExist: true})
+		b, err := two.Actor(ctx, to, &actorstore.ActorOptions{MustExist: true})
 		must(t, err)
 		must(t, b.Put(ctx, user("k"), nil))
 		must(t, b.Close())
@@ -113,7 +116,7 @@ func TestForkOfHost(t *testing.T) {
 func TestUnclaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()
-		one, two := boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
+		one, two := boot(t, below, actorstore.HostOptions{}), boot(t, below, actorstore.HostOptions{})
 		a := one.take(t, nil)
 		key := layout.RecordKey(layout.ID(testID), layout.PartOwner)
 		touches := func(op faultkv.Op) bool {
@@ -154,7 +157,7 @@ func (m *machine) onlyRenews(t testing.TB) {
 func TestCrashBeforeClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()
-		one, two := boot(t, below, HostOptions{Name: "one"}), boot(t, below, HostOptions{Name: "two"})
+		one, two := boot(t, below, actorstore.HostOptions{Name: "one"}), boot(t, below, actorstore.HostOptions{Name: "two"})
 		one.eng.Fail(faultkv.Rule{Point: faultkv.BeforeScan})
 		if err := second(one.Actor(ctx, testID, nil)); !errors.Is(err, faultkv.ErrInjected) {
 			t.Errorf("got %v, want %v", err, faultkv.ErrInjected)
@@ -179,7 +182,7 @@ func TestCrashBeforeClaim(t *testing.T) {
 func TestRegistrationFails(t *testing.T) {
 	for _, point := range []faultkv.Point{faultkv.BeforeCommit, faultkv.AfterApply} {
 		synctest.Test(t, func(t *testing.T) {
-			m := boot(t, memkv.New(), HostOptions{})
+			m := boot(t, memkv.New(), actorstore.HostOptions{})
 			m.eng.Fail(faultkv.Rule{Point: point, Err: kv.ErrUnknownOutcome})
 			if err := second(m.Actor(ctx, testID, nil)); !errors.Is(err, kv.ErrUnknownOutcome) {
 				t.Errorf("got %v, want %v", err, kv.ErrUnknownOutcome)
@@ -194,7 +197,7 @@ func TestRegistrationFails(t *testing.T) {
 func TestCloseTellsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()
-		one, two := boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
+		one, two := boot(t, below, actorstore.HostOptions{}), boot(t, below, actorstore.HostOptions{})
 		one.take(t, nil)
 		one.eng.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Times: faultkv.Forever, Err: errTest})
 		if err := one.Close(); !errors.Is(err, errTest) {
@@ -209,7 +212,7 @@ func TestCloseTellsNobody(t *testing.T) {
 func TestDamagedHostRows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()
-		one, two := boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
+		one, two := boot(t, below, actorstore.HostOptions{}), boot(t, below, actorstore.HostOptions{})
 		must(t, one.take(t, nil).Put(ctx, user("k"), nil))
 		one.die()
 		key := layout.HostKey(one.hostID())
@@ -219,18 +222,18 @@ func TestDamagedHostRows(t *testing.T) {
 			old, err := below.Get(ctx, set.Key, nil)
 			must(t, err)
 			must(t, below.Commit(ctx, &kv.Commit{Ops: []kv.Op{set}}))
-			if err := second(two.Actor(ctx, testID, waitFor)); !errors.Is(err, ErrCorrupt) {
-				t.Errorf("got %v, want %v", err, ErrCorrupt)
+			if err := second(two.Actor(ctx, testID, waitFor)); !errors.Is(err, actorstore.ErrCorrupt) {
+				t.Errorf("got %v, want %v", err, actorstore.ErrCorrupt)
 			}
-			if err := second(two.Owner(ctx, testID)); !errors.Is(err, ErrCorrupt) {
-				t.Errorf("got %v, want %v", err, ErrCorrupt)
+			if err := second(two.Owner(ctx, testID)); !errors.Is(err, actorstore.ErrCorrupt) {
+				t.Errorf("got %v, want %v", err, actorstore.ErrCorrupt)
 			}
 			if found := problems(t, two.Store); len(found) != 1 || found[0].Harmless {
 				t.Errorf("findings: %v", found)
 			}
 			must(t, below.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set(set.Key, old)}}))
 		}
-		must(t, below.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set(key, row), kv.Set(layout.RecordKey(layout.ID(NewID()), layout.PartOwner), (&layout.Owner{Host: HostID{1}}).Append(nil))}}))
+		must(t, below.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set(key, row), kv.Set(layout.RecordKey(layout.ID(actorstore.NewID()), layout.PartOwner), (&layout.Owner{Host: actorstore.HostID{1}}).Append(nil))}}))
 		if found := problems(t, two.Store); len(found) != 1 {
 			t.Errorf("findings: %v", found)
 		}
@@ -243,7 +246,7 @@ func TestDamagedHostRows(t *testing.T) {
 func TestUnclaimLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()
-		one, two := boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
+		one, two := boot(t, below, actorstore.HostOptions{}), boot(t, below, actorstore.HostOptions{})
 		var late []kv.Op
 		one.eng.Hook(func(op faultkv.Op) error {
 			if op.Point != faultkv.BeforeCommit || !writes(op.Commit, layout.RecordKey(layout.ID(testID), layout.PartOwner)) {

@@ -1,9 +1,10 @@
-package actorstore
+package actorstore_test
 
 import (
 	"fmt"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 )
@@ -33,23 +34,13 @@ func TestNothingLeftOver(t *testing.T) {
 				must(t, err)
 				must(t, snap.Close())
 			}
-			if _, err := s.Actor(ctx, a.ID(), &ActorOptions{MustExist: true}); err == nil {
+			if _, err := s.Actor(ctx, a.ID(), &actorstore.ActorOptions{MustExist: true}); err == nil {
 				t.Fatal("an actor could be opened twice, or where there is none")
 			}
 			must(t, a.Close())
 		}
-		if len(s.places.taken) != 0 || len(s.doubts.by) != 0 {
-			t.Errorf("%d places, %d doubts", len(s.places.taken), len(s.doubts.by))
-		}
-		if o := s.owners; o != nil {
-			o.mu.Lock()
-			defer o.mu.Unlock()
-			if len(o.open) != 0 {
-				t.Errorf("%d actors with owners", len(o.open))
-			}
-		}
-		if n := len(s.flights.free); n > maxFree {
-			t.Errorf("%d flights", n)
+		if actors, flights := actorstore.Held(s); actors != 0 || flights > actorstore.MaxFree {
+			t.Errorf("%d actors, %d flights", actors, flights)
 		}
 	})
 }

@@ -37,10 +37,10 @@ func TestCommitLimits(t *testing.T) {
 	for _, tt := range tests {
 		var j journal
 		eng.Reset()
-		if err := a.Commit(ctx, j.Watch(tt.b, "b")); !errors.Is(err, tt.want) {
+		if err := a.Commit(ctx, j.watch(tt.b, "b")); !errors.Is(err, tt.want) {
 			t.Errorf("%s: got %v, want %v", tt.name, err, tt.want)
 		}
-		j.Check(t, "b abort")
+		j.check(t, "b abort")
 		if c := eng.Counts(); c != (faultkv.Counts{}) {
 			t.Errorf("%s: refused with %+v", tt.name, c)
 		}
@@ -144,12 +144,12 @@ func TestOrdered(t *testing.T) {
 		return nil
 	})
 	var j journal
-	err := a.Commit(canceled, j.Watch(ordered(), "b"))
+	err := a.Commit(canceled, j.watch(ordered(), "b"))
 	var partly *batch.OrderedError
 	if !errors.As(err, &partly) || partly.Landed != 2 || partly.Total != 3 || !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want 2 of 3", err)
 	}
-	j.Check(t, "b abort")
+	j.check(t, "b abort")
 	eng.Hook(nil)
 	if got := words(t, a, actorstore.ListOptions{KeysOnly: true}); len(got) != 8 || a.Used() != 8*5 {
 		t.Errorf("%q landed, %d used", got, a.Used())
@@ -198,11 +198,11 @@ func TestQuota(t *testing.T) {
 		}
 		var quota *actorstore.QuotaError
 		var j journal
-		err := a.Commit(ctx, j.Watch(put("b", ""), "b"))
+		err := a.Commit(ctx, j.watch(put("b", ""), "b"))
 		if !errors.As(err, &quota) || !errors.Is(err, actorstore.ErrQuota) || *quota != (actorstore.QuotaError{Used: 1000, Wanted: 1004, Limit: 1000}) {
 			t.Errorf("got %v", err)
 		}
-		j.Check(t, "b abort")
+		j.check(t, "b abort")
 		must(t, a.Put(ctx, user("a"), make([]byte, 996))) // an overwrite in place
 		var swap batch.Batch
 		swap.Put(user("b"), make([]byte, 996))

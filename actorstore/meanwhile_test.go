@@ -3,25 +3,12 @@ package actorstore_test
 import (
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 
 	"github.com/greenroomdb/greenroom/actorstore"
-	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
-
-// An acrossNetwork engine says that its reads cross a network. The store then keeps what a handle knows for the next
-// handle of the actor.
-type acrossNetwork struct{ kv.Engine }
-
-func (r acrossNetwork) Limits() kv.Limits {
-	l := r.Engine.Limits()
-	l.Far = true
-	return l
-}
-
-func (r acrossNetwork) Shared() *sync.Map { return kv.Shared(r.Engine) }
 
 // TestOthersMeanwhile: nothing that a Store remembers of an actor is answered once others have written, also if the
 // actor was dropped, and begun anew by as many owners as it had before, with as many commits or more.
@@ -42,7 +29,7 @@ func TestOthersMeanwhile(t *testing.T) {
 	} {
 		for before := 1; before <= 3; before++ {
 			t.Run(fmt.Sprintf("%s, %d before", tt.name, before), func(t *testing.T) {
-				eng := acrossNetwork{memkv.New()}
+				eng := engines.Far(memkv.New())
 				open := func() *actorstore.Store {
 					s, err := actorstore.Open(ctx, eng, nil)
 					if err != nil {

@@ -1,4 +1,4 @@
-package actorstore
+package actorstore_test
 
 import (
 	"bytes"
@@ -6,13 +6,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
 // wantPage checks that page k is pageOf(want).
-func wantPage(t *testing.T, r Reader, k, want int) {
+func wantPage(t *testing.T, r actorstore.Reader, k, want int) {
 	t.Helper()
 	if p, err := r.Page(ctx, chunk(k), nil); err != nil || !bytes.Equal(p, pageOf(want)) {
 		t.Errorf("page %d is %.4q, %v, want %.4q", k, p, err, pageOf(want))
@@ -20,7 +22,7 @@ func wantPage(t *testing.T, r Reader, k, want int) {
 }
 
 // nearBefore returns an actor with page 0, which was asked for once, and a snapshot of that.
-func nearBefore(t *testing.T) (*faultkv.Engine, *Actor, *Snapshot) {
+func nearBefore(t *testing.T) (*actorstore.Store, *faultkv.Engine, *actorstore.Actor, *actorstore.Snapshot) {
 	t.Helper()
 	s, eng := openNear(t, 0)
 	a := openActor(t, s)
@@ -29,11 +31,11 @@ func nearBefore(t *testing.T) (*faultkv.Engine, *Actor, *Snapshot) {
 	must(t, err)
 	t.Cleanup(func() { must(t, snap.Close()) })
 	wantPage(t, a, 0, 0)
-	return eng, a, snap
+	return s, eng, a, snap
 }
 
 // replace commits another page 0.
-func replace(a *Actor) error {
+func replace(a *actorstore.Actor) error {
 	var b batch.Batch
 	b.PutPrior(chunk(0), pageOf(9), batch.Stored(4096))
 	return a.Commit(ctx, &b)
@@ -42,7 +44,7 @@ func replace(a *Actor) error {
 // TestNearBegunSince: what a read finds that began before a commit, and ended when that was
 // applied and hadn't landed, is not kept as what was before.
 func TestNearBegunSince(t *testing.T) {
-	eng, a, old := nearBefore(t)
+	_, eng, a, old := nearBefore(t)
 	get := eng.Pause(faultkv.Rule{Point: faultkv.BeforeGet})
 	read, sent := make(chan error), make(chan error)
 	go func() {
@@ -65,7 +67,7 @@ func TestNearBegunSince(t *testing.T) {
 // TestNearClosedSince: what a read finds that was under way when its handle was closed may
 // be what the next handle wrote, and isn't kept for the snapshots of the first.
 func TestNearClosedSince(t *testing.T) {
-	eng, a, old := nearBefore(t)
+	s, eng, a, old := nearBefore(t)
 	get := eng.Pause(faultkv.Rule{Point: faultkv.BeforeGet})
 	read := make(chan error)
 	go func() {
@@ -74,11 +76,11 @@ func TestNearClosedSince(t *testing.T) {
 	}()
 	<-get.Reached()
 	must(t, a.Close())
-	next, err := a.store.Actor(ctx, testID, nil)
+	next, err := s.Actor(ctx, testID, nil)
 	must(t, err)
 	must(t, replace(next))
 	get.Release()
-	if err := <-read; err != nil && !errors.Is(err, ErrClosed) {
+	if err := <-read; err != nil && !errors.Is(err, actorstore.ErrClosed) {
 		t.Error(err)
 	}
 	wantPage(t, old, 0, 0)
@@ -88,7 +90,7 @@ func TestNearClosedSince(t *testing.T) {
 
 // TestNearBuffers: what is kept is neither the reader's buffer nor the writer's.
 func TestNearBuffers(t *testing.T) {
-	s, _ := openNear(t, 0)
+	s, eng := openNear(t, 0)
 	a := openActor(t, s)
 	writePages(t, a, 1)
 	for range 3 {
@@ -100,20 +102,21 @@ func TestNearBuffers(t *testing.T) {
 	value := bytes.Clone(pageOf(9))
 	must(t, a.Put(ctx, chunk(0), value))
 	clear(value)
-	if a.reads.Part().Peek(chunk(0)) == nil {
-		t.Fatal("the entry wasn't renewed")
-	}
+	readCount(eng)
 	wantPage(t, a, 0, 9)
+	if n := readCount(eng); n != 0 {
+		t.Errorf("%d reads: the entry wasn't renewed", n)
+	}
 }
 
 // openHosted returns an actor on a near engine that several hosts may use, another one, and
 // what makes the lease doubtful for good.
-func openHosted(t *testing.T) (eng *faultkv.Engine, a, other *Actor, doubt func()) {
+func openHosted(t *testing.T) (eng *faultkv.Engine, a, other *actorstore.Actor, doubt func()) {
 	t.Helper()
-	m := &machine{eng: faultkv.New(anywhere{memkv.New()})}
-	m.open(t, HostOptions{TTL: time.Hour})
-	var actors []*Actor
-	for _, id := range []ID{testID, NewID()} {
+	m := newMachine(memkv.New())
+	m.open(t, actorstore.HostOptions{TTL: time.Hour})
+	var actors []*actorstore.Actor
+	for _, id := range []actorstore.ID{testID, actorstore.NewID()} {
 		a, err := m.Actor(ctx, id, nil)
 		must(t, err)
 		t.Cleanup(func() { _ = a.Close() }) // one that lost its lease may not say goodbye
@@ -137,10 +140,10 @@ func TestNearOwned(t *testing.T) {
 		wantPage(t, a, 0, 0)
 	}
 	doubt()
-	for what, r := range map[string]Reader{"actor": a, "snapshot": snap} {
+	for what, r := range map[string]actorstore.Reader{"actor": a, "snapshot": snap} {
 		for i, from := range []string{"memory", "the engine"} {
-			f := eng.Fail(faultkv.Rule{Point: faultkv.BeforeGet, Match: faultkv.Key(a.headKey), Err: errors.New("no")})
-			if _, err := r.Page(ctx, chunk(i), nil); !errors.Is(err, ErrLeaseLost) {
+			f := eng.Fail(faultkv.Rule{Point: faultkv.BeforeGet, Match: faultkv.Key(layout.RecordKey(layout.ID(testID), layout.PartHead)), Err: errors.New("no")})
+			if _, err := r.Page(ctx, chunk(i), nil); !errors.Is(err, actorstore.ErrLeaseLost) {
 				t.Errorf("%s answers from %s with %v", what, from, err)
 			}
 			f.Remove()

@@ -1,4 +1,4 @@
-package actorstore
+package actorstore_test
 
 import (
 	"bytes"
@@ -9,15 +9,14 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
-
-// anywhere is an engine whose users may be in other processes: they can't be told.
-type anywhere struct{ kv.Engine }
 
 // writes says whether the commit sets a key.
 func writes(c *kv.Commit, key []byte) bool {
@@ -29,32 +28,32 @@ func writes(c *kv.Commit, key []byte) bool {
 func onBoth(t *testing.T, test func(t *testing.T, eng kv.Engine)) {
 	t.Run("one process", func(t *testing.T) { test(t, memkv.New()) })
 	t.Run("many processes", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) { test(t, anywhere{memkv.New()}) })
+		synctest.Test(t, func(t *testing.T) { test(t, engines.Shared(memkv.New())) })
 	})
 }
 
 // TestReplacedOwner: the loser of a takeover is refused everything at once, what it
 // could have answered from memory too, and whatever it tries first.
 func TestReplacedOwner(t *testing.T) {
-	first := map[string]func(a *Actor) error{
-		"get":     func(a *Actor) error { return second(a.Get(ctx, user("k"), nil)) },
-		"missing": func(a *Actor) error { return second(a.Get(ctx, user("none"), nil)) },
-		"page":    func(a *Actor) error { return second(a.Page(ctx, user("k"), nil)) },
-		"list": func(a *Actor) (err error) {
-			for _, err = range a.List(ctx, ListOptions{}) {
+	first := map[string]func(a *actorstore.Actor) error{
+		"get":     func(a *actorstore.Actor) error { return second(a.Get(ctx, user("k"), nil)) },
+		"missing": func(a *actorstore.Actor) error { return second(a.Get(ctx, user("none"), nil)) },
+		"page":    func(a *actorstore.Actor) error { return second(a.Page(ctx, user("k"), nil)) },
+		"list": func(a *actorstore.Actor) (err error) {
+			for _, err = range a.List(ctx, actorstore.ListOptions{}) {
 			}
 			return err
 		},
-		"user get": func(a *Actor) error { return second(a.User().Get(ctx, []byte("k"), nil)) },
-		"snapshot": func(a *Actor) error { return second(a.Snapshot(ctx)) },
-		"put":      func(a *Actor) error { return a.Put(ctx, user("k"), nil) },
-		"delete":   func(a *Actor) error { return a.Delete(ctx, user("k")) },
-		"range":    func(a *Actor) error { return a.DeleteRange(ctx, user("k"), nil) },
-		"nothing":  func(a *Actor) error { return a.Delete(ctx, user("none")) },
-		"apply":    func(a *Actor) error { return a.Apply(ctx, put("k", "v")) },
-		"sync":     func(a *Actor) error { return a.Sync(ctx) },
-		"drop":     func(a *Actor) error { return a.Drop(ctx) },
-		"owned":    func(a *Actor) error { return a.Owned(ctx) },
+		"user get": func(a *actorstore.Actor) error { return second(a.User().Get(ctx, []byte("k"), nil)) },
+		"snapshot": func(a *actorstore.Actor) error { return second(a.Snapshot(ctx)) },
+		"put":      func(a *actorstore.Actor) error { return a.Put(ctx, user("k"), nil) },
+		"delete":   func(a *actorstore.Actor) error { return a.Delete(ctx, user("k")) },
+		"range":    func(a *actorstore.Actor) error { return a.DeleteRange(ctx, user("k"), nil) },
+		"nothing":  func(a *actorstore.Actor) error { return a.Delete(ctx, user("none")) },
+		"apply":    func(a *actorstore.Actor) error { return a.Apply(ctx, put("k", "v")) },
+		"sync":     func(a *actorstore.Actor) error { return a.Sync(ctx) },
+		"drop":     func(a *actorstore.Actor) error { return a.Drop(ctx) },
+		"owned":    func(a *actorstore.Actor) error { return a.Owned(ctx) },
 	}
 	for name, call := range first {
 		t.Run(name, func(t *testing.T) {
@@ -63,10 +62,10 @@ func TestReplacedOwner(t *testing.T) {
 				must(t, old.Put(ctx, user("k"), []byte("old")))
 				must(t, old.Owned(ctx))
 				owner := openActor(t, openStore(t, eng, batch.Limits{}))
-				if err := call(old); !errors.Is(err, ErrFenced) {
-					t.Errorf("got %v, want %v", err, ErrFenced)
+				if err := call(old); !errors.Is(err, actorstore.ErrFenced) {
+					t.Errorf("got %v, want %v", err, actorstore.ErrFenced)
 				}
-				checkRefused(t, old, ErrFenced)
+				checkRefused(t, old, actorstore.ErrFenced)
 				if got, _ := get(t, owner, user("k")); got != "old" {
 					t.Errorf("the new owner finds %q", got)
 				}
@@ -87,28 +86,28 @@ func testReplacedOwnerReads(t *testing.T, eng kv.Engine) {
 	must(t, err)
 	taken := openStore(t, eng, batch.Limits{})
 	n := 0
-	for _, err = range old.List(ctx, ListOptions{}) {
+	for _, err = range old.List(ctx, actorstore.ListOptions{}) {
 		if n++; n == 1 {
 			openActor(t, taken)
 		}
 	}
-	if n != 2 || !errors.Is(err, ErrFenced) {
+	if n != 2 || !errors.Is(err, actorstore.ErrFenced) {
 		t.Errorf("a list went on: %d steps, %v", n, err)
 	}
-	if _, err := snap.Get(ctx, user("a"), nil); !errors.Is(err, ErrFenced) {
-		t.Errorf("snapshot: got %v, want %v", err, ErrFenced)
+	if _, err := snap.Get(ctx, user("a"), nil); !errors.Is(err, actorstore.ErrFenced) {
+		t.Errorf("snapshot: got %v, want %v", err, actorstore.ErrFenced)
 	}
 	must(t, snap.Close())
 }
 
 // TestReplacedOwnerSnapshot: whatever is asked first of a snapshot of the old owner's.
 func TestReplacedOwnerSnapshot(t *testing.T) {
-	for name, call := range map[string]func(s *Snapshot) error{
-		"get":     func(s *Snapshot) error { return second(s.Get(ctx, user("a"), nil)) },
-		"missing": func(s *Snapshot) error { return second(s.Get(ctx, user("none"), nil)) },
-		"page":    func(s *Snapshot) error { return second(s.Page(ctx, user("a"), nil)) },
-		"list": func(s *Snapshot) (err error) {
-			for _, err = range s.List(ctx, ListOptions{}) {
+	for name, call := range map[string]func(s *actorstore.Snapshot) error{
+		"get":     func(s *actorstore.Snapshot) error { return second(s.Get(ctx, user("a"), nil)) },
+		"missing": func(s *actorstore.Snapshot) error { return second(s.Get(ctx, user("none"), nil)) },
+		"page":    func(s *actorstore.Snapshot) error { return second(s.Page(ctx, user("a"), nil)) },
+		"list": func(s *actorstore.Snapshot) (err error) {
+			for _, err = range s.List(ctx, actorstore.ListOptions{}) {
 			}
 			return err
 		},
@@ -121,8 +120,8 @@ func TestReplacedOwnerSnapshot(t *testing.T) {
 				must(t, err)
 				must(t, call2(call(snap), name))
 				openActor(t, openStore(t, eng, batch.Limits{}))
-				if err := call(snap); !errors.Is(err, ErrFenced) {
-					t.Errorf("got %v, want %v", err, ErrFenced)
+				if err := call(snap); !errors.Is(err, actorstore.ErrFenced) {
+					t.Errorf("got %v, want %v", err, actorstore.ErrFenced)
 				}
 				must(t, snap.Close())
 			})
@@ -132,7 +131,7 @@ func TestReplacedOwnerSnapshot(t *testing.T) {
 
 // call2 lets pass that what is missing is not found.
 func call2(err error, name string) error {
-	if name == "missing" && err == ErrNotFound {
+	if name == "missing" && err == actorstore.ErrNotFound {
 		return nil
 	}
 	return err
@@ -145,8 +144,8 @@ func TestEmptyCommit(t *testing.T) {
 		must(t, old.Put(ctx, user("a"), nil))
 		openActor(t, openStore(t, eng, batch.Limits{}))
 		var j journal
-		if err := old.Commit(ctx, j.watch(new(batch.Batch), "b")); !errors.Is(err, ErrFenced) {
-			t.Errorf("got %v, want %v", err, ErrFenced)
+		if err := old.Commit(ctx, j.watch(new(batch.Batch), "b")); !errors.Is(err, actorstore.ErrFenced) {
+			t.Errorf("got %v, want %v", err, actorstore.ErrFenced)
 		}
 		j.check(t, "b abort")
 	})
@@ -164,7 +163,7 @@ func TestTakeoverOvertaken(t *testing.T) {
 	slow := faultkv.New(eng)
 	late := openStore(t, slow, batch.Limits{})
 	third := openStore(t, eng, batch.Limits{})
-	var anew *Actor
+	var anew *actorstore.Actor
 	claims := 0
 	slow.Hook(func(op faultkv.Op) error {
 		if op.Point != faultkv.AfterCommit {
@@ -181,8 +180,8 @@ func TestTakeoverOvertaken(t *testing.T) {
 	must(t, err)
 	defer stale.Close()
 	must(t, anew.Owned(ctx))
-	if _, err := stale.Get(ctx, user("k"), nil); !errors.Is(err, ErrFenced) {
-		t.Errorf("got %v, want %v", err, ErrFenced)
+	if _, err := stale.Get(ctx, user("k"), nil); !errors.Is(err, actorstore.ErrFenced) {
+		t.Errorf("got %v, want %v", err, actorstore.ErrFenced)
 	}
 	must(t, anew.Put(ctx, user("k"), nil))
 	must(t, anew.Close())
@@ -199,7 +198,7 @@ func TestCloseWaits(t *testing.T) {
 	go func() { landed <- a.Put(ctx, user("k"), nil) }()
 	<-p.Reached()
 	go func() { closed <- a.Close() }()
-	for !a.closed.Load() {
+	for !errors.Is(a.Owned(ctx), actorstore.ErrClosed) {
 		runtime.Gosched()
 	}
 	select {
@@ -258,14 +257,14 @@ func TestPausedCommit(t *testing.T) {
 			<-reached
 			owner := openActor(t, openStore(t, eng, batch.Limits{}))
 			close(resume)
-			if err := <-landed; !errors.Is(err, ErrFenced) {
-				t.Errorf("existed %v: the paused commit: got %v, want %v", existed, err, ErrFenced)
+			if err := <-landed; !errors.Is(err, actorstore.ErrFenced) {
+				t.Errorf("existed %v: the paused commit: got %v, want %v", existed, err, actorstore.ErrFenced)
 			}
 			if got, _ := get(t, owner, user("k")); got != want {
 				t.Errorf("existed %v: the new owner finds %q, want %q", existed, got, want)
 			}
 			must(t, owner.Put(ctx, user("k"), []byte("new")))
-			checkRefused(t, old, ErrFenced)
+			checkRefused(t, old, actorstore.ErrFenced)
 		})
 	}
 }
@@ -276,7 +275,7 @@ func TestClaimOfNothing(t *testing.T) {
 	eng := memkv.New()
 	s := openStore(t, eng, batch.Limits{})
 	openActor(t, openStore(t, eng, batch.Limits{}))
-	a, err := s.Actor(ctx, testID, &ActorOptions{Name: "lobby"})
+	a, err := s.Actor(ctx, testID, &actorstore.ActorOptions{Name: "lobby"})
 	must(t, err)
 	exists := func() (n int) {
 		for _, err := range s.Actors(ctx, nil) {
@@ -285,13 +284,13 @@ func TestClaimOfNothing(t *testing.T) {
 		}
 		return n
 	}
-	if _, err := s.View(ctx, testID); !errors.Is(err, ErrUnknownActor) {
+	if _, err := s.View(ctx, testID); !errors.Is(err, actorstore.ErrUnknownActor) {
 		t.Errorf("view: got %v", err)
 	}
-	if _, err := openStore(t, eng, batch.Limits{}).Actor(ctx, testID, &ActorOptions{MustExist: true}); !errors.Is(err, ErrUnknownActor) {
+	if _, err := openStore(t, eng, batch.Limits{}).Actor(ctx, testID, &actorstore.ActorOptions{MustExist: true}); !errors.Is(err, actorstore.ErrUnknownActor) {
 		t.Errorf("must exist: got %v", err)
 	}
-	if _, err := s.Lookup(ctx, "lobby"); !errors.Is(err, ErrUnknownActor) || exists() != 0 {
+	if _, err := s.Lookup(ctx, "lobby"); !errors.Is(err, actorstore.ErrUnknownActor) || exists() != 0 {
 		t.Errorf("the name leads to it: %v, and %d actors exist", err, exists())
 	}
 	must(t, a.Put(ctx, user("k"), nil))
@@ -330,8 +329,8 @@ func TestFailedTakeover(t *testing.T) {
 		}
 	}
 	eng.Hook(nil)
-	if _, err := s.Actor(ctx, testID, &ActorOptions{Name: "other"}); !errors.Is(err, ErrNameTaken) {
-		t.Errorf("got %v, want %v", err, ErrNameTaken)
+	if _, err := s.Actor(ctx, testID, &actorstore.ActorOptions{Name: "other"}); !errors.Is(err, actorstore.ErrNameTaken) {
+		t.Errorf("got %v, want %v", err, actorstore.ErrNameTaken)
 	}
 	must(t, old.Owned(ctx))
 	must(t, old.Put(ctx, user("k"), []byte("w")))
@@ -346,12 +345,12 @@ func TestTakeoverByMany(t *testing.T) {
 				must(t, a.Put(ctx, user("k"), nil))
 			}
 			const n = 8
-			actors := make([]*Actor, n)
+			actors := make([]*actorstore.Actor, n)
 			var all sync.WaitGroup
 			for i := range n {
 				s := openStore(t, eng, batch.Limits{})
 				all.Go(func() {
-					a, err := s.Actor(ctx, testID, &ActorOptions{Force: true})
+					a, err := s.Actor(ctx, testID, &actorstore.ActorOptions{Force: true})
 					if err != nil {
 						t.Error(err)
 						return
@@ -366,8 +365,8 @@ func TestTakeoverByMany(t *testing.T) {
 				case err == nil:
 					owners++
 					must(t, a.Put(ctx, user("k"), []byte("mine")))
-				case !errors.Is(err, ErrFenced):
-					t.Errorf("got %v, want %v", err, ErrFenced)
+				case !errors.Is(err, actorstore.ErrFenced):
+					t.Errorf("got %v, want %v", err, actorstore.ErrFenced)
 				}
 			}
 			if owners != 1 {
@@ -394,7 +393,7 @@ func TestReplacedAndDropped(t *testing.T) {
 		again := openActor(t, s)
 		must(t, again.Owned(ctx))
 		must(t, again.Put(ctx, user("k"), []byte("again")))
-		checkRefused(t, old, ErrFenced)
+		checkRefused(t, old, actorstore.ErrFenced)
 		if got, _ := get(t, again, user("k")); got != "again" {
 			t.Errorf("got %q", got)
 		}

@@ -1,21 +1,22 @@
-package actorstore
+package actorstore_test
 
 import (
 	"errors"
 	"fmt"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
 // forget empties the cache of what is stored of an actor.
-func forget(t *testing.T, a *Actor) {
+func forget(t *testing.T, a *actorstore.Actor) {
 	t.Helper()
-	for e, err := range a.List(ctx, ListOptions{KeysOnly: true}) {
+	for e, err := range a.List(ctx, actorstore.ListOptions{KeysOnly: true}) {
 		must(t, err)
-		a.reads.Part().Remove(e.Key)
+		actorstore.Evict(a, e.Key)
 	}
 }
 
@@ -64,16 +65,18 @@ func TestPrefetch(t *testing.T) {
 		if c := eng.Counts(); c != (faultkv.Counts{Scans: 1}) {
 			t.Errorf("%s: %+v, want one scan", what, c)
 		}
-		for _, whole := range []bool{false, true} {
-			if e := a.reads.Part().Get(tt.has); tt.has != nil && (e == nil || !e.Answers(whole)) {
-				t.Errorf("%s: %s isn't there", what, Describe(tt.has))
+		if tt.has != nil {
+			eng.Reset()
+			must(t, second(a.Get(ctx, tt.has, nil)))
+			if n := readCount(eng); n != 0 || !snap.Cached(tt.has) {
+				t.Errorf("%s: %s isn't there: %d reads", what, actorstore.Describe(tt.has), n)
 			}
 		}
-		if a.reads.Part().Get(tt.lacks) != nil {
-			t.Errorf("%s: %s is there, too", what, Describe(tt.lacks))
+		if actorstore.Remembers(a, tt.lacks) || snap.Cached(tt.lacks) {
+			t.Errorf("%s: %s is there, too", what, actorstore.Describe(tt.lacks))
 		}
 		must(t, snap.Close())
-		if _, err := snap.Prefetch(ctx, nil, nil, 0); !errors.Is(err, ErrClosed) {
+		if _, err := snap.Prefetch(ctx, nil, nil, 0); !errors.Is(err, actorstore.ErrClosed) {
 			t.Errorf("closed: %v", err)
 		}
 	}
@@ -117,7 +120,7 @@ func TestPrefetchNothing(t *testing.T) {
 		s, eng := openFar(t, cacheBytes)
 		a := openActor(t, s)
 		writePages(t, a, 3)
-		snap := func() *Snapshot {
+		snap := func() *actorstore.Snapshot {
 			if cacheBytes < 0 {
 				snap, err := a.Snapshot(ctx)
 				must(t, err)
@@ -170,8 +173,8 @@ func TestPrefetchDamage(t *testing.T) {
 	must(t, eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Clear(layout.AppendMetadata(p.AppendBase(nil, chunk(1))))}}))
 	snap, err := a.PageSnapshot(ctx)
 	must(t, err)
-	if n, err := snap.Prefetch(ctx, nil, nil, 0); n != 0 || !errors.Is(err, ErrCorrupt) {
-		t.Errorf("%d, %v, want %v", n, err, ErrCorrupt)
+	if n, err := snap.Prefetch(ctx, nil, nil, 0); n != 0 || !errors.Is(err, actorstore.ErrCorrupt) {
+		t.Errorf("%d, %v, want %v", n, err, actorstore.ErrCorrupt)
 	}
 	must(t, snap.Close())
 }

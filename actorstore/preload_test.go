@@ -1,37 +1,19 @@
 package actorstore_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"reflect"
 	"testing"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
-
-// farRanges is far, and reads several ranges at once.
-type farRanges struct{ far }
-
-func (f farRanges) ScanRanges(ctx context.Context, ranges []kv.Range) iter.Seq2[kv.Entry, error] {
-	return kv.ScanRanges(ctx, f.Engine, ranges)
-}
-
-// noRanges is far, and nothing of it reads several ranges at once.
-type noRanges struct{ far }
-
-type plainSnapshot struct{ kv.Snapshot }
-
-func (f noRanges) Snapshot(ctx context.Context) (kv.Snapshot, error) {
-	s, err := f.Engine.Snapshot(ctx)
-	return plainSnapshot{s}, err
-}
 
 // preloadStore opens a store on eng, and an actor with the keys k00 to k29; k10 has more
 // than a row, k20 is empty.
@@ -72,9 +54,9 @@ func TestPreload(t *testing.T) {
 		want []string
 		pins int64
 	}{
-		"an engine that can":       {farRanges{far{memkv.New()}}, all, 0},
-		"snapshots that can":       {far{memkv.New()}, all, 1},
-		"nothing can":              {noRanges{far{memkv.New()}}, all[:2], 1},
+		"an engine that can":       {engines.Far(memkv.New()), all, 0},
+		"snapshots that can":       {struct{ kv.Engine }{engines.Far(memkv.New())}, all, 1},
+		"nothing can":              {engines.OneRange(engines.Far(memkv.New())), all[:2], 1},
 		"an engine that isn't far": {memkv.New(), all, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -121,7 +103,7 @@ func TestPreload(t *testing.T) {
 
 // TestPreloadOld keeps nothing that a commit has replaced meanwhile.
 func TestPreloadOld(t *testing.T) {
-	eng := faultkv.New(farRanges{far{memkv.New()}})
+	eng := faultkv.New(engines.Far(memkv.New()))
 	_, a := preloadStore(t, eng, 0)
 	must(t, a.Preload(ctx, []actorstore.KeyRange{keysIn("k00", "k09"), keysIn("k11", "k19")}, func(e actorstore.Entry) error {
 		if string(e.Key) == string(user("k05")) {
@@ -145,7 +127,7 @@ func TestPreloadOld(t *testing.T) {
 }
 
 func TestPreloadFails(t *testing.T) {
-	eng := faultkv.New(farRanges{far{memkv.New()}})
+	eng := faultkv.New(engines.Far(memkv.New()))
 	s, a := preloadStore(t, eng, 0)
 	ranges := []actorstore.KeyRange{keysIn("k00", "k05"), keysIn("k11", "k19")}
 	mine := errors.New("mine")
@@ -179,7 +161,7 @@ func TestPreloadFails(t *testing.T) {
 
 // TestSurveyFar surveys snapshots that the engine doesn't know of.
 func TestSurveyFar(t *testing.T) {
-	eng := faultkv.New(farRanges{far{memkv.New()}})
+	eng := faultkv.New(engines.Far(memkv.New()))
 	_, a := preloadStore(t, eng, 0)
 	snap, err := a.Snapshot(ctx)
 	must(t, err)

@@ -1,10 +1,11 @@
-package actorstore
+package actorstore_test
 
 import (
 	"encoding/hex"
 	"strings"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/keys"
@@ -20,7 +21,7 @@ func TestRegistryGolden(t *testing.T) {
 	)
 	h := layout.Head{Epoch: 1, Seq: 2, Used: 3, Last: kv.CommitID{4, 15: 5}, Created: 6}
 	n := layout.Named{ID: layout.ID(testID), Created: 7}
-	o := layout.Owner{Host: HostID{8, 15: 9}, Nonce: [8]byte{10, 7: 11}}
+	o := layout.Owner{Host: actorstore.HostID{8, 15: 9}, Nonce: [8]byte{10, 7: 11}}
 	want := [][2]string{
 		{own + "14", "0100" + "0c00000000000000"},
 		{own + "1501" + "4001" + idHex,
@@ -53,8 +54,12 @@ func TestRegistryGolden(t *testing.T) {
 	if got != n || err != nil {
 		t.Errorf("got %v, %v, want %v", got, err, n)
 	}
-	rec, err := loadRecord(ctx, eng, testID)
-	if rec.head != h || rec.name != "loé" || hex.EncodeToString(rec.owner) != want[3][1] || err != nil {
-		t.Errorf("got %+v, %v", rec, err)
+	head, err := layout.ParseHead(layout.ID(testID), ops[1].Value)
+	if head != h || err != nil {
+		t.Errorf("got %+v, %v, want %+v", head, err, h)
+	}
+	owner, err := layout.ParseOwner(layout.ID(testID), ops[3].Value)
+	if owner != o || err != nil {
+		t.Errorf("got %+v, %v, want %+v", owner, err, o)
 	}
 }

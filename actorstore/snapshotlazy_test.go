@@ -7,6 +7,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/actorstore/internal/reads"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -268,15 +269,10 @@ func TestLazyLate(t *testing.T) {
 	}
 }
 
-// alone is a far engine that other processes may use, too.
-type alone struct{ kv.Engine }
-
-func (alone) Limits() kv.Limits { return kv.Limits{Far: true} }
-
 // TestLazyHosts: where others may take the actor, a transaction of what memory has is
 // one commit as well, thanks to the lease.
 func TestLazyHosts(t *testing.T) {
-	eng := faultkv.New(alone{memkv.New()})
+	eng := faultkv.New(engines.Shared(engines.Far(memkv.New())))
 	a := openActor(t, openStore(t, eng, batch.Limits{}))
 	writePages(t, a, 2)
 	eng.Reset()

@@ -11,6 +11,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -76,7 +77,7 @@ func TestLazyConcurrent(t *testing.T) {
 
 // TestLazyWhole: no reader sees a part of a commit, also not while it is being entered.
 func TestLazyWhole(t *testing.T) {
-	t.Run("far", func(t *testing.T) { testWhole(t, far{memkv.New()}) })
+	t.Run("far", func(t *testing.T) { testWhole(t, engines.Far(memkv.New())) })
 	t.Run("near", func(t *testing.T) { testWhole(t, memkv.New()) })
 }
 

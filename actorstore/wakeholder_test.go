@@ -12,6 +12,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/errkind"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -44,11 +45,11 @@ func wakesOf(t *testing.T, s *actorstore.Store) (n int) {
 func TestWakeReopened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()
-		hook := &hooked{Engine: anywhere{below}}
+		hook := &hooked{Engine: engines.Shared(below)}
 		s, err := actorstore.Open(ctx, hook, &actorstore.Options{Host: actorstore.HostOptions{TTL: leaseTTL}})
 		must(t, err)
 		host := boot(t, below, actorstore.HostOptions{})
-		_ = host.Take(t, &actorstore.ActorOptions{}).Close()
+		_ = host.take(t, &actorstore.ActorOptions{}).Close()
 		a, err := s.Named(ctx, "thing/a", nil)
 		must(t, err)
 		var b batch.Batch
@@ -84,14 +85,14 @@ func TestWakeForced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()
 		tool, other, host := boot(t, below, actorstore.HostOptions{}), boot(t, below, actorstore.HostOptions{}), boot(t, below, actorstore.HostOptions{})
-		a := tool.Take(t, nil)
+		a := tool.take(t, nil)
 		var b batch.Batch
 		b.Put(user("k"), []byte("v"))
 		b.WakeBy(time.Time{})
 		must(t, a.Commit(ctx, &b))
-		must(t, other.Take(t, &actorstore.ActorOptions{Force: true}).Close())
+		must(t, other.take(t, &actorstore.ActorOptions{Force: true}).Close())
 		_ = a.Close()
-		_ = host.Take(t, nil).Close() // it has a lease
+		_ = host.take(t, nil).Close() // it has a lease
 		<-time.After(3 * leaseTTL)
 		if n := wakesOf(t, host.Store); n != 1 {
 			t.Errorf("another host is told of %d actors to be woken, want 1", n)
@@ -104,9 +105,9 @@ func TestWakePoisoned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()
 		tool, host := boot(t, below, actorstore.HostOptions{}), boot(t, below, actorstore.HostOptions{})
-		a := tool.Take(t, nil)
+		a := tool.take(t, nil)
 		must(t, a.Put(ctx, user("k"), nil))
-		tool.Faults().Fail(faultkv.Rule{Point: faultkv.AfterCommit})
+		tool.eng.Fail(faultkv.Rule{Point: faultkv.AfterCommit})
 		var b batch.Batch
 		b.Put(user("k"), []byte("v"))
 		b.WakeBy(time.Time{})
@@ -115,7 +116,7 @@ func TestWakePoisoned(t *testing.T) {
 		}
 		must(t, a.Close())
 		<-time.After(3 * leaseTTL)
-		h := host.Take(t, nil)
+		h := host.take(t, nil)
 		if h.Wake().At.IsZero() {
 			t.Fatal("it has not landed")
 		}

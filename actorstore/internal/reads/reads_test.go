@@ -16,6 +16,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore/internal/rows"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -30,11 +31,6 @@ type actor struct {
 	seq   atomic.Uint64
 	phase atomic.Uint64
 }
-
-// far says that reads cross a network.
-type far struct{ kv.Engine }
-
-func (f far) Limits() kv.Limits { return kv.Limits{Far: true} }
 
 func open(t testing.TB, eng kv.Engine, cacheBytes int64) *actor {
 	a := &actor{TB: t, eng: faultkv.New(eng)}
@@ -105,24 +101,17 @@ func (a *actor) pin(lists bool) *reads.State {
 	return s
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // TestStates: a state stays what it was, on every kind of engine.
 func TestStates(t *testing.T) {
 	for what, a := range map[string]*actor{
 		"plain": open(t, memkv.New(), -1), "near": open(t, memkv.New(), 1<<20),
-		"far": open(t, far{memkv.New()}, 1<<20), "far without a cache": open(t, far{memkv.New()}, -1),
+		"far": open(t, engines.Far(memkv.New()), 1<<20), "far without a cache": open(t, engines.Far(memkv.New()), -1),
 	} {
 		t.Run(what, func(t *testing.T) {
 			a.TB = t
 			var states []*reads.State
 			for i := range byte(10) {
-				must(t, a.put(i, "a", fmt.Sprint("b", i%2)))
+				testkit.Must(t, a.put(i, "a", fmt.Sprint("b", i%2)))
 				for range 3 { // it is kept then, where anything is
 					a.is(nil, "a", i)
 				}
@@ -138,7 +127,7 @@ func TestStates(t *testing.T) {
 			a.Retire(nil)
 			for i, s := range states {
 				a.is(s, "a", byte(i))
-				must(t, errors.Join(s.Close(), s.Close()))
+				testkit.Must(t, errors.Join(s.Close(), s.Close()))
 				if err := s.Err(); !errors.Is(err, reads.ErrClosed) {
 					t.Errorf("a closed state: %v", err)
 				}
@@ -150,15 +139,15 @@ func TestStates(t *testing.T) {
 // TestFarHeld: what a far engine's readers hold for states is bounded, and given back.
 func TestFarHeld(t *testing.T) {
 	const bytes = 1 << 20
-	a := open(t, far{memkv.New()}, bytes)
+	a := open(t, engines.Far(memkv.New()), bytes)
 	var keys []string
 	for i := range 100 {
 		keys = append(keys, fmt.Sprint(i))
 	}
-	must(t, a.put(0, keys...))
+	testkit.Must(t, a.put(0, keys...))
 	s, later := a.pin(false), a.pin(false)
 	for i, k := range keys {
-		must(t, a.put(byte(i+1), k))
+		testkit.Must(t, a.put(byte(i+1), k))
 		if _, held := reads.Held(a.Reads); held > bytes/8 {
 			t.Fatalf("%d bytes are held", held)
 		}
@@ -166,11 +155,11 @@ func TestFarHeld(t *testing.T) {
 	if n := a.eng.Counts().Snapshots; n != 1 {
 		t.Errorf("%d snapshots, want 1", n)
 	}
-	must(t, s.Close())
+	testkit.Must(t, s.Close())
 	for _, k := range keys {
 		a.is(later, k, 0)
 	}
-	must(t, later.Close())
+	testkit.Must(t, later.Close())
 	if n, held := reads.Held(a.Reads); n != 0 || held != 0 {
 		t.Errorf("%d undos and states are left, of %d bytes", n, held)
 	}
@@ -178,8 +167,8 @@ func TestFarHeld(t *testing.T) {
 
 // TestFarRefused: a commit that the engine refuses leaves nothing behind.
 func TestFarRefused(t *testing.T) {
-	a := open(t, far{memkv.New()}, 1<<20)
-	must(t, a.put(1, "a"))
+	a := open(t, engines.Far(memkv.New()), 1<<20)
+	testkit.Must(t, a.put(1, "a"))
 	s := a.pin(false)
 	a.eng.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Err: kv.ErrTooLarge})
 	if err := a.put(2, "a"); !errors.Is(err, kv.ErrTooLarge) {
@@ -190,7 +179,7 @@ func TestFarRefused(t *testing.T) {
 	}
 	a.is(nil, "a", 1)
 	a.is(s, "a", 1)
-	must(t, s.Close())
+	testkit.Must(t, s.Close())
 }
 
 // TestLengths: a write needs no read of what an earlier one wrote, of so many keys.
@@ -198,8 +187,8 @@ func TestLengths(t *testing.T) {
 	a := open(t, memkv.New(), -1)
 	for i := range 2 * reads.MaxLengths {
 		_, err := a.Size(t.Context(), fmt.Append(nil, i), i == 0)
-		must(t, err)
-		must(t, a.put(0, fmt.Sprint(i)))
+		testkit.Must(t, err)
+		testkit.Must(t, a.put(0, fmt.Sprint(i)))
 		if n := reads.Lengths(a.Reads); n != min(i+1, reads.MaxLengths) {
 			t.Fatalf("%d lengths are remembered after %d writes", n, i+1)
 		}
@@ -213,7 +202,7 @@ func TestLengths(t *testing.T) {
 // TestNearLandedSince: an answer isn't kept if a commit has landed just before it would be.
 func TestNearLandedSince(t *testing.T) {
 	a := open(t, memkv.New(), 1<<20)
-	must(t, a.put(1, "a"))
+	testkit.Must(t, a.put(1, "a"))
 	old := a.pin(false)
 	for range 3 { // it is asked for from now on
 		a.is(old, "a", 1)
@@ -228,11 +217,11 @@ func TestNearLandedSince(t *testing.T) {
 	awaitLocked(t, "(*near).learn")
 	a.seq.Add(1) // as Land does, with the lock
 	unlock()
-	must(t, <-read)
+	testkit.Must(t, <-read)
 	if e := a.Part().Peek([]byte("a")); e != nil {
 		t.Errorf("an answer of state %d is kept in state %d", e.From, a.Seq())
 	}
-	must(t, old.Close())
+	testkit.Must(t, old.Close())
 }
 
 // awaitLocked waits until a goroutine that is in fn waits for a Mutex.
@@ -247,4 +236,34 @@ func awaitLocked(t *testing.T, fn string) {
 		}
 	}
 	t.Fatalf("no goroutine in %s waits for a lock", fn)
+}
+
+// TestNearEntering: what a commit that isn't over enters may be a value that a later write
+// of it replaces, and isn't to be seen yet.
+func TestNearEntering(t *testing.T) {
+	a := open(t, memkv.New(), 1<<20)
+	testkit.Must(t, a.put(1, "a"))
+	a.Part().Put(&cache.Entry{Key: "a", Value: []byte{7}, From: a.Seq() + 1, Kind: cache.Page}, false)
+	a.is(nil, "a", 1)
+	s := a.pin(false)
+	a.is(s, "a", 1)
+	testkit.Must(t, s.Close())
+}
+
+// TestNearClosedKeeps: what a handle had is gone when it is closed, although a snapshot goes on.
+func TestNearClosedKeeps(t *testing.T) {
+	a := open(t, memkv.New(), 1<<20)
+	testkit.Must(t, a.put(1, "a"))
+	for range 3 {
+		a.is(nil, "a", 1)
+	}
+	if a.Part().Peek([]byte("a")) == nil {
+		t.Error("what was read thrice isn't there")
+	}
+	s := a.pin(false)
+	a.Retire(nil)
+	if a.Part().Peek([]byte("a")) != nil {
+		t.Error("the entries are kept")
+	}
+	testkit.Must(t, s.Close())
 }
