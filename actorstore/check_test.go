@@ -91,22 +91,18 @@ var sound = layout.AppendMetadataValue(nil, layout.MetadataVersion, 1)
 // usedByA is what A and B use.
 const usedByA = 5*(6+2) + 0 + 1 + layout.RowSize + layout.RowSize + 1 + 3*layout.RowSize - 1 + 9 + 2 + 7
 
-func TestCheck(t *testing.T) {
-	long, big := strings.Repeat("k", 2046), bytes.Repeat([]byte{1}, layout.RowSize)
-	var large []kv.Op
-	for i := range 14 {
-		large = append(large, kv.Set(data("C", "k", i), big))
-	}
-	large = append(large, kv.Set(meta("C", "k"), sound), kv.Set(headOf("C"), counts(4+140_000)))
-	a := testActors["A"]
-	prefixOfA := layout.NewPrefix(layout.ID(a))
-	for _, c := range []struct {
-		name string
-		ops  []kv.Op
-		want []string
-	}{
-		{"nothing", nil, nil},
+// A damage is what a test does to a planted store, and what Check says of that.
+type damage struct {
+	name string
+	ops  []kv.Op
+	want []string
+}
 
+// damagedRows are those of the rows of a value.
+func damagedRows() []damage {
+	big := bytes.Repeat([]byte{1}, layout.RowSize)
+	return []damage{
+		{"nothing", nil, nil},
 		{"DATA row missing", []kv.Op{kv.Clear(data("A", "29999", 1))},
 			[]string{"actor A: user/29999: DATA row 1 is missing, row 2 is there"}},
 		{"first DATA row missing", []kv.Op{kv.Clear(data("A", "29999", 0))},
@@ -137,7 +133,13 @@ func TestCheck(t *testing.T) {
 			[]string{"actor A: user/29999: row 1503 is neither DATA nor METADATA: column 3"}},
 		{"row of no column", []kv.Op{kv.Set(row("A", user("29999"), 0xfe), nil)},
 			[]string{"actor A: user/29999: row fe is neither DATA nor METADATA: "}},
+	}
+}
 
+// damagedPrefixes are those of keys that belong to no value.
+func damagedPrefixes() []damage {
+	prefixOfA := layout.NewPrefix(layout.ID(testActors["A"]))
+	return []damage{
 		{"keys that can't be parsed", []kv.Op{
 			kv.Set(append(prefixOfA[:], 0x05, 0x01, 'x'), nil), kv.Set(append(prefixOfA[:], 0x05, 0x01, 'x', 'y'), nil)},
 			[]string{fmt.Sprintf("actor A: row %x: its key wraps no key of an actor, like 1 more behind it", append(prefixOfA[:], 0x05, 0x01, 'x'))}},
@@ -150,7 +152,18 @@ func TestCheck(t *testing.T) {
 			[]string{"row 14150315481501: its key belongs to no actor, like 1 more behind it"}},
 		{"row of nobody at the end", []kv.Op{kv.Set(append(bytes.Clone(prefixOfA[:5]), 0xff), nil)},
 			[]string{"row 1415031548ff: its key belongs to no actor"}},
+	}
+}
 
+// damagedKeys are those of logical keys and of sizes.
+func damagedKeys() []damage {
+	long, big := strings.Repeat("k", 2046), bytes.Repeat([]byte{1}, layout.RowSize)
+	var large []kv.Op
+	for i := range 14 {
+		large = append(large, kv.Set(data("C", "k", i), big))
+	}
+	large = append(large, kv.Set(meta("C", "k"), sound), kv.Set(headOf("C"), counts(4+140_000)))
+	return []damage{
 		{"unknown namespace", []kv.Op{kv.Set(layout.AppendMetadata(row("C", []byte{10, 1})), sound), kv.Set(headOf("C"), counts(4))},
 			[]string{"actor C: unknown/0a01: no namespace has a key of this form"}},
 		{"unknown form", []kv.Op{kv.Set(layout.AppendMetadata(row("C", []byte{actorstore.NamespaceQueue, 1})), sound), kv.Set(headOf("C"), counts(4))},
@@ -162,7 +175,12 @@ func TestCheck(t *testing.T) {
 			[]string{"actor C: user/" + long + ": the key has 2049 bytes, limit 2048"}},
 		{"value too large", large,
 			[]string{"actor C: user/k: the value has 140000 bytes, limit 131072"}},
+	}
+}
 
+// damagedHeads are those of heads.
+func damagedHeads() []damage {
+	return []damage{
 		{"wrong count", []kv.Op{kv.Set(headOf("B"), counts(3))},
 			[]string{fmt.Sprintf("actor B: head: it counts 3 bytes used, the keys use %d", usedByA)}},
 		{"count of damaged keys", []kv.Op{kv.Set(headOf("B"), counts(3)), kv.Clear(meta("B", "29999"))},
@@ -188,7 +206,12 @@ func TestCheck(t *testing.T) {
 			[]string{"head: it is that of the zero id, which names no actor"}},
 		{"unknown row behind a head", []kv.Op{kv.Set(tuple.AppendUint(headOf("B"), 9), nil)},
 			[]string{fmt.Sprintf("actor B: row %x: the store has no row of this kind", tuple.AppendUint(headOf("B"), 9))}},
+	}
+}
 
+// damagedNames are those of names.
+func damagedNames() []damage {
+	return []damage{
 		{"name row missing", []kv.Op{kv.Clear(layout.NameKey("name of A"))},
 			[]string{`actor A: name: it is "name of A", and no row leads from that to an actor`}},
 		{"name missing", []kv.Op{kv.Clear(nameOf("A"))},
@@ -209,7 +232,12 @@ func TestCheck(t *testing.T) {
 			[]string{`name "name of A": it can't be read: bare: malformed`}},
 		{"name row newer", []kv.Op{kv.Set(layout.NameKey("name of A"), []byte{9, 0})},
 			[]string{`name "name of A": it is of version 9, known are versions up to 1`}},
+	}
+}
 
+// damagedFormats are those of the row of the format, and of several things at once.
+func damagedFormats() []damage {
+	return []damage{
 		{"format missing", []kv.Op{kv.Clear(layout.FormatKey())}, []string{"format: the row is missing"}},
 		{"format damaged", []kv.Op{kv.Set(layout.FormatKey(), []byte{1, 0})}, []string{"format: it can't be read: bare: malformed"}},
 		{"format newer", []kv.Op{kv.Set(layout.FormatKey(), []byte{7, 0})}, []string{"format: it is of version 7, known are versions up to 1"}},
@@ -220,7 +248,11 @@ func TestCheck(t *testing.T) {
 		{"two damages", []kv.Op{kv.Clear(meta("A", "00000")), kv.Clear(data("A", "29999", 0)), kv.Set(headOf("B"), counts(1))}, []string{
 			"actor A: user/29999: DATA row 0 is missing, row 1 is there",
 			fmt.Sprintf("actor B: head: it counts 1 bytes used, the keys use %d", usedByA)}},
-	} {
+	}
+}
+
+func TestCheck(t *testing.T) {
+	for _, c := range slices.Concat(damagedRows(), damagedPrefixes(), damagedKeys(), damagedHeads(), damagedNames(), damagedFormats()) {
 		t.Run(c.name, func(t *testing.T) {
 			eng := memkv.New()
 			s := plant(t, eng)
