@@ -10,16 +10,12 @@ import (
 
 	"github.com/greenroomdb/greenroom/docstore"
 	"github.com/greenroomdb/greenroom/docstore/internal/element"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
-// must is for what can't fail.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+// must fails the test if err is not nil.
+var must = testkit.Must
 
 // open returns a new store in memory.
 func open(t testing.TB, opts *docstore.Options) *docstore.Store {

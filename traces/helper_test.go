@@ -17,6 +17,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/envlimits"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -24,12 +25,8 @@ import (
 
 var ctx = context.Background()
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+// must fails the test if err is not nil.
+var must = testkit.Must
 
 // t0 is when tests begin that have a clock of their own: at the beginning of a bucket.
 var t0 = time.Unix(1_700_006_400, 0).UTC()

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/part"
 
 	"github.com/greenroomdb/greenroom/actorstore"
@@ -25,12 +26,8 @@ import (
 
 var ctx = context.Background()
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+// must fails the test if err is not nil.
+var must = testkit.Must
 
 func wantErr(t testing.TB, what string, got, want error) {
 	t.Helper()

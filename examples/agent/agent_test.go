@@ -20,12 +20,8 @@ import (
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+// must fails the test if err is not nil.
+var must = testkit.Must
 
 // TestAssistant gives tasks, with restarts between, and weeks that are a moment here.
 func TestAssistant(t *testing.T) {

@@ -22,12 +22,8 @@ import (
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+// must fails the test if err is not nil.
+var must = testkit.Must
 
 // A house is a host with rooms, and its front.
 type house struct {

@@ -118,12 +118,8 @@ func wantBooks(t *testing.T, folder string) {
 	}
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+// must fails the test if err is not nil.
+var must = testkit.Must
 
 // TestNoReply: two weeks are a moment in a test, and an order that nobody answers is paid
 // back.

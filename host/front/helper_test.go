@@ -22,12 +22,8 @@ import (
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+// must fails the test if err is not nil.
+var must = testkit.Must
 
 // A rig is a front with its host on a server of its own.
 type rig struct {

@@ -19,12 +19,8 @@ import (
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+// must fails the test if err is not nil.
+var must = testkit.Must
 
 // quiet is a logger that nobody reads.
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))

@@ -48,7 +48,7 @@ var restricted = []restriction{
 	{"./kv/internal/suite", []string{"kv/kvtest", "kv/txn/txntest"}, true, "it is for tests"},
 	{"./internal/pgtest", []string{"internal/beside/besidetest"}, true, "it is for tests"},
 	{"./internal/testkit/engines", nil, true, "it is for tests"},
-	{"./internal/testkit", []string{"kv/kvtest", "kv/txn/txntest"}, true, "it is for tests"},
+	{"./internal/testkit", []string{"internal/pgtest", "kv/kvtest", "kv/txn/txntest"}, true, "it is for tests"},
 	{"./workflow/workflowtest", nil, true, "it is for tests"},
 	{"./internal/pglocal", []string{"internal/pgtest", "bench"}, true, "programs use servers, they don't start them"},
 }

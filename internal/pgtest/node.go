@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/internal/pglocal"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
 // A Node is one server with its data.
@@ -29,13 +30,8 @@ func find(t testing.TB) *pglocal.Programs {
 	return nil
 }
 
-// must ends the test if there is an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+// must fails the test if err is not nil.
+var must = testkit.Must
 
 // Start starts a server that isn't running, and waits until it takes connections.
 func (n *Node) Start(t testing.TB) {

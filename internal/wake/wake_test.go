@@ -14,6 +14,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/internal/wake"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
@@ -108,12 +109,8 @@ func (r *rig) want(want ...string) {
 // pass lets a time pass in a bubble.
 func pass(d time.Duration) { <-time.After(d) }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+// must fails the test if err is not nil.
+var must = testkit.Must
 
 func bubble(t *testing.T, fn func(r *rig)) {
 	synctest.Test(t, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/keys"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -171,12 +172,8 @@ func (d *direct) rows(t testing.TB) []string {
 	return rows
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+// must fails the test if err is not nil.
+var must = testkit.Must
 
 func unhex(t testing.TB, s string) []byte {
 	t.Helper()

@@ -29,12 +29,8 @@ import (
 // patience is how long a test waits for what must happen.
 var patience = testkit.Patience(2 * time.Second)
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+// must fails the test if err is not nil.
+var must = testkit.Must
 
 // A rig is an engine that is served.
 type rig struct {
