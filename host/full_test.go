@@ -109,8 +109,37 @@ func testDiskFull(t *testing.T, fill func(full bool), open func() kv.Engine) {
 	}
 	hostNewest := func(ctx context.Context) (int, error) { return newest.Call(ctx, h, "lobby", struct{}{}) }
 	must(t, errors.Join(actorInsert(t.Context(), 1), hostInsert(t.Context(), 1)))
+	acked := fillWhile(t, fill, [2]func(context.Context, int) error{actorInsert, hostInsert}, [2]func(context.Context) (int, error){actorNewest, hostNewest})
+	if must(t, a.Err()); lives != 1 {
+		t.Errorf("the host's actor has been awake %d times", lives)
+	}
+	same := func(n int, err error, want int) {
+		t.Helper()
+		if must(t, err); n != want {
+			t.Errorf("the newest row is %d, and %d was acknowledged", n, want)
+		}
+	}
+	for range 2 {
+		n, err := actorNewest(t.Context())
+		same(n, err, acked[0])
+		n, err = hostNewest(t.Context())
+		same(n, err, acked[1])
+		must(t, errors.Join(a.Close(), store.Close(), h.Close(t.Context()), engine.Close()))
+		engine = open()
+		h, err = Open(t.Context(), engine, []*Type{typ}, opts)
+		must(t, err)
+		store, err = greenroom.New(t.Context(), engine, &greenroom.Options{Logger: quiet})
+		must(t, err)
+		a, err = store.Actor(t.Context(), "alone", nil)
+		must(t, err)
+	}
+	must(t, errors.Join(a.Close(), store.Close(), h.Close(t.Context()), engine.Close()))
+}
 
-	// Two workers write, and two read. Each waits with what it has done until that was looked at.
+// fillWhile fills the disk and frees it, some times, while two workers write and two read. Each waits with what it has
+// done until that was looked at. It returns the newest rows that were acknowledged, of which each writer begins with 1.
+func fillWhile(t *testing.T, fill func(full bool), inserts [2]func(context.Context, int) error, newests [2]func(context.Context) (int, error)) (acked [2]int) {
+	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	news := make(chan done)
@@ -122,8 +151,8 @@ func testDiskFull(t *testing.T, fill func(full bool), open func() kv.Engine) {
 			return false
 		}
 	}
-	acked := [2]int{1, 1}
-	for i, insert := range []func(context.Context, int) error{actorInsert, hostInsert} {
+	acked = [2]int{1, 1}
+	for i, insert := range inserts {
 		all.Go(func() {
 			for more := true; more; {
 				err := insert(t.Context(), acked[i]+1)
@@ -134,7 +163,7 @@ func testDiskFull(t *testing.T, fill func(full bool), open func() kv.Engine) {
 			}
 		})
 	}
-	for i, newest := range []func(context.Context) (int, error){actorNewest, hostNewest} {
+	for i, newest := range newests {
 		all.Go(func() {
 			for last, more := 0, true; more; {
 				n, err := newest(t.Context())
@@ -166,28 +195,5 @@ func testDiskFull(t *testing.T, fill func(full bool), open func() kv.Engine) {
 	}
 	stop()
 	all.Wait()
-	if must(t, a.Err()); lives != 1 {
-		t.Errorf("the host's actor has been awake %d times", lives)
-	}
-	same := func(n int, err error, want int) {
-		t.Helper()
-		if must(t, err); n != want {
-			t.Errorf("the newest row is %d, and %d was acknowledged", n, want)
-		}
-	}
-	for range 2 {
-		n, err := actorNewest(t.Context())
-		same(n, err, acked[0])
-		n, err = hostNewest(t.Context())
-		same(n, err, acked[1])
-		must(t, errors.Join(a.Close(), store.Close(), h.Close(t.Context()), engine.Close()))
-		engine = open()
-		h, err = Open(t.Context(), engine, []*Type{typ}, opts)
-		must(t, err)
-		store, err = greenroom.New(t.Context(), engine, &greenroom.Options{Logger: quiet})
-		must(t, err)
-		a, err = store.Actor(t.Context(), "alone", nil)
-		must(t, err)
-	}
-	must(t, errors.Join(a.Close(), store.Close(), h.Close(t.Context()), engine.Close()))
+	return acked
 }
