@@ -134,17 +134,18 @@ func TestResolve(t *testing.T) {
 		ops   []batch.Op
 		asked int
 	}{
-		"nothing":                  {stored, nil, 0},
-		"known, in order":          {stored, []batch.Op{put("a", 1, batch.Stored(3)), del("b", batch.Stored(0)), put("c", 2, batch.Absent)}, 0},
-		"known, one of them twice": {stored, []batch.Op{put("a", 1, batch.Stored(3)), put("c", 2, batch.Absent), del("a", batch.Stored(3))}, 0},
-		"unknown":                  {stored, []batch.Op{put("a", 1, no), put("c", 2, no)}, 2},
-		"unknown, twice":           {stored, []batch.Op{put("a", 1, no), put("a", 2, no), del("a", no), put("a", 4, no)}, 1},
-		"an empty actor":           {store{}, []batch.Op{put("a", 1, no), clearing("", "", no), del("a", no)}, 1},
-		"a range":                  {stored, []batch.Op{clearing("a", "c", no)}, 0},
-		"a range without an end":   {stored, []batch.Op{clearing("b", "", no)}, 0},
-		"a known range":            {stored, []batch.Op{put("b", 5, batch.Stored(0)), clearing("a", "c", batch.Freed(quota.Cost([]byte("a"), 3)+quota.Cost([]byte("b"), 0)))}, 0},
-		"a write behind a range":   {stored, []batch.Op{clearing("a", "c", no), put("a", 1, no), put("b", 1, no), clearing("b", "z", no)}, 0},
-		"ranges that overlap":      {stored, []batch.Op{clearing("a", "c", no), clearing("b", "z", no), clearing("", "", no)}, 0},
+		"nothing":                   {stored, nil, 0},
+		"known, in order":           {stored, []batch.Op{put("a", 1, batch.Stored(3)), del("b", batch.Stored(0)), put("c", 2, batch.Absent)}, 0},
+		"known, one of them twice":  {stored, []batch.Op{put("a", 1, batch.Stored(3)), put("c", 2, batch.Absent), del("a", batch.Stored(3))}, 0},
+		"unknown":                   {stored, []batch.Op{put("a", 1, no), put("c", 2, no)}, 2},
+		"unknown, twice":            {stored, []batch.Op{put("a", 1, no), put("a", 2, no), del("a", no), put("a", 4, no)}, 1},
+		"an empty actor":            {store{}, []batch.Op{put("a", 1, no), clearing("", "", no), del("a", no)}, 1},
+		"a range":                   {stored, []batch.Op{clearing("a", "c", no)}, 0},
+		"a range without an end":    {stored, []batch.Op{clearing("b", "", no)}, 0},
+		"a known range":             {stored, []batch.Op{put("b", 5, batch.Stored(0)), clearing("a", "c", batch.Freed(quota.Cost([]byte("a"), 3)+quota.Cost([]byte("b"), 0)))}, 0},
+		"a known one that overlaps": {stored, []batch.Op{clearing("a", "c", no), clearing("b", "z", batch.Freed(quota.Cost([]byte("b"), 0)+quota.Cost([]byte("d"), 7)))}, 0},
+		"a write behind a range":    {stored, []batch.Op{clearing("a", "c", no), put("a", 1, no), put("b", 1, no), clearing("b", "z", no)}, 0},
+		"ranges that overlap":       {stored, []batch.Op{clearing("a", "c", no), clearing("b", "z", no), clearing("", "", no)}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var r quota.Resolver
