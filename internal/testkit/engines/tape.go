@@ -31,7 +31,7 @@ type TapedCommit struct {
 	Durable bool // it, or a Sync right behind it, was waited for
 }
 
-// NewTape returns a Tape of an empty store. Nothing has to be closed.
+// NewTape returns a Tape of an empty store. It needs no Close.
 func NewTape() *Tape { return newTape(memkv.New(), nil) }
 
 func newTape(e kv.Engine, begin []kv.Op) *Tape {
