@@ -92,9 +92,13 @@ func (s *Store) Actor(ctx context.Context, name string, opts *ActorOptions) (*Ac
 	if err != nil {
 		return nil, err
 	}
+	lo := actorstore.ActorOptions{MustExist: o.MustExist, Wait: o.Wait, Force: o.Force}
+	if !s.isID(name) {
+		lo.Name = name // if it is new
+	}
 	end := s.roster.begin(id)
 	var a *Actor
-	lower, err := s.take(ctx, name, id, actorstore.ActorOptions{MustExist: o.MustExist, Wait: o.Wait, Force: o.Force})
+	lower, err := s.take(ctx, id, lo)
 	if err == nil {
 		a = s.newActor(lower, name, o)
 	}

@@ -160,7 +160,12 @@ func (s *Store) Drop(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	a, err := s.take(ctx, name, id, actorstore.ActorOptions{MustExist: true})
+	return s.DropID(ctx, id)
+}
+
+// DropID is Drop of the actor with that id, whether it has a name or not.
+func (s *Store) DropID(ctx context.Context, id actorstore.ID) error {
+	a, err := s.take(ctx, id, actorstore.ActorOptions{MustExist: true})
 	if err != nil {
 		return err
 	}
@@ -186,12 +191,8 @@ func (s *Store) ID(ctx context.Context, name string) (actorstore.ID, error) {
 	return id, err
 }
 
-// take returns the handle of an actor, which gets the name if it is new, unless that is the
-// text of an id.
-func (s *Store) take(ctx context.Context, name string, id actorstore.ID, opts actorstore.ActorOptions) (*actorstore.Actor, error) {
-	if !s.isID(name) {
-		opts.Name = name
-	}
+// take returns the handle of an actor.
+func (s *Store) take(ctx context.Context, id actorstore.ID, opts actorstore.ActorOptions) (*actorstore.Actor, error) {
 	for {
 		a, err := s.lower.Actor(ctx, id, &opts)
 		if !errors.Is(err, ErrInUse) {

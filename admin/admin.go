@@ -15,7 +15,7 @@ package admin
 
 // Files, from the top down:
 //
-//	routes.go keys.go queue.go workflow.go conns.go verb.go admin.go client.go errors.go
+//	routes.go keys.go store.go queue.go workflow.go conns.go verb.go admin.go client.go errors.go
 
 import (
 	"context"
@@ -36,6 +36,8 @@ import (
 type Actors interface {
 	// Visit runs fn with an actor that exists, beside what the process does with it; see greenroom.Store.Visit.
 	Visit(ctx context.Context, id actorstore.ID, fn func(a *greenroom.Actor) error) error
+	// DropID removes an actor with everything in it; see greenroom.Store.DropID.
+	DropID(ctx context.Context, id actorstore.ID) error
 }
 
 // Options change what Listen does; nil is the zero Options.
@@ -49,7 +51,7 @@ type Options struct {
 
 // A Server answers tools. All methods are safe for concurrent use.
 type Server struct {
-	store  *greenroom.Store // for reading; it takes ids for names
+	store  *greenroom.Store // which takes ids for names
 	door   *greenroom.Store // of the process
 	actors Actors
 	log    *slog.Logger
@@ -75,7 +77,7 @@ func Listen(ctx context.Context, dir string, store *greenroom.Store, opts *Optio
 		s.log = slog.Default()
 	}
 	var err error
-	if s.store, err = greenroom.New(ctx, store.Engine(), &greenroom.Options{IDs: true, ReadOnly: true, Logger: s.log}); err != nil {
+	if s.store, err = greenroom.New(ctx, store.Engine(), &greenroom.Options{IDs: true, Logger: s.log}); err != nil {
 		return nil, err
 	}
 	ln, err := adminsock.Listen(ctx, dir, func(err error) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -48,6 +47,40 @@ func (v *Verb[In, Out]) Ask(ctx context.Context, c *Client, actor string, create
 	return out, nil
 }
 
+// A StoreVerb is something that a tool does to a store, with one actor that is named.
+type StoreVerb[In any] struct {
+	name string
+	do   func(ctx context.Context, on On, actor string, in *In) error
+}
+
+// On is what a StoreVerb is done to.
+type On struct {
+	Store  *greenroom.Store // which takes ids for names
+	Actors Actors           // of the store; nil means itself
+}
+
+// Do does the verb to a store that this process has open. The error says all that there is to say to people, and has the kind of what happened.
+func (v *StoreVerb[In]) Do(ctx context.Context, on On, actor string, in *In) error {
+	if on.Actors == nil {
+		on.Actors = on.Store
+	}
+	return v.do(ctx, on, actor, in)
+}
+
+// Ask has the process that has the store do the verb. The error is an *Error if the process answers.
+func (v *StoreVerb[In]) Ask(ctx context.Context, c *Client, actor string, in *In) error {
+	_, err := (&Verb[In, None]{name: v.name}).Ask(ctx, c, actor, false, in)
+	return err
+}
+
+func (v *StoreVerb[In]) path() string { return "POST /v1/actors/{actor}/" + v.name }
+
+func (v *StoreVerb[In]) serve(s *Server, w http.ResponseWriter, r *http.Request) {
+	serve(s, w, r, v.name, func(ctx context.Context, actor string, in *In) (*None, error) {
+		return &None{}, v.do(ctx, On{s.store, s.actors}, actor, in)
+	})
+}
+
 // maxBody bounds the body of a request, in bytes: far more than an actor takes in one transaction.
 const maxBody = 128 << 20
 
@@ -59,22 +92,31 @@ type endpoint interface {
 
 func (v *Verb[In, Out]) path() string { return "POST /v1/actors/{actor}/" + v.name }
 
-// serve answers a request for the verb.
 func (v *Verb[In, Out]) serve(s *Server, w http.ResponseWriter, r *http.Request) {
+	create := r.URL.Query().Get("create") == "true"
+	serve(s, w, r, v.name, func(ctx context.Context, actor string, in *In) (out *Out, err error) {
+		err = s.visit(ctx, actor, create, func(a *greenroom.Actor) (err error) {
+			out, err = v.do(ctx, a, actor, in)
+			return err
+		})
+		return out, err
+	})
+}
+
+// serve answers a request for a verb.
+func serve[In, Out any](s *Server, w http.ResponseWriter, r *http.Request, name string, do func(ctx context.Context, actor string, in *In) (*Out, error)) {
 	in := new(In)
 	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
 	d.DisallowUnknownFields()
 	if err := d.Decode(in); err != nil {
-		refuse(w, &Error{Code: "invalid", Message: "the request of " + v.name + " is not what it takes: " + err.Error()})
+		refuse(w, &Error{Code: "invalid", Message: "the request of " + name + " is not what it takes: " + err.Error()})
 		return
 	}
 	actor := r.PathValue("actor")
 	var out *Out
-	err := s.audited(r, v.name, actor, func(ctx context.Context) error {
-		return s.visit(ctx, actor, r.URL.Query().Get("create") == "true", func(a *greenroom.Actor) (err error) {
-			out, err = v.do(ctx, a, actor, in)
-			return err
-		})
+	err := s.audited(r, name, actor, func(ctx context.Context) (err error) {
+		out, err = do(ctx, actor, in)
+		return err
 	})
 	if err != nil {
 		refuse(w, err)
@@ -117,10 +159,11 @@ func (s *Server) visit(ctx context.Context, actor string, create bool, fn func(a
 
 // create runs fn with an actor that doesn't exist, which gets its name if it has one.
 func (s *Server) create(ctx context.Context, actor string, fn func(a *greenroom.Actor) error) error {
+	store := s.door
 	if strings.HasPrefix(actor, "id:") {
-		return &Error{Code: "invalid", Message: fmt.Sprintf("the actor %s is made by its name, not by its id", actor)}
+		store = s.store
 	}
-	a, err := s.door.Actor(ctx, actor, &greenroom.ActorOptions{Wait: true})
+	a, err := store.Actor(ctx, actor, &greenroom.ActorOptions{Wait: true})
 	if err != nil {
 		return err
 	}

@@ -15,42 +15,67 @@ import (
 // Errors: fn's; greenroom.ErrNotFound, of an actor that does not exist; greenroom.ErrInUse, if another host has it;
 // ErrClosed; greenroom.ErrNested in a turn of the actor; those of the engine.
 func (h *Host) Visit(ctx context.Context, id actorstore.ID, fn func(a *greenroom.Actor) error) error {
-	v, err := h.store.View(ctx, id)
+	l, done, err := h.claim(ctx, id)
 	if err != nil {
 		return err
 	}
-	name := v.Info().Name
-	if err := v.Close(); err != nil {
-		return err
-	}
-	a, err := ParseAddress(name)
-	if kind := h.types[a.Type]; err == nil && kind != nil && actorstore.IDFromName(name) == id {
-		return h.visitOwn(ctx, kind, a, name, id, fn)
-	}
-	return h.door.Visit(ctx, id, fn) // it is none of the host's
-}
-
-// visitOwn is Visit of an actor of a type.
-func (h *Host) visitOwn(ctx context.Context, kind *kind, a Address, name string, id actorstore.ID, fn func(a *greenroom.Actor) error) error {
-	l, awake, err := h.claim(ctx, kind, a, name)
-	if err != nil {
-		return err
-	}
-	if awake {
-		defer l.leave()
+	defer done()
+	if l != nil {
 		return fn(l.door)
 	}
-	defer func() {
-		l.end()
-		h.forget(l)
-		close(l.left)
-	}()
 	return h.door.Visit(ctx, id, fn)
 }
 
-// claim returns an actor that is awake, and counts a user of it, until leave; or it takes the place of one that sleeps, for which
+// DropID removes an actor with everything in it, without asking its code: Destroy does. Its connections are closed. Errors: those of Visit and
+// Destroy.
+func (h *Host) DropID(ctx context.Context, id actorstore.ID) error {
+	l, done, err := h.claim(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if l == nil {
+		return h.door.DropID(ctx, id)
+	}
+	return h.turn(ctx, l.addr, nil, newTurn(spanOnDestroy, func(c *Context) error {
+		c.destroy = true
+		return nil
+	}))
+}
+
+// claim returns the actor if it is awake, and keeps it so until done is called. If it sleeps, or is of none of h's types, l is nil; until done is
+// called others wait for it then as for one that is on its way to sleep.
+func (h *Host) claim(ctx context.Context, id actorstore.ID) (l *life, done func(), err error) {
+	v, err := h.store.View(ctx, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	name := v.Info().Name
+	if err := v.Close(); err != nil {
+		return nil, nil, err
+	}
+	a, err := ParseAddress(name)
+	kind := h.types[a.Type]
+	if err != nil || kind == nil || actorstore.IDFromName(name) != id {
+		return nil, func() {}, nil
+	}
+	at, isAwake, err := h.place(ctx, kind, a, name)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case isAwake:
+		return at, at.leave, nil
+	}
+	return nil, func() {
+		at.end()
+		h.forget(at)
+		close(at.left)
+	}, nil
+}
+
+// place returns an actor that is awake, and counts a user of it, until leave; or it takes the place of one that sleeps, for which
 // others wait as for one that is on its way to sleep.
-func (h *Host) claim(ctx context.Context, kind *kind, a Address, name string) (l *life, isAwake bool, err error) {
+func (h *Host) place(ctx context.Context, kind *kind, a Address, name string) (l *life, isAwake bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for {

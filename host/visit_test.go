@@ -132,3 +132,27 @@ func TestVisitBroken(t *testing.T) {
 		r.call(lobby, "add", 1)
 	}, kind)
 }
+
+// TestDropID: an actor is removed whether it is awake, sleeps, or is none of the host's, and its code isn't asked.
+func TestDropID(t *testing.T) {
+	kind := thing(add)
+	kind.Destroy = func(*Context) error { return errors.New("never") }
+	bubble(t, Options{IdleTimeout: time.Minute}, func(r *rig) {
+		id := actorstore.IDFromName(lobby.String())
+		wantErr(t, r.DropID(r.ctx, id), greenroom.ErrNotFound)
+		for _, sleep := range []time.Duration{0, 2 * time.Minute} {
+			if n := r.call(lobby, "add", 1); n != 1 {
+				t.Errorf("it is %d", n)
+			}
+			pass(sleep)
+			must(t, r.DropID(r.ctx, id))
+			wantErr(t, r.visit(lobby, nil), greenroom.ErrNotFound)
+		}
+		a, err := r.Store().Actor(r.ctx, "other", nil)
+		must(t, err)
+		must(t, sendTo(r.ctx, "x")(a))
+		wantErr(t, r.DropID(r.ctx, actorstore.IDFromName("other")), greenroom.ErrInUse)
+		must(t, a.Close())
+		must(t, r.DropID(r.ctx, actorstore.IDFromName("other")))
+	}, kind)
+}

@@ -32,16 +32,50 @@ func listenAdmin(ctx context.Context, s *storeurl.Store, url string, actors admi
 func do[In, Out any](ctx context.Context, t target, v *admin.Verb[In, Out], in *In) (out *Out, err error) {
 	err = own(ctx, t, func(a *greenroom.Actor) error {
 		out, err = v.Do(ctx, a, t.actor, in)
-		return err
+		return invalid(err)
 	})
 	if !errors.Is(err, kv.ErrStoreInUse) {
 		return out, err
 	}
 	err = t.ask(ctx, err, func(c *admin.Client, _ *storeurl.Store, create bool) error {
 		out, err = v.Ask(ctx, c, t.actor, create, in)
-		return err
+		return invalid(err)
 	})
 	return out, err
+}
+
+// doStore is do with a verb of the store. look, if it isn't nil, sees the actor before, and ends it with an error.
+func doStore[In any](ctx context.Context, t target, v *admin.StoreVerb[In], in *In, look func(*greenroom.View) error) error {
+	if look == nil {
+		look = func(*greenroom.View) error { return nil }
+	}
+	err := withStore(ctx, t.url, greenroom.Options{MustExist: true, Limits: t.limits}, func(s *storeurl.Store) error {
+		err := viewIn(ctx, s, t, look)
+		if err == nil {
+			if err = v.Do(ctx, admin.On{Store: s.Store}, t.actor, in); errors.Is(err, actorstore.ErrUnknownActor) || errors.Is(err, greenroom.ErrInUse) {
+				err = actorError(ctx, s, &t, err)
+			}
+		}
+		return invalid(err)
+	})
+	if !errors.Is(err, kv.ErrStoreInUse) {
+		return err
+	}
+	return t.ask(ctx, err, func(c *admin.Client, s *storeurl.Store, _ bool) error {
+		err := viewIn(ctx, s, t, look)
+		if err == nil {
+			err = v.Ask(ctx, c, t.actor, in)
+		}
+		return invalid(err)
+	})
+}
+
+// invalid makes a usageError of an error that says that the request made no sense.
+func invalid(err error) error {
+	if e := (*admin.Error)(nil); errors.As(err, &e) && e.Code == "invalid" {
+		return &usageError{e.Message}
+	}
+	return err
 }
 
 // ask runs fn with a client of the process that has the store open, since opening it has failed with inUse, and with the store for reading.

@@ -125,7 +125,7 @@ func storeError(url string, err error) error {
 		}
 		return say(err, "there is no store at %s (sql, import and put create one)", url)
 	case errors.Is(err, kv.ErrStoreInUse):
-		return say(err, "the store %s is in use: %s has it open, and a store can be open only once; end it, or have it let tools in, as greenroom host does, by admin.Listen",
+		return say(err, "the store %s is in use: %s has it open, and lets no tools in; end it, or have it call admin.Listen, as greenroom host does",
 			url, holderOf(err))
 	case errors.Is(err, kv.ErrNotAStore):
 		return say(err, "%s is there, but it is not a store", url)

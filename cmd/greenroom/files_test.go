@@ -481,7 +481,8 @@ func TestStoreInUse(t *testing.T) {
 		{"get", store, "music", "k"},
 	} {
 		r := program(t.Context(), strings.NewReader(""), args...)
-		want := "greenroom: the store " + store + " is in use: another process has it open, and a store can be open only once\n"
+		want := "greenroom: the store " + store + " is in use: process PID (NAME) has it open, and lets no tools in; end it, or have it call admin.Listen, as greenroom host does\n"
+		r.stderr = holders.ReplaceAllString(r.stderr, "process PID (NAME) has")
 		if r.code != exitFailed || r.stderr != want || r.stdout != "" {
 			t.Errorf("%s: %+v, want %q", args[0], r, want)
 		}

@@ -2,15 +2,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/greenroomdb/greenroom"
-	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/admin"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 )
 
@@ -34,42 +32,10 @@ the messages, workflows and scheduled events that were pending.`,
 }
 
 func fork(ctx context.Context, e *env, url, actor, name string) error {
-	var opts actorstore.ForkOptions
-	if text, ok := strings.CutPrefix(name, "id:"); ok {
-		id, err := actorstore.ParseID(text)
-		if err != nil {
-			return nameError(name, err)
-		}
-		opts.ID = id
-	} else if opts.Name = name; name == "" {
-		return &usageError{"the name of the new actor is empty"}
-	}
-	return withStore(ctx, url, greenroom.Options{MustExist: true, Limits: e.limits}, func(s *storeurl.Store) error {
-		return viewIn(ctx, s, target{url: url, actor: actor}, func(from *greenroom.View) error {
-			p := newProgress(e.progress)
-			defer p.end()
-			opts.Progress = func(used int64) { p.show(used, max(used, from.Info().Used)) }
-			_, err := s.Lower().Fork(ctx, from.Lower().Snapshot, &opts)
-			return forkError(url, name, err)
-		})
-	})
-}
-
-// forkError says why there is no new actor.
-func forkError(url, name string, err error) error {
-	var quota *actorstore.QuotaError
-	switch {
-	case errors.Is(err, actorstore.ErrExists), errors.Is(err, actorstore.ErrNameTaken):
-		return say(err, "there is an actor %s in %s already", name, storeurl.Display(url))
-	case errors.Is(err, actorstore.ErrName):
-		_, text, _ := strings.Cut(err.Error(), actorstore.ErrName.Error())
-		return &usageError{strings.TrimPrefix(actorstore.ErrName.Error(), "actorstore: ") + text}
-	case errors.As(err, &quota):
-		return say(err, "the actor does not fit: it has more than the %d bytes that an actor may store here", quota.Limit)
-	case err != nil && !errors.Is(err, context.Canceled):
-		return fmt.Errorf("actor %s: %w", name, err)
-	}
-	return err
+	p := newProgress(e.progress)
+	defer p.end()
+	in := &admin.ForkIn{To: name, Progress: func(used int64) { p.show(used, used) }}
+	return doStore(ctx, target{url: url, actor: actor, limits: e.limits}, admin.Fork, in, nil)
 }
 
 func newDrop(stdin io.Reader, stdout io.Writer) *cobra.Command {
@@ -108,16 +74,7 @@ On a terminal drop asks first; elsewhere it needs --yes.`,
 
 // drop removes the actor if agree, which is asked about one that is there, returns nil.
 func drop(ctx context.Context, t target, agree func(question string) error) error {
-	return withStore(ctx, t.url, greenroom.Options{MustExist: true}, func(s *storeurl.Store) error {
-		err := viewIn(ctx, s, t, func(v *greenroom.View) error {
-			return agree(fmt.Sprintf("Remove the actor %s from %s, with its %d bytes?", t.actor, storeurl.Display(t.url), v.Info().Used))
-		})
-		if err != nil {
-			return err
-		}
-		if err = s.Drop(ctx, t.actor); err != nil {
-			err = actorError(ctx, s, &t, err)
-		}
-		return err
+	return doStore(ctx, t, admin.Drop, &admin.None{}, func(v *greenroom.View) error {
+		return agree(fmt.Sprintf("Remove the actor %s from %s, with its %d bytes?", t.actor, storeurl.Display(t.url), v.Info().Used))
 	})
 }

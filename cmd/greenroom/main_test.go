@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +17,9 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/admin"
+	"github.com/greenroomdb/greenroom/host"
+	"github.com/greenroomdb/greenroom/internal/storeurl"
 )
 
 // A result is what a run of the program left.
@@ -53,6 +59,9 @@ func ownBelow(ctx context.Context, t target, fn func(*actorstore.Actor) error) e
 // times are what no two runs have the same.
 var times = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`)
 
+// holders are the processes that have a store open.
+var holders = regexp.MustCompile(`process \d+ \([^)]*\) has`)
+
 // TestCommands runs the commands in testdata/commands, each file in an empty
 // folder. In a file, "greenroom" is followed by the arguments, each one in double
 // quotes where it has spaces, and by standard input; "file NAME" writes a file.
@@ -76,19 +85,73 @@ func runFiles(t *testing.T, folder string, start func() directives) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Run(filepath.Base(path), func(t *testing.T) {
-			t.Chdir(t.TempDir())
-			s := start()
-			datadriven.RunTest(t, abs, func(t *testing.T, d *datadriven.TestData) string {
-				if out, known := s(t, d); known {
-					return out
-				}
-				if d.Cmd == "greenroom" {
-					return transcript(t, d.Input)
-				}
-				return directive(t, d)
+		run := func(name string, command func(t *testing.T, input string) string) {
+			t.Run(name, func(t *testing.T) {
+				t.Chdir(t.TempDir())
+				s := start()
+				datadriven.RunTest(t, abs, func(t *testing.T, d *datadriven.TestData) string {
+					if out, known := s(t, d); known {
+						return out
+					}
+					if d.Cmd == "greenroom" {
+						return command(t, d.Input)
+					}
+					return directive(t, d)
+				})
 			})
-		})
+		}
+		run(filepath.Base(path), transcript)
+		run(filepath.Base(path)+" of an open store", transcriptBeside)
+	}
+}
+
+// exclusive are the commands for which the store must not be open.
+var exclusive = []string{"host", "engine", "import-rivetkit", "salvage", "sql", "import"}
+
+// transcriptBeside is transcript while a host has the store open that is an argument, if there is one.
+func transcriptBeside(t *testing.T, input string) string {
+	line, _, _ := strings.Cut(input, "\n")
+	args := words(line)
+	if len(args) > 0 && !slices.Contains(exclusive, args[0]) {
+		for _, arg := range args {
+			if dir := strings.TrimPrefix(arg, "pebble:"); isStore(dir) {
+				defer hosted(t, dir)()
+				break
+			}
+		}
+	}
+	return transcript(t, input)
+}
+
+// isStore says whether a folder has a store that can be opened.
+func isStore(dir string) bool {
+	s, err := storeurl.Open(context.Background(), dir, greenroom.Options{MustExist: true})
+	if err != nil {
+		return false
+	}
+	return s.Close() == nil
+}
+
+// hosted opens the store in dir as greenroom host does, until close is called.
+func hosted(t *testing.T, dir string) (end func()) {
+	t.Helper()
+	s, err := storeurl.Open(t.Context(), dir, greenroom.Options{MustExist: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	h, err := host.Open(t.Context(), s.Engine(), []*host.Type{demoCounter()}, &host.Options{Logger: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tools, err := admin.Listen(t.Context(), dir, s.Store, &admin.Options{Actors: h, Logger: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := errors.Join(tools.Close(), h.Close(t.Context()), s.Close()); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
@@ -113,6 +176,7 @@ func transcript(t *testing.T, input string) string {
 func report(r result) string {
 	var b strings.Builder
 	b.WriteString(visible(times.ReplaceAllString(r.stdout, "TIME")))
+	r.stderr = holders.ReplaceAllString(r.stderr, "process PID (NAME) has")
 	if r.stdout != "" && !strings.HasSuffix(r.stdout, "\n") {
 		b.WriteString("(no line feed)\n")
 	}

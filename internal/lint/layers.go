@@ -76,6 +76,7 @@ var layers = []layer{
 	{6, []string{"itemstore/actoritems", "docstore/actordocs"}, "puts items, or documents, into the transactions of actors"},
 	{6, []string{"internal/beside/besidetest"}, "the suite that both pass"},
 	{6, []string{"host"}, "wakes, runs and puts to sleep actors"},
+	{6, []string{"admin"}, "lets tools into a store that a process has open"},
 	{6, []string{"host/front"}, "reaches a host's actors over HTTP and WebSockets"},
 	{6, []string{"host/wasm"}, "makes actor types of WebAssembly modules"},
 	{6, []string{"host/guest"}, "what actors in Go that are compiled to such modules are written with"},

@@ -10,7 +10,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 )
 
-// An InUseError is that another process has a store open, and can't be asked. It is kv.ErrStoreInUse.
+// An InUseError is that another process has a store open. It is kv.ErrStoreInUse.
 type InUseError struct {
 	PID     int    // of the process, 0 if the system doesn't say it
 	Program string // its name, "" if the system doesn't say it
@@ -24,10 +24,18 @@ func (e *InUseError) Error() string {
 // Unwrap returns Err.
 func (e *InUseError) Unwrap() error { return e.Err }
 
+// inUse returns why the store in dir can't be opened.
+func inUse(dir string, err error) error {
+	if !errors.Is(err, kv.ErrStoreInUse) {
+		return err
+	}
+	e := &InUseError{Err: err}
+	e.PID, e.Program = holder(dir, err)
+	return e
+}
+
 // Reach is OpenEngine that, for a store that another process has open, returns that process's engine, of which everything can be read, and
-// what is no actor's can be written.
-//
-// Errors: those of OpenEngine; *InUseError.
+// what is no actor's can be written. Errors: those of OpenEngine, and of Ask.
 func Reach(ctx context.Context, name string, o greenroom.Options) (kv.Engine, error) {
 	e, err := OpenEngine(ctx, name, o)
 	if !errors.Is(err, kv.ErrStoreInUse) {
@@ -42,18 +50,15 @@ func Reach(ctx context.Context, name string, o greenroom.Options) (kv.Engine, er
 }
 
 // Ask returns a client of the process that has the store of that name open, since opening it has failed with inUse. The caller closes it.
-//
-// Errors: *InUseError, if the process can't be asked.
+// A process that can't be asked is inUse.
 func Ask(ctx context.Context, name string, inUse error) (*admin.Client, error) {
-	_, dir, err := Parse(name)
+	dir, _, err := Dir(name)
 	if err != nil {
 		return nil, err
 	}
 	c, err := admin.Dial(ctx, dir)
 	if errors.Is(err, admin.ErrNoServer) {
-		e := &InUseError{Err: inUse}
-		e.PID, e.Program = holder(dir, inUse)
-		return nil, e
+		err = inUse
 	}
 	return c, err
 }

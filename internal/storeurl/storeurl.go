@@ -166,7 +166,7 @@ func Open(ctx context.Context, name string, o greenroom.Options) (*Store, error)
 
 // OpenEngine opens the engine of a store of that name, as Open does, for what stands on the engine beside the
 // actors: the store needs none. Of the options it looks at MustExist, ReadOnly, WithoutLogRest, Logger
-// and Metrics. The caller closes the engine.
+// and Metrics. The caller closes the engine. One that another process has open is an *InUseError.
 func OpenEngine(ctx context.Context, name string, o greenroom.Options) (engine kv.Engine, err error) {
 	o = quiet(o)
 	// What is not an address of PostgreSQL comes from pgkv as an error that doesn't repeat it, because it
@@ -176,9 +176,13 @@ func OpenEngine(ctx context.Context, name string, o greenroom.Options) (engine k
 	case err != nil:
 		return nil, err
 	case kind == pebble:
-		return pebblekv.Open(address, &pebblekv.Options{
+		db, err := pebblekv.Open(address, &pebblekv.Options{
 			MustExist: o.MustExist, ReadOnly: o.ReadOnly, WithoutLogRest: o.WithoutLogRest, Logger: o.Logger, Metrics: o.Metrics,
 		})
+		if err != nil {
+			return nil, inUse(address, err)
+		}
+		return db, nil
 	case kind == Postgres:
 		engine, err = pgkv.Open(ctx, address, &pgkv.Options{MustExist: o.MustExist, ReadOnly: o.ReadOnly, Logger: o.Logger})
 		if errors.Is(err, pgkv.ErrURL) {

@@ -1,0 +1,66 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/actorstore"
+)
+
+// Fork copies an actor to a new one of the same store; see greenroom.Store.Fork.
+var Fork = &StoreVerb[ForkIn]{"fork", fork}
+
+// ForkIn is the request of Fork.
+type ForkIn struct {
+	To string `json:"to"` // the name of the new actor, or id: and the text of its id
+	// Progress, where the store is open in this process, is told how many bytes were copied.
+	Progress func(used int64) `json:"-"`
+}
+
+func fork(ctx context.Context, on On, actor string, in *ForkIn) error {
+	opts := actorstore.ForkOptions{Progress: in.Progress}
+	if text, ok := strings.CutPrefix(in.To, "id:"); ok {
+		id, err := actorstore.ParseID(text)
+		if err != nil {
+			return &Error{Code: "invalid", Message: in.To + " is not the id of an actor: an id is 30 letters and digits, as ls shows it"}
+		}
+		opts.ID = id
+	} else if opts.Name = in.To; in.To == "" {
+		return &Error{Code: "invalid", Message: "the name of the new actor is empty"}
+	}
+	return on.Store.View(ctx, actor, func(from *greenroom.View) error {
+		_, err := on.Store.Lower().Fork(ctx, from.Lower().Snapshot, &opts)
+		return forkError(in.To, err)
+	})
+}
+
+// forkError says why there is no new actor.
+func forkError(name string, err error) error {
+	var quota *actorstore.QuotaError
+	switch {
+	case errors.Is(err, actorstore.ErrExists), errors.Is(err, actorstore.ErrNameTaken):
+		return say(err, "there is an actor %s already", name)
+	case errors.Is(err, actorstore.ErrName):
+		_, text, _ := strings.Cut(err.Error(), actorstore.ErrName.Error())
+		return &Error{Code: "invalid", Message: strings.TrimPrefix(actorstore.ErrName.Error(), "actorstore: ") + text}
+	case errors.As(err, &quota):
+		return say(err, "the actor does not fit: it has more than the %d bytes that an actor may store here", quota.Limit)
+	case err != nil && !errors.Is(err, context.Canceled):
+		return fmt.Errorf("actor %s: %w", name, err)
+	}
+	return err
+}
+
+// Drop removes an actor with everything in it; its code isn't asked.
+var Drop = &StoreVerb[None]{"drop", drop}
+
+func drop(ctx context.Context, on On, actor string, _ *None) error {
+	id, err := on.Store.ID(ctx, actor)
+	if err != nil {
+		return err
+	}
+	return on.Actors.DropID(ctx, id)
+}
