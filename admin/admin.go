@@ -15,7 +15,8 @@ package admin
 
 // Files, from the top down:
 //
-//	routes.go keys.go store.go queue.go workflow.go conns.go verb.go admin.go client.go errors.go
+//	routes.go keys.go store.go queue.go workflow.go conns.go sql.go verb.go admin.go sqlclient.go
+//	client.go cancels.go errors.go
 
 import (
 	"context"

@@ -94,21 +94,21 @@ func answered(resp *http.Response) error {
 
 // Engine returns the engine of the store: all of it can be read, and what is no actor's can be written. The caller closes it.
 func (c *Client) Engine(ctx context.Context) (kv.Engine, error) {
-	return remotekv.Open(ctx, c.upgrade)
+	return remotekv.Open(ctx, func(ctx context.Context) (net.Conn, error) { return c.upgrade(ctx, "/v1/engine", engineProtocol) })
 }
 
-// upgrade opens a connection on which the engine is read.
-func (c *Client) upgrade(ctx context.Context) (net.Conn, error) {
+// upgrade opens a connection on which a protocol is spoken that isn't HTTP.
+func (c *Client) upgrade(ctx context.Context, path, protocol string) (net.Conn, error) {
 	conn, err := c.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/v1/engine", nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+path, nil)
 	if err == nil {
 		r.Header.Set("Connection", "Upgrade")
-		r.Header.Set("Upgrade", engineProtocol)
+		r.Header.Set("Upgrade", protocol)
 		err = r.Write(conn)
 	}
 	var resp *http.Response

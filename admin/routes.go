@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"net"
 	"net/http"
 	"os"
 
@@ -18,6 +19,7 @@ func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/process", s.process)
 	mux.HandleFunc("GET /v1/engine", s.engine)
+	mux.HandleFunc("GET /v1/actors/{actor}/sql", s.sql)
 	for _, v := range verbs {
 		mux.HandleFunc(v.path(), func(w http.ResponseWriter, r *http.Request) { v.serve(s, w, r) })
 	}
@@ -41,9 +43,14 @@ const engineProtocol = "greenroom-engine/1"
 
 // engine gives a tool the engine of the store: all of it to read, and what is no actor's to write.
 func (s *Server) engine(w http.ResponseWriter, r *http.Request) {
-	if r.Header.Get("Upgrade") != engineProtocol {
-		w.Header().Set("Upgrade", engineProtocol)
-		refuse(w, &Error{Code: "upgrade_required", Message: "this process speaks " + engineProtocol + ": use the same version of greenroom"})
+	s.upgrade(w, r, engineProtocol, func(conn net.Conn) { remotekv.Serve(s.ctx, conn, s.store.Engine(), actorstore.Outside) })
+}
+
+// upgrade has a connection speak a protocol that isn't HTTP, as long as fn runs, which closes it.
+func (s *Server) upgrade(w http.ResponseWriter, r *http.Request, protocol string, fn func(net.Conn)) {
+	if r.Header.Get("Upgrade") != protocol {
+		w.Header().Set("Upgrade", protocol)
+		refuse(w, &Error{Code: "upgrade_required", Message: "this process speaks " + protocol + ": use the same version of greenroom"})
 		return
 	}
 	conn, _, err := http.NewResponseController(w).Hijack()
@@ -52,11 +59,11 @@ func (s *Server) engine(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.working.Go(func() {
-		head := "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + engineProtocol + "\r\n\r\n"
+		head := "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + protocol + "\r\n\r\n"
 		if _, err := conn.Write([]byte(head)); err != nil {
 			_ = conn.Close() // the tool has gone
 			return
 		}
-		remotekv.Serve(s.ctx, conn, s.store.Engine(), actorstore.Outside)
+		fn(conn)
 	})
 }

@@ -8,13 +8,14 @@ import (
 	"strings"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/sqlrun"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
 )
 
 // errInterrupted: a signal ended what was being done.
-var errInterrupted = errors.New("interrupted")
+var errInterrupted = sqlrun.ErrInterrupted
 
 // A usageError is a wrong call that only the command itself can tell.
 type usageError struct{ text string }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 
+	"github.com/greenroomdb/greenroom/internal/sqlrun"
 	"github.com/spf13/cobra"
 )
 
@@ -47,7 +48,7 @@ func exportFile(ctx context.Context, e *env, args exportArgs) error {
 		if err != nil {
 			return err
 		}
-		err = onConn(ctx, db, func(c sqliteConn) error { return exportTo(ctx, e, c, tmp) })
+		err = onConn(ctx, db, func(c sqlrun.Conn) error { return exportTo(ctx, e, c, tmp) })
 		if err == nil {
 			err = publish(tmp, args)
 		}
@@ -89,11 +90,11 @@ func createBeside(file string) (string, error) {
 }
 
 // exportTo copies the database to the file tmp, onto stable storage.
-func exportTo(ctx context.Context, e *env, c sqliteConn, tmp string) error {
+func exportTo(ctx context.Context, e *env, c sqlrun.Conn, tmp string) error {
 	// If it fails it is thrown away: no journal, and one fsync at the end.
 	err := copyDatabase(ctx, c.Raw(), fileURI(tmp, "journal_mode(off)", "synchronous(off)"), e.progress)
 	if err != nil {
-		return trimmed(withCause(err, c.Cause))
+		return trimmed(sqlrun.WithCause(err, c.Cause))
 	}
 	return syncFile(tmp)
 }

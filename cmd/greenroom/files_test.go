@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +21,7 @@ import (
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/sqlrun"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/txn"
@@ -112,7 +115,7 @@ func contents(t *testing.T, file, query string) string {
 func rows(t *testing.T, c *sqlite3.Conn, query string) string {
 	t.Helper()
 	var out strings.Builder
-	s := &session{conn: c, below: alone{c}, out: bufio.NewWriter(&out), layout: newLayout(modeList)}
+	s := &session{executor: solo(t, c), out: bufio.NewWriter(&out), layout: newLayout(modeList)}
 	_, err := s.run(t.Context(), piece{text: query, line: 1})
 	if err := errors.Join(err, c.Close()); err != nil {
 		t.Fatalf("%s: %v", query, err)
@@ -120,8 +123,24 @@ func rows(t *testing.T, c *sqlite3.Conn, query string) string {
 	return out.String()
 }
 
-// An alone is a connection that is of no pool.
+// An alone is a connection that is of no pool, and its own pool.
 type alone struct{ *sqlite3.Conn }
+
+// solo returns a session on a connection, which stays its opener's.
+func solo(t *testing.T, c *sqlite3.Conn) *sqlrun.Session {
+	t.Helper()
+	s, err := sqlrun.Open(t.Context(), sql.OpenDB(alone{c}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (a alone) Connect(context.Context) (driver.Conn, error) { return a, nil }
+func (alone) Driver() driver.Driver                          { return nil }
+func (alone) Prepare(string) (driver.Stmt, error)            { return nil, errors.ErrUnsupported }
+func (alone) Begin() (driver.Tx, error)                      { return nil, errors.ErrUnsupported }
+func (alone) Close() error                                   { return nil }
 
 func (a alone) Raw() *sqlite3.Conn { return a.Conn }
 func (alone) Cause() error         { return nil }
@@ -374,7 +393,7 @@ func TestCopyGivesUp(t *testing.T) {
 				cancel()
 			}
 		})
-		err := withCause(copyDatabase(ctx, src, db.DSN(), bar), db.Cause)
+		err := sqlrun.WithCause(copyDatabase(ctx, src, db.DSN(), bar), db.Cause)
 		cancel()
 		if !errors.Is(err, test.want) || drawn == 0 {
 			t.Errorf("%s: %v after %d drawings, want %v", test.name, err, drawn, test.want)
@@ -512,13 +531,14 @@ func TestCutOff(t *testing.T) {
 		if err != nil {
 			return errors.Join(err, a.Close())
 		}
-		err = withSession(t.Context(), db.DB, bufio.NewWriter(io.Discard), func(s *session) error {
+		err = withExecutor(t.Context(), db.DB, func(e executor) error {
+			s := &session{executor: e, out: bufio.NewWriter(io.Discard)}
 			_, err := s.run(t.Context(), piece{text: `PRAGMA cache_size = 10; CREATE TABLE t(a);
 				WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c LIMIT 5000)
 				INSERT INTO t SELECT 'old' || hex(zeroblob(100)) FROM c;
 				BEGIN; UPDATE t SET a = 'new' || hex(zeroblob(100))`})
 			// The process that ends here is the copy of the store.
-			return errors.Join(err, store.Engine().(txn.Transactor).Checkpoint(t.Context(), dead), s.rollback())
+			return errors.Join(err, store.Engine().(txn.Transactor).Checkpoint(t.Context(), dead), s.Rollback())
 		})
 		return errors.Join(err, db.Close(), a.Close())
 	})

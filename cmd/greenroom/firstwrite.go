@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/internal/sqlrun"
 )
 
 // What a session that only looks ends with.
@@ -23,7 +24,7 @@ var (
 
 // setting matches statements that set something for the statements after them, although they
 // may answer with a row.
-var setting = regexp.MustCompile(beginning + `pragma\b`)
+var setting = regexp.MustCompile(sqlrun.Beginning + `pragma\b`)
 
 // looked returns an error for a statement that a session without a database doesn't get past.
 func looked(stmt *sqlite3.Stmt) error {
@@ -45,10 +46,12 @@ func looked(stmt *sqlite3.Stmt) error {
 func firstWrite(ctx context.Context, in lineSource, missing error) (lineSource, error) {
 	seen := &rereader{rest: in}
 	err := own(ctx, target{url: "mem:", actor: "new", create: true}, func(a *greenroom.Actor) error {
-		return withSession(ctx, a.SQL(), bufio.NewWriter(io.Discard), func(s *session) error {
-			s.looks = true
-			return (&shell{session: s}).run(ctx, seen)
-		})
+		s, err := sqlrun.Open(ctx, a.SQL())
+		if err == nil {
+			s.Check = looked
+			err = (&shell{session: &session{executor: s, out: bufio.NewWriter(io.Discard)}}).run(ctx, seen)
+		}
+		return errors.Join(err, s.Close())
 	})
 	switch {
 	case errors.Is(err, errWrites):

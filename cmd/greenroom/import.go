@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/sqlrun"
 	"github.com/greenroomdb/greenroom/vfs"
 )
 
@@ -47,8 +48,8 @@ func importFile(ctx context.Context, e *env, url, actor, file string) (err error
 	}
 	to := target{url: url, actor: actor, create: true, env: e, limits: e.limits}
 	return ownDatabase(ctx, to, func(db *sql.DB) error {
-		return onConn(ctx, db, func(c sqliteConn) error {
-			return src.copyError(actor, withCause(copyDatabase(ctx, src.conn, c.DSN(), e.progress), c.Cause))
+		return onConn(ctx, db, func(c sqlrun.Conn) error {
+			return src.copyError(actor, sqlrun.WithCause(copyDatabase(ctx, src.conn, c.DSN(), e.progress), c.Cause))
 		})
 	})
 }

@@ -63,10 +63,10 @@ func (sh *shell) run(ctx context.Context, in lineSource) error {
 	if errors.Is(err, errQuit) {
 		err = nil
 	}
-	if !sh.session.inTransaction() {
+	if !sh.session.InTransaction() {
 		return err
 	}
-	if rerr := sh.session.rollback(); rerr != nil {
+	if rerr := sh.session.Rollback(); rerr != nil {
 		return errors.Join(err, rerr)
 	}
 	var at *statementError

@@ -52,7 +52,7 @@ func interact(t *testing.T, h *history, keys ...string) (out, screen string, err
 	var stdout strings.Builder
 	k := &keyboard{keys: keys}
 	sh := &shell{
-		session: &session{conn: conn, below: alone{conn}, out: bufio.NewWriter(&stdout), layout: newLayout(modeList)},
+		session: &session{executor: solo(t, conn), out: bufio.NewWriter(&stdout), layout: newLayout(modeList)},
 		signals: sig,
 	}
 	err = sh.interact(t.Context(), newTerminalSource(k, nil, h), "music")
@@ -358,7 +358,8 @@ func TestCause(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = withSession(t.Context(), db.DB, bufio.NewWriter(io.Discard), func(s *session) error {
+	err = withExecutor(t.Context(), db.DB, func(e executor) error {
+		s := &session{executor: e, out: bufio.NewWriter(io.Discard)}
 		sh := &shell{session: s}
 		return sh.run(t.Context(), newReaderSource(strings.NewReader("create table t(a);\ninsert into t values (zeroblob(100000));")))
 	})

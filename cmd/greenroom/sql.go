@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/greenroomdb/greenroom/admin"
+	"github.com/greenroomdb/greenroom/internal/storeurl"
+	"github.com/greenroomdb/greenroom/kv"
 	"github.com/spf13/cobra"
 )
 
@@ -82,13 +85,26 @@ func (c *sqlCommand) layout() layout {
 	return l
 }
 
-// open runs fn with the database, which may be written unless --read-only. agree is that of
+// open runs fn with a session on the database, which may be written unless --read-only. agree is that of
 // a target.
-func (c *sqlCommand) open(ctx context.Context, url, actor string, agree func(error) error, fn func(*sql.DB) error) error {
+func (c *sqlCommand) open(ctx context.Context, url, actor string, agree func(error) error, fn func(executor) error) error {
+	here := func(db *sql.DB) error { return withExecutor(ctx, db, fn) }
+	t := target{url: url, actor: actor, env: c.env}
 	if c.readOnly {
-		return viewDatabase(ctx, target{url: url, actor: actor, env: c.env}, fn)
+		return viewDatabase(ctx, t, here)
 	}
-	return ownDatabase(ctx, target{url: url, actor: actor, create: true, env: c.env, agree: agree}, fn)
+	t.create, t.agree = true, agree
+	err := ownDatabase(ctx, t, here)
+	if !errors.Is(err, kv.ErrStoreInUse) {
+		return err
+	}
+	return t.ask(ctx, err, func(a *admin.Client, _ *storeurl.Store, create bool) error {
+		s, err := a.SQL(ctx, actor, create)
+		if err != nil {
+			return err
+		}
+		return errors.Join(fn(s), s.Close())
+	})
 }
 
 func (c *sqlCommand) run(ctx context.Context, args []string) error {
@@ -100,16 +116,13 @@ func (c *sqlCommand) run(ctx context.Context, args []string) error {
 		in, err = firstWrite(ctx, in, missing)
 		return err
 	}
-	return c.open(ctx, args[0], args[1], mayMake, func(db *sql.DB) error {
-		out := bufio.NewWriter(c.env.stdout)
-		return withSession(ctx, db, out, func(s *session) error {
-			s.layout = c.layout()
-			sh := &shell{session: s, signals: c.env.signals}
-			if person != nil {
-				return sh.interact(ctx, person, args[1])
-			}
-			return sh.run(ctx, in)
-		})
+	return c.open(ctx, args[0], args[1], mayMake, func(e executor) error {
+		s := &session{executor: e, out: bufio.NewWriter(c.env.stdout), layout: c.layout()}
+		sh := &shell{session: s, signals: c.env.signals}
+		if person != nil {
+			return sh.interact(ctx, person, args[1])
+		}
+		return sh.run(ctx, in)
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/sqlrun"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 	"github.com/greenroomdb/greenroom/kv"
 )
@@ -156,21 +157,13 @@ func (t *target) made(what, name string) {
 // forgotten says whether the store is in memory, where nothing is there before.
 func (t *target) forgotten() bool { return strings.HasPrefix(t.url, "mem:") }
 
-// A sqliteConn is what a connection of an actor's database is below database/sql.
-type sqliteConn interface {
-	Raw() *sqlite3.Conn
-	Cause() error     // as vfs.DB.Cause
-	DSN() string      // as vfs.DB.DSN
-	Lose(p any) error // after a panic of Raw()'s with p
-}
-
 // onConn runs fn with a connection of db.
-func onConn(ctx context.Context, db *sql.DB, fn func(sqliteConn) error) error {
+func onConn(ctx context.Context, db *sql.DB, fn func(sqlrun.Conn) error) error {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return err
 	}
-	err = conn.Raw(func(c any) error { return fn(c.(sqliteConn)) })
+	err = conn.Raw(func(c any) error { return fn(c.(sqlrun.Conn)) })
 	return errors.Join(err, conn.Close())
 }
 

@@ -151,7 +151,7 @@ func TestShellVisible(t *testing.T) {
 	}
 	defer c.Close()
 	var out, errs strings.Builder
-	s := &session{conn: c, below: alone{c}, out: bufio.NewWriter(&out), layout: layout{mode: modeTable, tty: true}}
+	s := &session{executor: solo(t, c), out: bufio.NewWriter(&out), layout: layout{mode: modeTable, tty: true}}
 	sh := &shell{session: s, signals: &signals{end: func() {}}, errs: visibleWriter{&errs}}
 	name := strings.ReplaceAll(evil, "\xff", "")
 	script := "create table " + quoted(name) + "(a);\n.tables\n.schema\n.mode list\nselect '" + name + "';\n.mode csv\nselect '" + name + "';\nselect " + quoted(name) + "(1);\n"

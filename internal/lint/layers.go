@@ -72,6 +72,7 @@ var layers = []layer{
 	{4, []string{"internal/wake"}, "wakes the actors of a store when their time comes"},
 	{5, []string{"."}, "the door: stores, actors, and one transaction over everything that an actor has"},
 	{5, []string{"rivetkit/internal/rivetstore", "rivetkit/internal/runnerproto"}, "what a store has of RivetKit's actors, and what their runners and the engine say to each other"},
+	{5, []string{"internal/sqlrun"}, "runs text of SQL on a connection, for the shell of the program and for the process that runs SQL for it"},
 	{5, []string{"workflow/workflowtest"}, "a kit to test workflows: a clock that skips, steps that fail, saved histories"},
 	{6, []string{"itemstore/actoritems", "docstore/actordocs"}, "puts items, or documents, into the transactions of actors"},
 	{6, []string{"internal/beside/besidetest"}, "the suite that both pass"},

@@ -1,0 +1,225 @@
+package admin
+
+import (
+	"context"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/internal/sqlrun"
+)
+
+// sqlProtocol is what a connection is upgraded to on which SQL is run for a shell. A sqlRequest is answered by sqlEvents, the last of which is
+// done; both are values of encoding/gob.
+const sqlProtocol = "greenroom-sql/1"
+
+const (
+	// sqlLinger is for how long a session is kept for the next statement. After that temporary tables and what PRAGMAs have set are gone.
+	sqlLinger = time.Second
+	// sqlDeadline bounds how long a transaction of a session may take: the actor can't write meanwhile.
+	sqlDeadline = 30 * time.Second
+)
+
+// A sqlRequest is SQL to be run, or a ROLLBACK, or it ends the statement that runs.
+type sqlRequest struct {
+	Text             string
+	Rollback, Cancel bool
+}
+
+// A sqlEvent is what has happened.
+type sqlEvent struct {
+	Kind    sqlKind
+	Columns []string
+	Row     []sqlrun.Cell
+	Changed int64
+	Ran     int
+	Err     *Error
+	Placed  bool // Err is of the statement at Offset
+	Offset  int
+	InTx    bool
+}
+
+type sqlKind uint8
+
+const (
+	sqlBegin sqlKind = iota
+	sqlRow
+	sqlEnd
+	sqlChanged
+	sqlDone
+)
+
+// sql runs SQL for a shell.
+func (s *Server) sql(w http.ResponseWriter, r *http.Request) {
+	actor, create := r.PathValue("actor"), r.URL.Query().Get("create") == "true"
+	by := caller(r)
+	s.upgrade(w, r, sqlProtocol, func(conn net.Conn) {
+		ctx, cancel := context.WithCancel(s.ctx)
+		defer cancel()
+		defer context.AfterFunc(ctx, func() { conn.Close() })()
+		defer conn.Close()
+		c := &sqlConn{Server: s, actor: actor, create: create, out: gob.NewEncoder(conn), requests: make(chan sqlRequest)}
+		s.log.Info("admin: begin", "verb", "sql", "actor", actor, "by", by)
+		s.working.Go(func() {
+			c.read(gob.NewDecoder(conn))
+			cancel()
+		})
+		c.serve(ctx)
+		s.log.Info("admin: done", "verb", "sql", "actor", actor, "by", by)
+	})
+}
+
+// A sqlConn is the connection of a shell. It is a sqlrun.Sink.
+type sqlConn struct {
+	*Server
+	actor    string
+	create   bool
+	out      *gob.Encoder
+	requests chan sqlRequest
+	stop     cancels // of what runs
+	late     bool    // a transaction was rolled back that took too long
+	lost     error   // of out
+}
+
+// read passes the requests on, until the client closes the connection.
+func (c *sqlConn) read(in *gob.Decoder) {
+	defer close(c.requests)
+	for {
+		var req sqlRequest
+		if in.Decode(&req) != nil {
+			c.stop.all()
+			return
+		}
+		if req.Cancel {
+			c.stop.all()
+			continue
+		}
+		select {
+		case c.requests <- req:
+		case <-c.Server.ctx.Done():
+			return
+		}
+	}
+}
+
+// serve has the actor visited for each burst of requests.
+func (c *sqlConn) serve(ctx context.Context) {
+	for c.lost == nil {
+		req, ok := <-c.requests
+		if !ok {
+			return
+		}
+		began := false
+		err := c.visit(ctx, c.actor, c.create, func(a *greenroom.Actor) error {
+			s, err := sqlrun.OpenGuest(ctx, a.SQL())
+			if err == nil {
+				began = true
+				c.burst(ctx, s, req)
+			}
+			return errors.Join(err, s.Close())
+		})
+		switch {
+		case !began:
+			c.done(0, err, false)
+		case err != nil:
+			c.log.Warn("admin: end of a session of SQL", "actor", c.actor, "error", err)
+		}
+	}
+}
+
+// burst runs req and what follows it soon, or within a transaction that it begins.
+func (c *sqlConn) burst(ctx context.Context, s *sqlrun.Session, req sqlRequest) {
+	var deadline time.Time // of the transaction that is open
+	for c.lost == nil {
+		c.run(ctx, s, &req, deadline)
+		wait := sqlLinger
+		switch {
+		case !s.InTransaction():
+			deadline = time.Time{}
+		case deadline.IsZero():
+			deadline = time.Now().Add(sqlDeadline)
+			fallthrough
+		default:
+			wait = time.Until(deadline)
+		}
+		timer := time.NewTimer(wait)
+		var ok bool
+		select {
+		case req, ok = <-c.requests:
+		case <-timer.C:
+		}
+		timer.Stop()
+		if !ok {
+			if c.late = s.InTransaction(); c.late {
+				if err := s.Rollback(); err != nil {
+					c.log.Warn("admin: roll back a transaction that took too long", "actor", c.actor, "error", err)
+				}
+			}
+			return
+		}
+	}
+}
+
+// run runs one request.
+func (c *sqlConn) run(ctx context.Context, s *sqlrun.Session, req *sqlRequest, deadline time.Time) {
+	ctx, cancel := context.WithCancel(ctx)
+	if !deadline.IsZero() {
+		ctx, cancel = context.WithDeadline(ctx, deadline)
+	}
+	defer cancel()
+	defer c.stop.add(cancel)()
+	var ran int
+	var err error
+	switch {
+	case c.late:
+		c.late = false
+		err = fmt.Errorf("the transaction was open for longer than %v, and is rolled back", sqlDeadline)
+	case req.Rollback:
+		err = s.Rollback()
+	default:
+		ran, err = s.Run(ctx, req.Text, c)
+	}
+	c.done(ran, err, s.InTransaction())
+}
+
+// done answers a request.
+func (c *sqlConn) done(ran int, err error, inTx bool) {
+	e := &sqlEvent{Kind: sqlDone, Ran: ran, InTx: inTx}
+	if err != nil {
+		if at := (*sqlrun.Error)(nil); errors.As(err, &at) {
+			e.Placed, e.Offset, err = true, at.Offset, at.Err
+		}
+		e.Err, _ = newError(err)
+	}
+	c.send(e)
+}
+
+func (c *sqlConn) send(e *sqlEvent) {
+	if c.lost == nil {
+		c.lost = c.out.Encode(e)
+	}
+}
+
+// Begin implements sqlrun.Sink.
+func (c *sqlConn) Begin(columns []string) { c.send(&sqlEvent{Kind: sqlBegin, Columns: columns}) }
+
+// Row implements sqlrun.Sink. A client that has gone interrupts the statement.
+func (c *sqlConn) Row(row []sqlrun.Cell) {
+	c.send(&sqlEvent{Kind: sqlRow, Row: row})
+	if c.lost != nil {
+		c.stop.all()
+	}
+}
+
+// End implements sqlrun.Sink.
+func (c *sqlConn) End() { c.send(&sqlEvent{Kind: sqlEnd}) }
+
+// Changed implements sqlrun.Sink.
+func (c *sqlConn) Changed(rows int64) { c.send(&sqlEvent{Kind: sqlChanged, Changed: rows}) }
+
+// Flush implements sqlrun.Sink.
+func (c *sqlConn) Flush() error { return c.lost }
