@@ -15,10 +15,11 @@ package admin
 
 // Files, from the top down:
 //
-//	routes.go keys.go store.go queue.go workflow.go conns.go sql.go verb.go admin.go sqlclient.go
+//	routes.go keys.go store.go queue.go workflow.go conns.go sql.go database.go verb.go admin.go sqlclient.go
 //	client.go cancels.go errors.go
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,6 +49,8 @@ type Options struct {
 	Actors Actors
 	// Logger is told which verb was done to which actor, when it begins and when it ends, and what was refused; nil means slog.Default().
 	Logger *slog.Logger
+	// TxDeadline bounds how long a transaction that a tool has begun may be open: the actor can't write meanwhile. 0 means 30 seconds.
+	TxDeadline time.Duration
 }
 
 // A Server answers tools. All methods are safe for concurrent use.
@@ -56,6 +59,7 @@ type Server struct {
 	door   *greenroom.Store // of the process
 	actors Actors
 	log    *slog.Logger
+	txTime time.Duration
 	http   *http.Server
 	ctx    context.Context // of what is being done: ends with Close
 	stop   context.CancelFunc
@@ -70,7 +74,7 @@ func Listen(ctx context.Context, dir string, store *greenroom.Store, opts *Optio
 	if opts != nil {
 		o = *opts
 	}
-	s := &Server{door: store, actors: o.Actors, log: o.Logger}
+	s := &Server{door: store, actors: o.Actors, log: o.Logger, txTime: cmp.Or(o.TxDeadline, 30*time.Second)}
 	if s.actors == nil {
 		s.actors = store
 	}

@@ -51,20 +51,20 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 // Process returns what is known of the process.
 func (c *Client) Process(ctx context.Context) (*Process, error) {
 	p := &Process{}
-	return p, c.do(ctx, http.MethodGet, "/v1/process", nil, p)
+	return p, c.do(ctx, http.MethodGet, "/v1/process", "", nil, p)
 }
 
 // base is the address of the process in requests, which the socket replaces.
 const base = "http://greenroom"
 
-// do makes a request, with body in JSON unless it is nil, and decodes the answer into out.
-func (c *Client) do(ctx context.Context, method, path string, body io.Reader, out any) error {
+// do makes a request, with a body of a type unless that is nil, and decodes the answer into out.
+func (c *Client) do(ctx context.Context, method, path, mediaType string, body io.Reader, out any) error {
 	r, err := http.NewRequestWithContext(ctx, method, base+path, body)
 	if err != nil {
 		return err
 	}
 	if body != nil {
-		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Content-Type", mediaType)
 	}
 	resp, err := c.http.Do(r)
 	if err != nil {

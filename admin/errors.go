@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/errkind"
 )
 
@@ -17,19 +19,30 @@ var ErrNoServer = errors.New("admin: no process listens at the store")
 type Error struct {
 	Code    string `json:"code"`    // see kinds in errors.go
 	Message string `json:"message"` // a sentence for people
+	Quota   *Quota `json:"quota,omitempty"`
+}
+
+// A Quota is how much an actor stores, and would have had to; see actorstore.QuotaError.
+type Quota struct {
+	Used   int64 `json:"used"`   // bytes
+	Wanted int64 `json:"wanted"` // bytes
+	Limit  int64 `json:"limit"`  // bytes
 }
 
 // Error returns the message.
 func (e *Error) Error() string { return e.Message }
 
-// Unwrap returns the kind of the error, one of those of package greenroom, or nil.
-func (e *Error) Unwrap() error {
+// Unwrap returns the kind of the error, one of those of package greenroom, if it has one, and an *actorstore.QuotaError with what Quota says.
+func (e *Error) Unwrap() (errs []error) {
 	for _, k := range kinds {
-		if k.code == e.Code {
-			return k.err
+		if k.code == e.Code && k.err != nil {
+			errs = append(errs, k.err)
 		}
 	}
-	return nil
+	if q := e.Quota; q != nil {
+		errs = append(errs, &actorstore.QuotaError{Used: q.Used, Wanted: q.Wanted, Limit: q.Limit})
+	}
+	return errs
 }
 
 // kinds are the codes of errors, the more special ones first.
@@ -81,8 +94,14 @@ func say(err error, format string, args ...any) error {
 // newError returns err as it is sent.
 func newError(err error) (_ *Error, status int) {
 	e := &Error{Code: "failed", Message: err.Error()}
-	if said := (*Error)(nil); errors.As(err, &said) {
+	switch said := (*Error)(nil); {
+	case errors.As(err, &said):
 		e.Code = said.Code
+	case errors.Is(err, actorstore.ErrID), errors.Is(err, actorstore.ErrName):
+		e.Code, e.Message = "invalid", strings.TrimPrefix(e.Message, "actorstore: ")
+	}
+	if q := (*actorstore.QuotaError)(nil); errors.As(err, &q) {
+		e.Quota = &Quota{q.Used, q.Wanted, q.Limit}
 	}
 	status = http.StatusInternalServerError
 	for _, k := range kinds {

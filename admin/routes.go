@@ -20,6 +20,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /v1/process", s.process)
 	mux.HandleFunc("GET /v1/engine", s.engine)
 	mux.HandleFunc("GET /v1/actors/{actor}/sql", s.sql)
+	mux.HandleFunc("PUT /v1/actors/{actor}/database", s.putDatabase)
 	for _, v := range verbs {
 		mux.HandleFunc(v.path(), func(w http.ResponseWriter, r *http.Request) { v.serve(s, w, r) })
 	}

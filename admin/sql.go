@@ -17,12 +17,8 @@ import (
 // done; both are values of encoding/gob.
 const sqlProtocol = "greenroom-sql/1"
 
-const (
-	// sqlLinger is for how long a session is kept for the next statement. After that temporary tables and what PRAGMAs have set are gone.
-	sqlLinger = time.Second
-	// sqlDeadline bounds how long a transaction of a session may take: the actor can't write meanwhile.
-	sqlDeadline = 30 * time.Second
-)
+// sqlLinger is for how long a session is kept for the next statement. After that temporary tables and what PRAGMAs have set are gone.
+const sqlLinger = time.Second
 
 // A sqlRequest is SQL to be run, or a ROLLBACK, or it ends the statement that runs.
 type sqlRequest struct {
@@ -141,7 +137,7 @@ func (c *sqlConn) burst(ctx context.Context, s *sqlrun.Session, req sqlRequest) 
 		case !s.InTransaction():
 			deadline = time.Time{}
 		case deadline.IsZero():
-			deadline = time.Now().Add(sqlDeadline)
+			deadline = time.Now().Add(c.txTime)
 			fallthrough
 		default:
 			wait = time.Until(deadline)
@@ -177,7 +173,7 @@ func (c *sqlConn) run(ctx context.Context, s *sqlrun.Session, req *sqlRequest, d
 	switch {
 	case c.late:
 		c.late = false
-		err = fmt.Errorf("the transaction was open for longer than %v, and is rolled back", sqlDeadline)
+		err = fmt.Errorf("the transaction was open for longer than %v, and is rolled back", c.txTime)
 	case req.Rollback:
 		err = s.Rollback()
 	default:

@@ -41,7 +41,7 @@ func (v *Verb[In, Out]) Ask(ctx context.Context, c *Client, actor string, create
 		path += "?create=true"
 	}
 	out := new(Out)
-	if err := c.do(ctx, http.MethodPost, path, bytes.NewReader(body), out); err != nil {
+	if err := c.do(ctx, http.MethodPost, path, "application/json", bytes.NewReader(body), out); err != nil {
 		return nil, err
 	}
 	return out, nil
@@ -144,13 +144,13 @@ func caller(*http.Request) string { return "socket" }
 // visit runs fn with the actor that is named, as in a store with greenroom.Options.IDs.
 func (s *Server) visit(ctx context.Context, actor string, create bool, fn func(a *greenroom.Actor) error) error {
 	id, err := s.store.ID(ctx, actor)
-	switch {
-	case errors.Is(err, actorstore.ErrName), errors.Is(err, actorstore.ErrID):
-		return &Error{Code: "invalid", Message: strings.TrimPrefix(err.Error(), "actorstore: ")}
-	case err != nil:
+	if err != nil {
 		return err
 	}
 	err = s.actors.Visit(ctx, id, fn)
+	if errors.Is(err, actorstore.ErrInUse) {
+		return say(err, "the actor %s is in use by the process that has the store open, which lets no tool write to it now: try again when the actor sleeps", actor)
+	}
 	if !create || !errors.Is(err, actorstore.ErrUnknownActor) {
 		return err
 	}

@@ -2,86 +2,25 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/url"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/greenroomdb/greenroom/internal/sqlrun"
 	"github.com/ncruces/go-sqlite3"
 )
-
-// backupPages is how many pages are copied between two looks at the context and
-// at the progress bar.
-const backupPages = 256
 
 // busyPatience is how long another program may keep a database file locked.
 const busyPatience = 10 * time.Second
 
-// copyDatabase replaces the database at target, a URI, by that of src, in one
-// transaction: until the last page is there, what was there before is. The bar is
-// drawn on bar unless that is nil.
-//
-// https://sqlite.org/backup.html
+// copyDatabase is sqlrun.Copy with a bar that is drawn on bar unless that is nil.
 func copyDatabase(ctx context.Context, src *sqlite3.Conn, target string, bar io.Writer) error {
-	size, err := pageSize(src)
-	if err != nil {
-		return err
-	}
-	b, err := src.BackupInit("main", target)
-	if err != nil {
-		return err
-	}
 	p := newProgress(bar)
-	for done := false; !done && err == nil; {
-		if err = ctx.Err(); err != nil {
-			break
-		}
-		if done, err = b.Step(backupPages); err == nil {
-			// Pages may be added while they are copied.
-			p.show(int64(b.PageCount()-b.Remaining())*size, int64(b.PageCount())*size)
-		}
-	}
-	p.end()
-	// Close undoes what is not done. Its error is the one of Step, again.
-	if cerr := b.Close(); err == nil {
-		err = cerr
-	}
-	return err
-}
-
-// pageSize reads a database's page size, and with it its schema, so that a file
-// that is none is found out here.
-func pageSize(c *sqlite3.Conn) (int64, error) {
-	if err := c.Exec("SELECT 1 FROM sqlite_schema LIMIT 1"); err != nil {
-		return 0, err
-	}
-	return pragmaInt(c, "page_size")
-}
-
-// pragma runs a PRAGMA and returns its first value.
-func pragma(c *sqlite3.Conn, p string) (string, error) {
-	stmt, _, err := c.Prepare("PRAGMA " + p)
-	if err != nil {
-		return "", err
-	}
-	var value string
-	if stmt.Step() {
-		value = stmt.ColumnText(0)
-	}
-	return value, errors.Join(stmt.Err(), stmt.Close())
-}
-
-// pragmaInt is pragma for a number.
-func pragmaInt(c *sqlite3.Conn, p string) (int64, error) {
-	value, err := pragma(c, p)
-	if err != nil {
-		return 0, err
-	}
-	return strconv.ParseInt(value, 10, 64)
+	defer p.end()
+	return sqlrun.Copy(ctx, src, target, p.show)
 }
 
 // fileURI returns the URI of a database file, with pragmas to run when it is

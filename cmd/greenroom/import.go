@@ -5,11 +5,17 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/admin"
 	"github.com/greenroomdb/greenroom/internal/sqlrun"
+	"github.com/greenroomdb/greenroom/internal/storeurl"
+	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/vfs"
 )
 
@@ -47,11 +53,34 @@ func importFile(ctx context.Context, e *env, url, actor, file string) (err error
 		return sourceError(file, err)
 	}
 	to := target{url: url, actor: actor, create: true, env: e, limits: e.limits}
-	return ownDatabase(ctx, to, func(db *sql.DB) error {
+	err = ownDatabase(ctx, to, func(db *sql.DB) error {
 		return onConn(ctx, db, func(c sqlrun.Conn) error {
 			return src.copyError(actor, sqlrun.WithCause(copyDatabase(ctx, src.conn, c.DSN(), e.progress), c.Cause))
 		})
 	})
+	if !errors.Is(err, kv.ErrStoreInUse) {
+		return err
+	}
+	return to.ask(ctx, err, func(c *admin.Client, _ *storeurl.Store, create bool) error {
+		return src.copyError(actor, src.upload(ctx, e, func(f io.Reader) error { return c.ImportDatabase(ctx, actor, create, f) }))
+	})
+}
+
+// upload gives the database of s to put, as a plain file.
+func (s *source) upload(ctx context.Context, e *env, put func(io.Reader) error) error {
+	dir, err := s.tempDir()
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(dir, "upload.db")
+	if err := copyDatabase(ctx, s.conn, fileURI(path, "journal_mode(off)", "synchronous(off)"), e.progress); err != nil {
+		return err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(put(f), f.Close())
 }
 
 // copyError says why the database of s could not be copied to the actor.
@@ -62,7 +91,7 @@ func (s *source) copyError(actor string, err error) error {
 		return nil
 	case errors.As(err, &quota):
 		return s.tooLarge(actor, quota)
-	case vfs.Cause(err) != nil || errors.Is(err, actorstore.ErrCorrupt):
+	case vfs.Cause(err) != nil || errors.Is(err, actorstore.ErrCorrupt) || errors.As(err, new(*admin.Error)):
 		return fmt.Errorf("actor %s: %w", actor, trimmed(err))
 	}
 	return sourceError(s.name, err)

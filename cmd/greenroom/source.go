@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/greenroomdb/greenroom/internal/sqlrun"
 	"github.com/ncruces/go-sqlite3"
 )
 
@@ -99,11 +100,11 @@ func beginRead(ctx context.Context, c *sqlite3.Conn) error {
 // complete looks whether all pages are there. SQLite takes for zeros what is
 // missing of the last one. With a log, pages may be there that the file hasn't yet.
 func (s *source) complete(path string) error {
-	size, err := pageSize(s.conn)
+	size, err := sqlrun.PageSize(s.conn)
 	if err != nil {
 		return err
 	}
-	count, err := pragmaInt(s.conn, "page_count")
+	count, err := sqlrun.PragmaInt(s.conn, "page_count")
 	if err != nil {
 		return err
 	}
@@ -111,7 +112,7 @@ func (s *source) complete(path string) error {
 	if count == 0 { // its first transaction was rolled back
 		return say(nil, "the database in %s is empty", s.name)
 	}
-	mode, err := pragma(s.conn, "journal_mode")
+	mode, err := sqlrun.Pragma(s.conn, "journal_mode")
 	if err != nil || mode == "wal" || s.dir != "" {
 		return err
 	}
@@ -150,7 +151,7 @@ func (s *source) check(ctx context.Context, hint io.Writer) error {
 	err := s.conn.Exec("PRAGMA ignore_check_constraints=ON")
 	var found string
 	if err == nil {
-		found, err = pragma(s.conn, "quick_check(1)")
+		found, err = sqlrun.Pragma(s.conn, "quick_check(1)")
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -170,7 +171,7 @@ func (s *source) check(ctx context.Context, hint io.Writer) error {
 //
 // https://sqlite.org/fileformat2.html#file_format_version_numbers
 func (s *source) rollbackMode(ctx context.Context) error {
-	mode, err := pragma(s.conn, "journal_mode")
+	mode, err := sqlrun.Pragma(s.conn, "journal_mode")
 	if err != nil || mode != "wal" {
 		return err
 	}
@@ -196,7 +197,7 @@ func leaveWAL(path string) error {
 	if err != nil {
 		return err
 	}
-	mode, err := pragma(c, "journal_mode=DELETE")
+	mode, err := sqlrun.Pragma(c, "journal_mode=DELETE")
 	if err == nil && mode != "delete" {
 		err = fmt.Errorf("the copy is still in journal mode %s", mode)
 	}

@@ -273,6 +273,11 @@ func (s *Session) Rollback() error {
 	return s.conn.Exec("ROLLBACK")
 }
 
+// Replace replaces the database by that of src; see Copy.
+func (s *Session) Replace(ctx context.Context, src *sqlite3.Conn) error {
+	return WithCause(Copy(ctx, src, s.below.DSN(), func(int64, int64) {}), s.below.Cause)
+}
+
 // explain adds to an error what SQLite could not say about it: the reason that
 // Greenroom's storage had, that it was interrupted, or that a name is no file's.
 func (s *Session) explain(ctx context.Context, err error) error {
