@@ -44,8 +44,9 @@ func newDrop(stdin io.Reader, stdout io.Writer) *cobra.Command {
 		Use:   "drop STORE ACTOR",
 		Short: "Remove an actor with all that it has",
 		Long: `Remove an actor: its name, database, user keys, queue, workflows, traces, connections and
-own record. An actor that is open elsewhere is left as it is. A program that uses the
-name later makes a new actor.
+own record. Its code isn't asked. In a store that a host has open, an actor that is awake
+leaves memory first; one that another program has open is left as it is. A program that
+uses the name later makes a new actor.
 
 On a terminal drop asks first; elsewhere it needs --yes.`,
 		Example: "  greenroom drop data lobby --yes",

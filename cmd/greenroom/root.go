@@ -15,7 +15,11 @@ func newRoot(e *env, started *bool) *cobra.Command {
 STORE is the directory of a store, pebble:DIR, or postgres://USER@HOST/DATABASE.
 ACTOR is the name of an actor, or id: and the text of its id. The commands sql,
 import and put create store and actor with their first write, and say so; host and
-import-rivetkit create both as they are needed; all others refuse what isn't there.`,
+import-rivetkit create both as they are needed; all others refuse what isn't there.
+
+While host or engine has a store open, all other commands but import-rivetkit and salvage
+go on working with it: that process does for them what they ask for. A program of your own
+lets them in by admin.Listen.`,
 		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,

@@ -175,8 +175,8 @@ func newWorkflowRetry() *cobra.Command {
 		Use:   "retry STORE ACTOR",
 		Short: "Have the steps that failed tried again",
 		Long: `Have the steps of a workflow that failed tried again, with all their attempts: of a
-workflow that has failed, or waits for a next attempt or to be resumed. The actor must
-not be open; the steps are tried when its program runs the workflow.`,
+workflow that has failed, or waits for a next attempt or to be resumed. The steps are tried when its program runs the
+workflow.`,
 		Example: "  greenroom workflow retry data order-1",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -192,8 +192,7 @@ func newWorkflowAgain() *cobra.Command {
 		Short: "Start a workflow that is over anew, with its input",
 		Long: `Start the workflow of an actor anew, with the input that it had: one that has completed, has
 failed, or was cancelled. Its history, output and error are removed, and all steps are done
-again when its program runs the workflow. What the steps have done stays. The actor must
-not be open.`,
+again when its program runs the workflow. What the steps have done stays.`,
 		Example: "  greenroom workflow again data order-1",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
