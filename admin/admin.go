@@ -15,7 +15,7 @@ package admin
 
 // Files, from the top down:
 //
-//	routes.go keys.go store.go queue.go workflow.go conns.go sql.go database.go verb.go admin.go sqlclient.go
+//	routes.go userkeys.go store.go queue.go workflow.go conns.go sql.go database.go verb.go admin.go sqlclient.go
 //	client.go cancels.go errors.go
 
 import (
