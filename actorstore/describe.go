@@ -101,8 +101,8 @@ func chunkNumber(b []byte) string {
 	return strconv.FormatUint(uint64(binary.BigEndian.Uint32(b)), 10)
 }
 
-// workflowFields are the names of the fields (3, 1) to (3, 5).
-var workflowFields = [...]string{"state", "output", "error", "version", "input"}
+// workflowFields are the names of the fields (3, 1) to (3, 6).
+var workflowFields = [...]string{"state", "output", "error", "version", "input", "waits"}
 
 func describeWorkflow(rest []byte) string {
 	t, err := tuple.Unpack(rest)

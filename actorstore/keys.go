@@ -9,7 +9,7 @@
 //	06                                 the queue's metadata           queue/metadata
 //	07 + (1, index)                    a workflow name                workflow/names/INDEX
 //	07 + (2, segment, …)               an entry of the history        workflow/history/SEGMENT/…
-//	07 + (3, 1|2|3|4|5)                a field of the workflow        workflow/fields/state|output|error|version|input
+//	07 + (3, 1|2|3|4|5|6)              a field of the workflow        workflow/fields/state|output|error|version|input|waits
 //	07 + (4, entry id)                 metadata of an entry           workflow/entries/ID
 //	08 + (1, bucket, chunk)            a chunk of spans               traces/BUCKET/CHUNK
 //	09 00 + file                       size of an SQLite file         sqlite/metadata/FILE
@@ -283,6 +283,7 @@ const (
 	WorkflowError   WorkflowField = 3
 	WorkflowVersion WorkflowField = 4 // which nothing writes
 	WorkflowInput   WorkflowField = 5
+	WorkflowWaits   WorkflowField = 6
 )
 
 // AppendWorkflowPart appends the prefix of the keys of a part of a workflow.

@@ -8,8 +8,8 @@ import (
 	"github.com/greenroomdb/greenroom/internal/bare"
 )
 
-// The stored form of entries and metadata is a version, 1, and BARE, in the schema of
-// Rivet's workflow engine (https://github.com/rivet-gg/rivet):
+// The stored form of entries, metadata and waits is a version, 1, and BARE, for entries and
+// metadata in the schema of Rivet's workflow engine (https://github.com/rivet-gg/rivet):
 //
 //	Entry     id str, location list<Segment>, kind Kind
 //	Segment   union: 0 name u32 | 1 {loop u32, iteration u32}
@@ -26,6 +26,8 @@ import (
 //	Metadata  status enum, error optional<str>, attempts u32, last attempt u64 ms, created
 //	          u64 ms, completed optional<u64> ms, rolled back optional<u64> ms, rollback
 //	          error optional<str>
+//	Waits     list<Wait>
+//	Wait      for enum, path str, since u64 ms, until u64 ms, names list<str>, error str
 //
 // Enumerations have the numbers of their constants.
 const formatVersion = 1

@@ -51,6 +51,18 @@ func (r random) maybeMillis() *Millis {
 	return new(r.millis())
 }
 
+// waits is never nil.
+func (r random) waits() []Wait {
+	waits := make([]Wait, r.IntN(4))
+	for i := range waits {
+		waits[i] = Wait{For: WaitKind(r.IntN(len(waitKinds))), Path: r.text(), Since: r.millis(), Until: r.millis(), Error: r.text()}
+		for range r.IntN(3) {
+			waits[i].Names = append(waits[i].Names, r.text())
+		}
+	}
+	return waits
+}
+
 func (r random) branches() []Branch {
 	branches := []Branch{}
 	for i := range r.IntN(4) {
@@ -167,6 +179,9 @@ func randomSnapshot(r random) *Snapshot {
 		}
 	}
 	s.Entries = m.entries(everything)
+	if r.IntN(2) == 0 {
+		s.Rested = r.waits()
+	}
 	if r.IntN(3) == 0 {
 		s.Orphans = map[string]*Metadata{"Y": r.metadata(), "Z": r.metadata()}
 	}
@@ -191,7 +206,7 @@ func TestSnapshotRoundTrip(t *testing.T) {
 			moved.Entries = []Entry{}
 		}
 		want := *s
-		want.State, want.Input, want.Output, want.Error = Pending, nil, nil, nil
+		want.State, want.Input, want.Output, want.Error, want.Rested = Pending, nil, nil, nil, nil
 		wantEqual(t, "transport", moved, &want)
 		if t.Failed() {
 			return
@@ -215,6 +230,7 @@ func TestSavedInvalid(t *testing.T) {
 		"orphan":           head + `],"orphans":{"x":{"status":"x"}}}`,
 		"orphan nothing":   head + `],"orphans":{"x":null}}`,
 		"error is no CBOR": head + `],"error":{"value":"AA=="}}`,
+		"wait":             head + `],"waits":[{"for":"x"}]}`,
 		"input is no text": head + `],"input":5}`,
 	} {
 		if err := (&Snapshot{}).UnmarshalJSON([]byte(s)); !errors.Is(err, errInvalid) {

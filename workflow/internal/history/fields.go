@@ -1,6 +1,9 @@
 package history
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // SetState changes the workflow's state. Unless tx says otherwise, Completed removes the
 // error and the output, and Failed and RollingBack the output.
@@ -63,6 +66,22 @@ func (tx *Tx) SetError(f *Failure) error {
 			return err
 		}
 	}
+}
+
+// SetWaits stores what the workflow waits for, which counts while it is Sleeping; nil removes the record, and
+// so does a state of a workflow that waits no more. Waits that are too many for the store become one of each kind.
+// Errors are those of SetInput.
+func (tx *Tx) SetWaits(waits []Wait) error {
+	if waits == nil {
+		return tx.setValue(fieldWaits, nil)
+	}
+	waits = slices.Clone(waits)
+	cleanWaits(waits)
+	err := tx.setValue(fieldWaits, appendWaits(nil, waits))
+	if few := oneOfEach(waits); err != nil && len(few) < len(waits) {
+		err = tx.setValue(fieldWaits, appendWaits(nil, few))
+	}
+	return err
 }
 
 func (tx *Tx) setValue(f field, v []byte) error {
@@ -139,6 +158,11 @@ func (tx *Tx) Restore(s *Snapshot) error {
 			return err
 		}
 	}
+	if s.Rested != nil {
+		if err := tx.SetWaits(s.Rested); err != nil {
+			return err
+		}
+	}
 	return tx.SetState(s.State)
 }
 
@@ -196,6 +220,8 @@ func (tx *Tx) sets(f field) bool {
 		return tx.to == Completed || tx.to == Failed || tx.to == RollingBack
 	case fieldError:
 		return tx.to == Completed
+	case fieldWaits:
+		return tx.to.over() || tx.to == RollingBack
 	}
 	return false
 }

@@ -33,7 +33,7 @@ package history
 // Files, from the top down:
 //
 //	land.go orphans.go plan.go fields.go saved.go tx.go encode.go names.go history.go load.go
-//	snapshot.go codec.go memory.go entry.go keys.go path.go state.go failure.go kind.go location.go
+//	snapshot.go codec.go memory.go waits.go entry.go keys.go path.go state.go failure.go kind.go location.go
 //	errors.go millis.go
 
 import (
@@ -361,6 +361,34 @@ func (h *History) Usage() (entries int, bytes int64) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	return len(h.m.order), h.m.bytes
+}
+
+// Waits returns the state, and what Snapshot.Waits returns.
+func (h *History) Waits() (State, []Wait) {
+	h.mu.RLock()
+	s := &Snapshot{State: h.m.state, Input: h.m.values[fieldInput], Rested: h.m.rested()}
+	h.mu.RUnlock()
+	if s.State == Sleeping && s.Rested == nil {
+		s = h.Snapshot()
+	}
+	return s.State, s.Waits()
+}
+
+// Began sorts waits, and gives those that are recorded the time at which they began: a wait goes on over several runs.
+func (h *History) Began(waits []Wait) {
+	cleanWaits(waits)
+	sortWaits(waits)
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	at := map[string]Wait{}
+	for _, w := range h.m.rested() {
+		at[w.Path] = w
+	}
+	for i, w := range waits {
+		if was := at[w.Path]; was.same(w) {
+			waits[i].Since = was.Since
+		}
+	}
 }
 
 // Snapshot returns everything, as it is in memory.

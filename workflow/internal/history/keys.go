@@ -8,6 +8,7 @@
 //	07 + (3, 2)                        the output, as the workflow's codec makes it
 //	07 + (3, 3)                        the error, CBOR {name, message, stack?, metadata?}
 //	07 + (3, 5)                        the input, as the workflow's codec makes it
+//	07 + (3, 6)                        v1: what it waits for: codec.go
 //	07 + (4, entry id)                 v1: metadata of the entry: codec.go
 //
 //	( ) is a packed tuple. A segment is the index of a name, or the nested tuple (loop,
@@ -33,13 +34,14 @@ const (
 	fieldOutput
 	fieldError
 	fieldInput
+	fieldWaits
 	fields // their number
 )
 
 var fieldKeys = [fields]actorstore.WorkflowField{actorstore.WorkflowState, actorstore.WorkflowOutput,
-	actorstore.WorkflowError, actorstore.WorkflowInput}
+	actorstore.WorkflowError, actorstore.WorkflowInput, actorstore.WorkflowWaits}
 
-var fieldNames = [fields]string{"state", "output", "error", "input"}
+var fieldNames = [fields]string{"state", "output", "error", "input", "waits"}
 
 func appendNameKey(l actorstore.Layout, dst []byte, i NameIndex) []byte {
 	return l.AppendWorkflowName(dst, uint32(i))
@@ -104,7 +106,7 @@ func parseKey(l actorstore.Layout, key []byte) (k parsedKey, err error) {
 	if k.name, k.field = NameIndex(n), actorstore.WorkflowField(n); !ok || len(rest) > 0 {
 		return k, errNoKey
 	}
-	if part == actorstore.WorkflowFields && (n < uint32(actorstore.WorkflowState) || n > uint32(actorstore.WorkflowInput)) {
+	if part == actorstore.WorkflowFields && (n < uint32(actorstore.WorkflowState) || n > uint32(actorstore.WorkflowWaits)) {
 		return k, errNoKey
 	}
 	return k, nil

@@ -75,7 +75,9 @@ func (l *loader) found(key, value []byte, err error) {
 		}
 	}
 	if err != nil {
-		l.damages = append(l.damages, Damage{Key: bytes.Clone(key), Err: err})
+		// A run doesn't need what an earlier one has waited for, and records it anew.
+		harmless := k.part == actorstore.WorkflowFields && k.field == actorstore.WorkflowWaits
+		l.damages = append(l.damages, Damage{Key: bytes.Clone(key), Err: err, Harmless: harmless})
 	}
 }
 
@@ -136,6 +138,10 @@ func (l *loader) foundField(key actorstore.WorkflowField, value []byte) (err err
 		l.state, err = parseState(string(value))
 	case fieldError:
 		l.failure, err = parseFailure(value)
+	case fieldWaits:
+		if _, err = parseWaits(value); err != nil {
+			l.values[i] = nil
+		}
 	}
 	return err
 }

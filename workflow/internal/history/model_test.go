@@ -22,6 +22,7 @@ type modelState struct {
 	entries               map[Location]Entry
 	state                 State
 	input, output, failed string // "" for none
+	waits                 []Wait // nil for none
 }
 
 func (s modelState) clone() modelState {
@@ -43,6 +44,7 @@ type landing struct {
 	cancelled bool               // before
 	output    bool               // whether the output was said
 	failed    bool               // whether the error was
+	waits     bool               // whether the waits were
 	to        *State
 }
 
@@ -172,6 +174,9 @@ func (mt *modelTx) run(s modelState) (modelState, error) {
 		if !l.failed && s.state == Completed {
 			s.failed = ""
 		}
+		if !l.waits && (s.state.over() || s.state == RollingBack) {
+			s.waits = nil
+		}
 	}
 	if l.err == nil && len(l.gone) > 0 {
 		l.err = errInvalid
@@ -271,7 +276,7 @@ func (m *model) compare() {
 		got  *Snapshot
 		want modelState
 	}{"in memory": {m.r.h.Snapshot(), m.mem}, "stored": {stored, m.stored}} {
-		got := modelState{entries: map[Location]Entry{}, state: pair.got.State, input: string(pair.got.Input), output: string(pair.got.Output)}
+		got := modelState{entries: map[Location]Entry{}, state: pair.got.State, input: string(pair.got.Input), output: string(pair.got.Output), waits: pair.got.Rested}
 		if pair.got.Error != nil {
 			got.failed = pair.got.Error.Error()
 		}

@@ -101,13 +101,19 @@ func (m *model) setValue(mt *modelTx) {
 	if len(v) == 0 {
 		v = nil
 	}
-	which := m.rng.IntN(3)
+	which := m.rng.IntN(4)
+	var waits []Wait
 	var err error
 	switch which {
 	case 0:
 		err = mt.tx.SetInput(v)
 	case 1:
 		err = mt.tx.SetOutput(v)
+	case 2:
+		if v != nil {
+			waits = m.rng.waits()
+		}
+		err = mt.tx.SetWaits(waits)
 	default:
 		var f *Failure
 		if v != nil {
@@ -129,6 +135,8 @@ func (m *model) setValue(mt *modelTx) {
 		case 1:
 			s.output, l.output = string(v), true
 		case 2:
+			s.waits, l.waits = waits, true
+		case 3:
 			if s.failed, l.failed = "", true; v != nil {
 				s.failed = fmt.Sprintf("Error: %x", v)
 			}
@@ -146,7 +154,7 @@ func (m *model) reset(mt *modelTx) {
 			l.err = ErrCancelled
 		}
 		*s = modelState{entries: map[Location]Entry{}}
-		l.to, l.output, l.failed = nil, true, true
+		l.to, l.output, l.failed, l.waits = nil, true, true, true
 		clear(l.gone)
 	})
 }

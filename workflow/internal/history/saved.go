@@ -17,6 +17,7 @@ type saved struct {
 	Error   *savedFailure             `json:"error,omitempty"`
 	Names   []string                  `json:"names"`
 	Entries []savedEntry              `json:"entries"`
+	Waits   *[]Wait                   `json:"waits,omitempty"` // as recorded
 	Orphans map[string]*savedMetadata `json:"orphans,omitempty"`
 }
 
@@ -75,6 +76,32 @@ type savedMetadata struct {
 	RollbackError       *string `json:"rollbackError,omitempty"`
 }
 
+// A savedWait is a Wait in JSON.
+type savedWait struct {
+	For   string   `json:"for"`
+	Path  string   `json:"path,omitempty"`
+	Since Millis   `json:"since,omitempty"`
+	Until Millis   `json:"until,omitempty"`
+	Names []string `json:"names,omitempty"`
+	Error string   `json:"error,omitempty"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (w Wait) MarshalJSON() ([]byte, error) {
+	return json.Marshal(savedWait{w.For.String(), w.Path, w.Since, w.Until, w.Names, w.Error})
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (w *Wait) UnmarshalJSON(b []byte) error {
+	var in savedWait
+	if err := json.Unmarshal(b, &in); err != nil {
+		return err
+	}
+	kind, err := parseWord(in.For, waitKinds[:])
+	*w = Wait{WaitKind(kind), in.Path, in.Since, in.Until, in.Names, in.Error}
+	return err
+}
+
 // A savedSegment is the index of a name, or {loop, iteration}.
 type savedSegment segment
 
@@ -114,6 +141,9 @@ func (s *Snapshot) MarshalJSON() ([]byte, error) {
 			return nil, err
 		}
 		out.Error = &savedFailure{s.Error.Name, s.Error.Message, value}
+	}
+	if s.Rested != nil {
+		out.Waits = &s.Rested
 	}
 	for _, e := range s.Entries {
 		var at []savedSegment
@@ -209,6 +239,9 @@ func (in *saved) load() (*Snapshot, error) {
 	var err error
 	if s.State, err = parseState(in.State); err != nil {
 		return nil, err
+	}
+	if in.Waits != nil {
+		s.Rested = *in.Waits
 	}
 	if in.Error != nil {
 		if s.Error, err = parseFailure(in.Error.Value); err != nil {

@@ -17,6 +17,8 @@ type Snapshot struct {
 	Names []string
 	// Entries are sorted by Location, each with its Metadata.
 	Entries []Entry
+	// Rested is what the workflow waited for when it came to rest last, nil for no record of it: see Waits.
+	Rested []Wait
 	// Orphans are metadata of entries that aren't there, by the entry's ID; nil for none.
 	Orphans map[string]*Metadata
 }
@@ -25,7 +27,7 @@ type Snapshot struct {
 func (m *memory) snapshot() *Snapshot {
 	s := &Snapshot{
 		State: m.state, Input: m.values[fieldInput], Output: m.values[fieldOutput], Error: m.failure,
-		Names: slices.Clone(m.names), Entries: m.entries(everything),
+		Names: slices.Clone(m.names), Entries: m.entries(everything), Rested: m.rested(),
 	}
 	for id, o := range m.orphans {
 		if s.Orphans == nil {
@@ -47,6 +49,62 @@ func (m *memory) entries(s span) []Entry {
 }
 
 func byLocation(a, b Entry) int { return cmp.Compare(a.Location, b.Location) }
+
+// Waits returns what the workflow waits for, what is due first at the front; nil for one that is over or has no input.
+//
+// Waits that were recorded count as long as the state is Sleeping: what ends one lands with another state. A
+// workflow that sleeps without such a record was run by a program that made none. What its entries say is
+// returned then: the sleeps, and the steps that failed, whose next attempt has no time.
+func (s *Snapshot) Waits() []Wait {
+	switch {
+	case s.State.over() || s.Input == nil:
+		return nil
+	case s.State == Sleeping && s.Rested != nil:
+		return s.Rested
+	case s.State == Sleeping:
+		if waits := s.evident(); waits != nil {
+			return waits
+		}
+	}
+	return []Wait{{For: WaitRun}}
+}
+
+// evident returns the waits that follow from entries.
+func (s *Snapshot) evident() (waits []Wait) {
+	var decided Location // of the last race with a winner: what has lost waits no more
+	for _, e := range s.Entries {
+		if decided != "" && e.Location.Within(decided) || e.Metadata == nil {
+			continue
+		}
+		w := Wait{Since: e.Metadata.CreatedAt}
+		switch k := e.Kind.(type) {
+		case Race:
+			if k.Winner != nil {
+				decided = e.Location
+			}
+			continue
+		case Sleep:
+			if k.State != SleepPending {
+				continue
+			}
+			w.For, w.Until = WaitTimer, k.Deadline
+		case Step:
+			if e.Metadata.Status != StatusFailed {
+				continue
+			}
+			w.For, w.Since = WaitAttempt, e.Metadata.LastAttemptAt
+			if e.Metadata.Error != nil {
+				w.Error = *e.Metadata.Error
+			}
+		default:
+			continue
+		}
+		w.Path = s.Path(e.Location)
+		waits = append(waits, w)
+	}
+	sortWaits(waits)
+	return waits
+}
 
 // Path returns a location in words, for people: names with "/" between them, and
 // iterations as "loop[3]". A name that holds more than letters, digits and some plain
