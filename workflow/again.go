@@ -3,6 +3,7 @@ package workflow
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/cbor"
@@ -89,7 +90,7 @@ func (w *Workflow) stageAgain(b *batch.Batch, input []byte) (err error) {
 		}
 		// Late of tx enlists what changes the memory; only after that may the workflow be told to run.
 		b.OnCommit(func() {
-			w.setRested(Status{})
+			w.setRested(time.Time{})
 			w.arming.Lock()
 			defer w.arming.Unlock()
 			w.due(w.clock.Now())

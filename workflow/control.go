@@ -152,7 +152,7 @@ func (w *Workflow) Resume(ctx context.Context) error {
 				}
 			}
 		}
-		return nil
+		return tx.SetWaits(toRun)
 	})
 }
 
@@ -173,7 +173,7 @@ func (r *run) resume(ctx context.Context) error {
 	r.mu.Lock()
 	var at []history.Location
 	for p := range r.waits {
-		if p.paused != "" {
+		if p.For == history.WaitResume {
 			at = append(at, p.at)
 		}
 	}

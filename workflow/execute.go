@@ -14,23 +14,28 @@ import (
 // Status returns how far the workflow is.
 func (w *Workflow) Status() Status {
 	w.mu.Lock()
-	s, r := w.rested, w.run
+	r := w.run
 	w.mu.Unlock()
-	s.State = State(w.h.State())
+	state, waits := w.h.Waits()
+	s := Status{State: State(state)}
 	if f := w.h.Failure(); f != nil {
 		s.Failure = w.failure(f)
 	}
-	if r != nil {
+	if r != nil && !over(s.State) {
 		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.waiting(&s)
-		if r.active > 0 && s.State == Sleeping {
+		active := r.active > 0
+		waits = r.waiting()
+		r.mu.Unlock()
+		w.h.Began(waits)
+		if active && s.State == Sleeping {
 			s.State = Running
 		}
+		if active {
+			waits = append(waits, toRun...)
+		}
 	}
-	if s.State != Sleeping && s.State != Running {
-		s.Until, s.Names, s.AnyName, s.Paused = time.Time{}, nil, false, nil
-	}
+	s.Waits = each(waits, waitOf)
+	s.summarize()
 	return s
 }
 
@@ -126,7 +131,7 @@ func (w *Workflow) rest(err error) {
 	w.arming.Lock()
 	defer w.arming.Unlock()
 	w.mu.Lock()
-	until, busy := w.rested.Until, w.busy
+	until, busy := w.rested, w.busy
 	w.mu.Unlock()
 	switch {
 	case busy: // somebody runs it again, and sets it
@@ -157,7 +162,7 @@ func (w *Workflow) once(ctx context.Context, live bool) (err error) {
 	}()
 	w.mu.Lock()
 	stale := w.stale
-	w.rested = Status{}
+	w.rested = time.Time{}
 	w.mu.Unlock()
 	if stale {
 		if err := w.h.Reload(ctx); err != nil {
@@ -193,7 +198,7 @@ func (w *Workflow) once(ctx context.Context, live bool) (err error) {
 func (w *Workflow) outcome(ctx context.Context, r *run) error {
 	r.mu.Lock()
 	reason, ended, out, err := r.reason, r.ended, r.out, r.err
-	rested := r.rested
+	waits, due := r.rested, r.due
 	r.mu.Unlock()
 	var renew renewal
 	switch {
@@ -202,13 +207,10 @@ func (w *Workflow) outcome(ctx context.Context, r *run) error {
 	case ended:
 		return w.fail(ctx, r, err)
 	case reason == errIdle:
-		w.setRested(rested)
-		if w.h.State() == history.Sleeping {
-			return nil
-		}
-		return w.setState(ctx, history.Sleeping)
+		w.setRested(due)
+		return w.sleeps(ctx, waits)
 	case reason == ErrEvicted:
-		w.setRested(rested)
+		w.setRested(due)
 		if err := w.h.Flush(context.WithoutCancel(ctx)); err != nil {
 			return w.broken(err)
 		}
@@ -225,10 +227,10 @@ func (w *Workflow) outcome(ctx context.Context, r *run) error {
 	return reason
 }
 
-func (w *Workflow) setRested(s Status) {
+func (w *Workflow) setRested(due time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.rested = s
+	w.rested = due
 }
 
 // evicted is the error of a run that was stopped, by the end of ctx if it is over.
@@ -241,15 +243,35 @@ func evicted(ctx context.Context) error {
 
 // setState records a state.
 func (w *Workflow) setState(ctx context.Context, s history.State) error {
+	return w.record(ctx, func(tx *history.Tx) error { return tx.SetState(s) })
+}
+
+// sleeps records that the workflow waits, and for what. It writes nothing if that is recorded.
+func (w *Workflow) sleeps(ctx context.Context, waits []history.Wait) error {
+	w.h.Began(waits)
+	return w.record(ctx, func(tx *history.Tx) error {
+		err := tx.SetState(history.Sleeping)
+		if err == nil {
+			err = tx.SetWaits(waits)
+		}
+		if large := tooLarge(err); large != nil {
+			return misused(".", large.Error())
+		}
+		return err
+	})
+}
+
+// record commits what fn changes.
+func (w *Workflow) record(ctx context.Context, fn func(tx *history.Tx) error) error {
 	tx := w.h.Begin()
-	err := tx.SetState(s)
+	err := fn(tx)
 	if err == nil {
 		err = tx.Commit(context.WithoutCancel(ctx))
 	}
-	if err != nil {
-		return w.broken(err)
+	if err == nil || errors.Is(err, ErrMisuse) {
+		return err
 	}
-	return nil
+	return w.broken(err)
 }
 
 // end records the end of a workflow: change is made, and messages are given back. One that

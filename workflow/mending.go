@@ -90,8 +90,14 @@ func (m *mending) finish() error {
 	if err == nil {
 		err = m.tx.SetState(history.Sleeping)
 	}
+	if err == nil {
+		err = m.tx.SetWaits(toRun)
+	}
 	return err
 }
+
+// toRun is recorded of a workflow that sleeps and has something to do at once.
+var toRun = []history.Wait{{For: history.WaitRun}}
 
 // fork returns a join or a race in which the branches run again that failed, or have
 // something in them that must be done again. A race begins anew with all its branches.

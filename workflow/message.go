@@ -218,14 +218,14 @@ func (v *receiving) wait() ([]*delivery, error) {
 		if err != nil || len(ds) > 0 {
 			return ds, err
 		}
-		w := wait{asks: true, names: v.opts.Names}
+		w := history.Wait{For: history.WaitMessage, Path: v.c.pathOf(v.name), Names: v.opts.Names}
 		if v.deadline != nil {
-			if w.until = v.until.Deadline; w.until <= v.c.r.wf.now() {
+			if w.Until = v.until.Deadline; w.Until <= v.c.r.wf.now() {
 				v.timeOut()
 				return nil, nil
 			}
 		}
-		v.c.park(w)
+		v.c.park(w, v.at)
 	}
 }
 

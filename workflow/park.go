@@ -3,24 +3,15 @@ package workflow
 import (
 	"context"
 	"runtime"
-	"slices"
 	"time"
 
 	"github.com/greenroomdb/greenroom/workflow/internal/history"
 )
 
-// A wait is what a goroutine of a workflow waits for: any of what is set.
-type wait struct {
-	until  history.Millis   // 0: no time
-	asks   bool             // for a message
-	names  []string         // of the message; none: any name
-	paused string           // the path of the step that waits for Resume; "" for none
-	at     history.Location // of that step
-}
-
 // A parked is a goroutine that waits.
 type parked struct {
-	wait
+	history.Wait
+	at    history.Location // of the step, if it waits for Resume
 	life  context.Context
 	woken chan struct{} // closed when the wait is over
 	over  bool          // +checklocks:run.mu
@@ -28,15 +19,15 @@ type parked struct {
 	stop  func()        // ends the waiting for messages
 }
 
-// park returns when one of the things that it waits for may have come, and leaves if the
-// run is over before.
-func (c *Context) park(w wait) {
+// park returns when what w says may have come, or its time, and leaves if the run is over before. at is where a step waits.
+func (c *Context) park(w history.Wait, at history.Location) {
 	r := c.r
-	p := &parked{wait: w, life: c.life, woken: make(chan struct{}), stop: func() {}}
-	if w.until != 0 && !w.asks && r.wf.until(w.until) <= r.wf.opts.ShortWait {
+	w.Since = r.wf.now()
+	p := &parked{Wait: w, at: at, life: c.life, woken: make(chan struct{}), stop: func() {}}
+	if w.Until != 0 && w.For != history.WaitMessage && r.wf.until(w.Until) <= r.wf.opts.ShortWait {
 		p.brief = true
 	}
-	if w.asks {
+	if w.For == history.WaitMessage {
 		ctx, cancel := context.WithCancel(c.life)
 		p.stop = cancel
 		go r.listen(ctx, p)
@@ -59,7 +50,7 @@ func (c *Context) park(w wait) {
 
 // listen wakes p when a message is visible.
 func (r *run) listen(ctx context.Context, p *parked) {
-	err := r.wf.opts.Queue.WaitFor(ctx, p.names...)
+	err := r.wf.opts.Queue.WaitFor(ctx, p.Names...)
 	if ctx.Err() != nil {
 		return
 	}
@@ -120,7 +111,7 @@ func (r *run) wakeDue() {
 	now := r.wf.now()
 	r.mu.Lock()
 	for p := range r.waits {
-		if p.until != 0 && p.until <= now {
+		if p.Until != 0 && p.Until <= now {
 			r.wakeLocked(p)
 		}
 	}
@@ -133,33 +124,31 @@ func (r *run) wakePaused() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for p := range r.waits {
-		if p.paused != "" {
+		if p.For == history.WaitResume {
 			r.wakeLocked(p)
 		}
 	}
 }
 
-// waiting returns what the run waits for, all goroutines together: the earliest time, and
-// all names.
+// waiting returns what the run waits for, all goroutines together.
 //
 // +checklocks:r.mu
-func (r *run) waiting(s *Status) {
-	s.Until, s.Names, s.AnyName, s.Paused = time.Time{}, nil, false, nil
+func (r *run) waiting() []history.Wait {
+	waits := make([]history.Wait, 0, len(r.waits))
 	for p := range r.waits {
-		if at := p.until.Time(); p.until != 0 && (s.Until.IsZero() || at.Before(s.Until)) {
-			s.Until = at
-		}
-		if p.asks {
-			s.AnyName = s.AnyName || len(p.names) == 0
-			s.Names = append(s.Names, p.names...)
-		}
-		if p.paused != "" {
-			s.Paused = append(s.Paused, p.paused)
+		waits = append(waits, p.Wait)
+	}
+	return waits
+}
+
+// firstDue returns the earliest time of waits, 0 for none.
+func firstDue(waits []history.Wait) (first history.Millis) {
+	for _, w := range waits {
+		if w.Until != 0 && (first == 0 || w.Until < first) {
+			first = w.Until
 		}
 	}
-	slices.Sort(s.Names)
-	s.Names = slices.Compact(s.Names)
-	slices.Sort(s.Paused)
+	return first
 }
 
 // arm sets the alarm to the first time that somebody waits for.
@@ -168,12 +157,7 @@ func (r *run) arm() {
 	w.arming.Lock()
 	defer w.arming.Unlock()
 	r.mu.Lock()
-	var first history.Millis
-	for p := range r.waits {
-		if p.until != 0 && (first == 0 || p.until < first) {
-			first = p.until
-		}
-	}
+	first := firstDue(r.waiting())
 	over := r.reason != nil || r.ended
 	r.mu.Unlock()
 	if over {

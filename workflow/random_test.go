@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -23,7 +24,7 @@ type op struct {
 
 // program makes a random workflow of a depth.
 func program(rng *rand.Rand, depth int) (ops []op) {
-	kinds := []string{"step", "tx", "sleep", "draw", "fails", "drop"}
+	kinds := []string{"step", "tx", "sleep", "draw", "fails", "drop", "ask"}
 	if depth > 0 {
 		kinds = append(kinds, "loop", "join", "race", "loop", "join")
 	}
@@ -84,6 +85,12 @@ func (r *rig) playOne(c *Context, name string, o op) (int, error) {
 	case "sleep":
 		c.Sleep(name, time.Duration(o.n*o.n)*time.Second)
 		return 1, nil
+	case "ask":
+		_, err := ReceiveWith[int](c, name, &ReceiveOptions{Names: []string{"x", "y"}[:o.n%3], Timeout: time.Duration(o.n) * time.Minute})
+		if !errors.Is(err, ErrTimedOut) {
+			return 0, fmt.Errorf("a message that wasn't sent: %w", err)
+		}
+		return o.n, nil
 	case "draw":
 		return min(c.Rand(name).IntN(100), 0), nil
 	case "loop":
@@ -138,13 +145,15 @@ func TestRandom(t *testing.T) {
 				}
 				var got int
 				var err error
+				rested := Status{}
 				if rng.IntN(2) == 0 { // which may be evicted
 					short, cancel := context.WithTimeout(ctx, time.Duration(rng.IntN(40))*time.Second)
 					got, err = w.Live(short)
 					cancel()
 				} else if _, err = w.Run(ctx); err == nil {
 					if got, err = w.Output(); errors.Is(err, ErrUnfinished) {
-						later(max(0, time.Until(w.Status().Until)))
+						rested = w.Status()
+						later(max(0, time.Until(rested.Until)))
 					}
 				}
 				if err == nil {
@@ -165,6 +174,17 @@ func TestRandom(t *testing.T) {
 					t.Fatalf("seed %d, after %d stops: %v", seed, stops, err)
 				}
 				stops++
+				r.reopen()
+				if w := attach(r, fn(r)); rested.State == Sleeping {
+					snap, err := r.actor.Snapshot(ctx)
+					must(t, err)
+					stored, _, err := Read(ctx, snap)
+					must(t, err)
+					must(t, snap.Close())
+					if got := w.Status(); !reflect.DeepEqual(got, rested) || !reflect.DeepEqual(stored.Waits(), rested.Waits) || len(got.Waits) == 0 {
+						t.Errorf("seed %d, after %d stops: it waited for %+v, and after a restart for %+v, stored %+v", seed, stops, rested, got, stored.Waits())
+					}
+				}
 				r.reopen()
 			}
 			r.close()

@@ -52,7 +52,8 @@ type run struct {
 	open    []*delivery    // messages that wait to be completed  +checklocks:mu
 	guarded bool           // a checkpoint was passed  +checklocks:mu
 	warned  bool           // about the size of the history  +checklocks:mu
-	rested  Status         // what is waited for at the end  +checklocks:mu
+	rested  []history.Wait // what is waited for at the end  +checklocks:mu
+	due     time.Time      // when the first of that is due  +checklocks:mu
 	out     []byte
 	err     error
 	ended   bool // the code has returned out and err
@@ -91,8 +92,11 @@ func (r *run) haltLocked(reason error) {
 	if r.reason != nil {
 		return
 	}
-	if r.waiting(&r.rested); r.active > 0 {
-		r.rested.Until = r.wf.clock.Now() // there is something to do at once
+	r.rested = r.waiting()
+	if first := firstDue(r.rested); r.active > 0 {
+		r.due = r.wf.clock.Now() // there is something to do at once
+	} else if first != 0 {
+		r.due = first.Time()
 	}
 	r.reason = reason
 	r.kill(reason)
@@ -211,15 +215,16 @@ func (r *run) join() {
 	}
 }
 
-// sleep records that a live run is idle.
+// sleep records that a live run is idle, and what it waits for.
 func (r *run) sleep() {
 	r.mu.Lock()
 	idle := r.active == 0 && r.reason == nil
+	waits := r.waiting()
 	r.mu.Unlock()
-	if !idle || r.wf.h.State() == history.Sleeping {
+	if !idle {
 		return
 	}
-	if err := r.wf.setState(r.life, history.Sleeping); err != nil {
+	if err := r.wf.sleeps(r.life, waits); err != nil {
 		r.halt(err)
 	}
 }

@@ -40,7 +40,7 @@ func (c *Context) sleep(name string, until func() time.Time) {
 		p.must(p.record(k, m, k.Deadline > c.r.wf.now()))
 	}
 	for k.Deadline > c.r.wf.now() {
-		c.park(wait{until: k.Deadline})
+		c.park(history.Wait{For: history.WaitTimer, Path: p.path(), Until: k.Deadline}, p.at)
 	}
 	// If this is not recorded before the process ends, the next run finds a time that has
 	// passed.

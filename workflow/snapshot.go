@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"context"
+	"slices"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/cbor"
@@ -40,6 +41,9 @@ type Snapshot struct {
 	Names []string
 	// Entries are sorted by Location.
 	Entries []Entry
+	// Rested is what the workflow waited for when a run came to rest last, nil if that isn't recorded; Waits says what
+	// it waits for.
+	Rested []Wait
 	// Orphans are metadata of entries that aren't there, by the entry's ID; nil for none. A
 	// process that ended between two commits may have left them, and they do no harm.
 	Orphans map[string]*Metadata
@@ -91,7 +95,7 @@ func errorOf(f *history.Failure) *StoredError {
 func (s *Snapshot) stored() *history.Snapshot {
 	h := &history.Snapshot{
 		State: history.State(s.State), Input: s.Input, Output: s.Output, Error: s.Error.stored(),
-		Names: s.Names, Entries: each(s.Entries, Entry.stored),
+		Names: s.Names, Entries: each(s.Entries, Entry.stored), Rested: each(s.Rested, Wait.stored),
 	}
 	for id, m := range s.Orphans {
 		if h.Orphans == nil {
@@ -106,7 +110,7 @@ func (s *Snapshot) stored() *history.Snapshot {
 func snapshotOf(h *history.Snapshot) *Snapshot {
 	s := &Snapshot{
 		State: State(h.State), Input: h.Input, Output: h.Output, Error: errorOf(h.Error),
-		Names: h.Names, Entries: each(h.Entries, entryOf),
+		Names: h.Names, Entries: each(h.Entries, entryOf), Rested: each(h.Rested, waitOf),
 	}
 	for id, m := range h.Orphans {
 		if s.Orphans == nil {
@@ -115,6 +119,23 @@ func snapshotOf(h *history.Snapshot) *Snapshot {
 		s.Orphans[id] = metadataOf(m)
 	}
 	return s
+}
+
+// Waits returns what the workflow waits for, what is due first at the front, as far as it can be known without its code. A
+// workflow that has something to do at once, or runs, waits for a run; one that is over, or was never started, for nothing.
+//
+// A run records what it waits for when it comes to rest. Of a workflow whose last run made no such record, of an older version
+// or of RivetKit, sleeps and steps that failed are known, and the latter without a time.
+func (s *Snapshot) Waits() []Wait { return each(s.stored().Waits(), waitOf) }
+
+// Stuck reports whether the workflow isn't over and nothing that comes by itself can wake it: neither a time, nor a message that
+// it asks for, nor the next attempt at a step. It is paused then, and goes on with Resume, or its input is gone. One that was never
+// started isn't stuck.
+func (s *Snapshot) Stuck() bool {
+	if over(s.State) || s.State == Pending && s.Input == nil {
+		return false
+	}
+	return !slices.ContainsFunc(s.Waits(), func(w Wait) bool { return w.For != WaitResume })
 }
 
 // Path returns a location in words, for people: names with "/" between them, and iterations as

@@ -25,6 +25,7 @@ func everything() *workflow.Snapshot {
 			Name: "gone", Message: "m", Stack: "s",
 			Metadata: []workflow.ErrorProperty{{Name: "z", Value: "1"}, {Name: "a", Value: true}},
 		},
+		Rested:  []workflow.Wait{{For: workflow.WaitMessage, Path: "m", Since: 5, Until: 6, Names: []string{"n"}, Error: "e"}},
 		Orphans: map[string]*workflow.Metadata{"lost": meta},
 	}
 	var root workflow.Location
@@ -66,6 +67,9 @@ func unset(path string, v reflect.Value) string {
 func TestSnapshotJSON(t *testing.T) {
 	s := everything()
 	if bad := unset("Snapshot", reflect.ValueOf(s)); bad != "" {
+		t.Fatalf("%s has no value", bad)
+	}
+	if bad := unset("Rested", reflect.ValueOf(s.Rested[0])); bad != "" {
 		t.Fatalf("%s has no value", bad)
 	}
 	for _, e := range s.Entries {
@@ -140,10 +144,12 @@ func TestWords(t *testing.T) {
 	got := fmt.Sprintln(workflow.Pending, workflow.Running, workflow.Sleeping, workflow.Failed, workflow.Completed, workflow.Cancelled, workflow.RollingBack) +
 		fmt.Sprintln(workflow.StatusPending, workflow.StatusRunning, workflow.StatusCompleted, workflow.StatusFailed, workflow.StatusExhausted) +
 		fmt.Sprintln(workflow.SleepPending, workflow.SleepCompleted, workflow.SleepInterrupted) +
+		fmt.Sprintln(workflow.WaitRun, workflow.WaitMessage, workflow.WaitTimer, workflow.WaitAttempt, workflow.WaitResume, workflow.WaitKind(9)) +
 		fmt.Sprintln(workflow.BranchPending, workflow.BranchRunning, workflow.BranchCompleted, workflow.BranchFailed, workflow.BranchCancelled)
 	want := "pending running sleeping failed completed cancelled rolling_back\n" +
 		"pending running completed failed exhausted\n" +
 		"pending completed interrupted\n" +
+		"run message timer attempt resume unknown\n" +
 		"pending running completed failed cancelled\n"
 	if got != want {
 		t.Errorf("got\n%swant\n%s", got, want)

@@ -161,7 +161,7 @@ func (s *stepCall) try(k history.Step) {
 		return
 	}
 	if at := s.retryAt(); at > s.c.r.wf.now() {
-		s.park(wait{until: at})
+		s.park(history.WaitAttempt, at)
 		return
 	}
 	s.m.Status, s.m.Attempts, s.m.LastAttemptAt = history.StatusRunning, inc(s.m.Attempts), s.c.r.wf.now()
@@ -177,8 +177,12 @@ func (s *stepCall) try(k history.Step) {
 }
 
 // park waits, and takes what somebody else has made of the step meanwhile.
-func (s *stepCall) park(w wait) {
-	s.c.park(w)
+func (s *stepCall) park(what history.WaitKind, until history.Millis) {
+	w := history.Wait{For: what, Path: s.path(), Until: until}
+	if s.m.Error != nil {
+		w.Error = s.c.r.wf.failures.parse(*s.m.Error).Message
+	}
+	s.c.park(w, s.at)
 	s.entry, s.found = s.c.r.wf.h.Get(s.at)
 }
 
@@ -208,7 +212,7 @@ func (s *stepCall) exhaust(k history.Step) {
 			s.fail(&k, ErrInterrupted, history.StatusFailed)
 			return
 		}
-		s.park(wait{paused: s.path(), at: s.at})
+		s.park(history.WaitResume, 0)
 		return
 	}
 	err := error(ErrInterrupted)

@@ -47,12 +47,12 @@ type Workflow struct {
 	arming sync.Mutex
 
 	mu     sync.Mutex
-	busy   bool   // a run, or something that excludes runs  +checklocks:mu
-	run    *run   // nil for none  +checklocks:mu
-	rested Status // of the last run: what it waits for  +checklocks:mu
-	stale  bool   // memory may be ahead of the store  +checklocks:mu
-	missed bool   // the alarm has rung while the workflow was busy without a run  +checklocks:mu
-	closed bool   // +checklocks:mu
+	busy   bool      // a run, or something that excludes runs  +checklocks:mu
+	run    *run      // nil for none  +checklocks:mu
+	rested time.Time // when what the last run waits for is due; zero for never  +checklocks:mu
+	stale  bool      // memory may be ahead of the store  +checklocks:mu
+	missed bool      // the alarm has rung while the workflow was busy without a run  +checklocks:mu
+	closed bool      // +checklocks:mu
 	idle   *sync.Cond
 }
 
