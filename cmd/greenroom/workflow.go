@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,31 +25,72 @@ func newWorkflow(e *env) *cobra.Command {
 
 func newWorkflowList(e *env) *cobra.Command {
 	var asJSON bool
-	var prefix string
+	var which workflowFilter
 	cmd := &cobra.Command{
 		Use:   "ls STORE",
 		Short: "List the actors that have a workflow",
 		Long: `List the actors that have a workflow, in the order of their ids: the state of the
-workflow, how many entries its history has, the next time that it sleeps until, and the
-error with which it failed, or what is damaged. An actor whose head is damaged is listed,
-too, since nobody knows whether it has a workflow.
+workflow, how many entries its history has, the next time that it waits for, what it waits
+for, and the error with which it failed, or what is damaged. An actor whose head is damaged
+is listed, too, unless a filter is set: it may have a workflow.
+
+A workflow is stuck if it isn't over, and neither a time, a message that it asks for nor the
+next attempt at a step can wake it: "greenroom workflow retry" wakes one that is paused.
 
 It is a table on a terminal, and elsewhere lines with fields separated by tabs.`,
-		Example: "  greenroom workflow ls data\n  greenroom workflow ls data --named order- --json",
+		Example: "  greenroom workflow ls data\n  greenroom workflow ls data --named order- --json\n  greenroom workflow ls data --state failed --state sleeping\n  greenroom workflow ls data --stuck",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := which.check(); err != nil {
+				return err
+			}
 			return readStore(cmd.Context(), target{url: args[0], env: e}, func(s *storeurl.Store) error {
-				return listWorkflows(cmd.Context(), output{e, asJSON, "name id state entries until problem"}, s.Lower(), prefix)
+				return listWorkflows(cmd.Context(), output{e, asJSON, "name id state entries until waits problem"}, s.Lower(), &which)
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write an array of objects")
-	cmd.Flags().StringVar(&prefix, "named", "", "actors whose names begin with `PREFIX`, by name")
+	cmd.Flags().StringVar(&which.prefix, "named", "", "actors whose names begin with `PREFIX`, by name")
+	cmd.Flags().StringArrayVar(&which.states, "state", nil, "workflows in this `STATE`: "+strings.Join(workflowStates(), ", ")+"; may be set more than once")
+	cmd.Flags().BoolVar(&which.stuck, "stuck", false, "workflows that nothing wakes that comes by itself")
 	return cmd
 }
 
-func listWorkflows(ctx context.Context, out output, s *actorstore.Store, prefix string) error {
-	return list(out, listed(ctx, s, prefix), func(at actorstore.NameInfo) ([]any, error) {
+// A workflowFilter says which workflows are listed.
+type workflowFilter struct {
+	prefix string // of the names of actors; "" for all
+	states []string
+	stuck  bool
+}
+
+// workflowStates are the words of the states, in their order.
+func workflowStates() (words []string) {
+	for s := workflow.Pending; s <= workflow.RollingBack; s++ {
+		words = append(words, s.String())
+	}
+	return words
+}
+
+// check says which state isn't one.
+func (f *workflowFilter) check() error {
+	for _, s := range f.states {
+		if !slices.Contains(workflowStates(), s) {
+			return &usageError{fmt.Sprintf("--state %s: a workflow is %s", s, strings.Join(workflowStates(), ", "))}
+		}
+	}
+	return nil
+}
+
+// lists says whether a workflow is listed; nil is one that can't be read.
+func (f *workflowFilter) lists(s *workflow.Snapshot) bool {
+	if s == nil {
+		return len(f.states) == 0 && !f.stuck
+	}
+	return (len(f.states) == 0 || slices.Contains(f.states, s.State.String())) && (!f.stuck || s.Stuck())
+}
+
+func listWorkflows(ctx context.Context, out output, s *actorstore.Store, which *workflowFilter) error {
+	return list(out, listed(ctx, s, which.prefix), func(at actorstore.NameInfo) ([]any, error) {
 		v, err := s.View(ctx, at.ID)
 		var snap *workflow.Snapshot
 		var damages []workflow.Damage
@@ -60,11 +103,19 @@ func listWorkflows(ctx context.Context, out output, s *actorstore.Store, prefix 
 		case errors.Is(err, actorstore.ErrUnknownActor): // it is gone
 			return nil, nil
 		case errors.Is(err, actorstore.ErrCorrupt), errors.Is(err, actorstore.ErrNewerFormat): // others are listed all the same
-			return []any{maybe(at.Name), at.ID, nil, nil, nil, "damaged: " + oneLine(err.Error())}, nil
-		case err != nil || noWorkflow(snap, damages):
+			if !which.lists(nil) {
+				return nil, nil
+			}
+			return []any{maybe(at.Name), at.ID, nil, nil, nil, nil, "damaged: " + oneLine(err.Error())}, nil
+		case err != nil || noWorkflow(snap, damages) || !which.lists(snap):
 			return nil, err
 		}
-		return []any{maybe(at.Name), at.ID, snap.State, len(snap.Entries), wakes(snap), workflowProblem(snap, damages)}, nil
+		waits := snap.Waits()
+		var until time.Time
+		if len(waits) > 0 {
+			until = dated(waits[0].Until)
+		}
+		return []any{maybe(at.Name), at.ID, snap.State, len(snap.Entries), until, waitsInWords(snap, waits), workflowProblem(snap, damages)}, nil
 	})
 }
 
@@ -96,16 +147,19 @@ func noWorkflow(s *workflow.Snapshot, damages []workflow.Damage) bool {
 	return s.Empty() && len(damages) == 0
 }
 
-// wakes is the next time that a workflow sleeps until, as far as its history says it.
-func wakes(s *workflow.Snapshot) time.Time {
-	next := workflow.Millis(0)
-	for _, e := range s.Entries {
-		k, ok := e.Kind.(workflow.SleepEntry)
-		if ok && k.State == workflow.SleepPending && (next == 0 || k.Deadline < next) && (s.State == workflow.Sleeping || s.State == workflow.Running) {
-			next = k.Deadline
-		}
+// waitsInWords is what a workflow waits for, on one line.
+func waitsInWords(s *workflow.Snapshot, waits []workflow.Wait) maybe {
+	words := ""
+	if len(waits) > 0 {
+		words = waits[0].String()
 	}
-	return dated(next)
+	if more := len(waits) - 1; more > 0 {
+		words += fmt.Sprintf("; and %d more", more)
+	}
+	if s.Stuck() {
+		words = strings.TrimSuffix("stuck: "+words, ": ")
+	}
+	return maybe(oneLine(words))
 }
 
 // workflowProblem is what is damaged, or the error of the workflow.

@@ -64,7 +64,7 @@ func TestWorkflowListDamage(t *testing.T) {
 		if r.code != exitOK || r.stderr != "" {
 			t.Errorf("%q: status %d, %q", args, r.code, r.stderr)
 		}
-		for _, want := range []string{"flow-a\t", "flow-c\t", "\t" + actorstore.IDFromName("flow-b").String() + "\t\t\t\tdamaged: "} {
+		for _, want := range []string{"flow-a\t", "flow-c\t", "\t" + actorstore.IDFromName("flow-b").String() + "\t\t\t\t\tdamaged: "} {
 			if strings.Count(r.stdout, want) != 1 {
 				t.Errorf("%q: not one %q in\n%s", args, want, r.stdout)
 			}
@@ -154,7 +154,13 @@ func order(c *workflow.Context, in string) (map[string]any, error) {
 	); err == nil {
 		return nil, errors.New("the printer has paper")
 	}
-	if in == "sleeps" {
+	switch in {
+	case "paused":
+		return nil, workflow.DoWith(c, "print", &workflow.StepOptions{MaxAttempts: 1, Pause: true}, func(context.Context) error { return errors.New("no\nink") })
+	case "asks":
+		_, err := workflow.ReceiveWith[int](c, "decision", &workflow.ReceiveOptions{Names: []string{"yes", "no"}, Until: time.Date(2100, 1, 2, 3, 4, 5, 0, time.UTC)})
+		return nil, err
+	case "sleeps":
 		c.SleepUntil("until later", time.Date(2100, 1, 2, 3, 4, 5, 0, time.UTC))
 	}
 	return map[string]any{"picked": picked}, nil

@@ -16,8 +16,8 @@ func newWorkflowShow(e *env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show STORE ACTOR",
 		Short: "Show the workflow of an actor and its history",
-		Long: `Show the state of the workflow, its input, and its output or error; then its history as
-a tree, in which loops hold their iterations, and joins and races their branches: what
+		Long: `Show the state of the workflow, what it waits for, its input, and its output or error; then its
+history as a tree, in which loops hold their iterations, and joins and races their branches: what
 kind of entry each is, its status, how often it was tried, when it was created, its
 value, and its error. The value of a sleep is the time that it ends.
 
@@ -44,9 +44,20 @@ They are tables on a terminal, and elsewhere lines with fields separated by tabs
 
 // printWorkflow prints the fields, the tree, and what is damaged.
 func printWorkflow(e *env, s *workflow.Snapshot, rows []*workflowRow, damages []workflow.Damage) error {
-	fields := [][]any{{"state", s.State}, {"input", optionalCell(s.Input, storedCell)}, {"output", optionalCell(s.Output, storedCell)}, {"error", nil}}
+	fields := [][]any{{"state", s.State}}
+	if s.Stuck() {
+		fields = append(fields, []any{"stuck", "nothing that comes by itself wakes it"})
+	}
+	for _, w := range s.Waits() {
+		words := w.String()
+		if w.Since != 0 {
+			words += ", since " + stamp(w.Since.Time())
+		}
+		fields = append(fields, []any{"waits for", oneLine(words)})
+	}
+	fields = append(fields, []any{"input", optionalCell(s.Input, storedCell)}, []any{"output", optionalCell(s.Output, storedCell)})
 	if s.Error != nil {
-		fields[3][1] = s.Error.Error()
+		fields = append(fields, []any{"error", s.Error.Error()})
 	}
 	err := list(output{e, false, "workflow value"}, all(fields), func(field []any) ([]any, error) {
 		if newCell(field[1]).kind == cellNull {
@@ -156,11 +167,23 @@ func textOf(s *string) string {
 // A workflowJSON is a workflow in JSON.
 type workflowJSON struct {
 	State   string          `json:"state"`
+	Stuck   bool            `json:"stuck,omitempty"`
+	Waits   []waitJSON      `json:"waits,omitempty"`
 	Input   json.RawMessage `json:"input,omitempty"`
 	Output  json.RawMessage `json:"output,omitempty"`
 	Error   *failureJSON    `json:"error,omitempty"`
 	Entries []*workflowRow  `json:"entries"`
 	Damages []damageJSON    `json:"damages,omitempty"`
+}
+
+// A waitJSON is a thing that a workflow waits for.
+type waitJSON struct {
+	For   string   `json:"for"`
+	Path  string   `json:"path,omitempty"`
+	Since string   `json:"since,omitempty"`
+	Until string   `json:"until,omitempty"`
+	Names []string `json:"names,omitempty"`
+	Error string   `json:"error,omitempty"`
 }
 
 type failureJSON struct {
@@ -176,9 +199,12 @@ type damageJSON struct {
 }
 
 func newWorkflowJSON(s *workflow.Snapshot, rows []*workflowRow, damages []workflow.Damage) workflowJSON {
-	j := workflowJSON{State: s.State.String(), Input: rawJSON(s.Input), Output: rawJSON(s.Output), Entries: []*workflowRow{}}
+	j := workflowJSON{State: s.State.String(), Stuck: s.Stuck(), Input: rawJSON(s.Input), Output: rawJSON(s.Output), Entries: []*workflowRow{}}
 	if s.Error != nil {
 		j.Error = &failureJSON{s.Error.Name, s.Error.Message, s.Error.Stack}
+	}
+	for _, w := range s.Waits() {
+		j.Waits = append(j.Waits, waitJSON{w.For.String(), w.Path, stamp(dated(w.Since)), stamp(dated(w.Until)), w.Names, w.Error})
 	}
 	for _, r := range rows {
 		if r.recorded {
