@@ -67,7 +67,7 @@ func (q *Queue) nextRing() (next ringing) {
 	now := q.millis()
 	for _, tx := range q.open {
 		for _, c := range tx.changes {
-			if c.it.line != nil && (c.it.state != ready || q.dying(c.it.line.name, c.it.lease)) {
+			if c.it.line != nil && (c.it.state != ready || q.opts.dying(c.it.line.name, c.it.lease)) {
 				next.by(q.claimedRing(c.it.at, now, next.held))
 			}
 		}

@@ -1,8 +1,11 @@
 package queue
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
@@ -148,4 +151,133 @@ func (tx *Tx) bury(c *change, r *record) bool {
 	c.remove, c.grave, c.metric, c.alive = true, it, metricDead, c.metric
 	c.answer = answer{err: fmt.Errorf("%w: it became the dead letter %s", ErrNoAnswer, it.id)}
 	return true
+}
+
+// RedriveOptions select dead letters. The zero value means all.
+type RedriveOptions struct {
+	// Names are those that the messages had before they became dead letters; none means all. One that
+	// Options.Names doesn't have is ErrUnknownName, and without Names such dead letters stay.
+	Names []string
+	// Limit is the largest number of dead letters; 0 means all.
+	Limit int
+}
+
+// Redrive makes messages of dead letters again: under the names that they had, with new ids behind all others, and with all their
+// attempts. It returns how many. The time at which they were enqueued first stays.
+//
+// Each dead letter goes in the commit that stores its message, some in one commit, the oldest first. After an error those that were
+// counted are messages, and the others are dead letters still. What becomes a dead letter meanwhile stays one, and so does what is
+// leased or delayed. The number of messages stays the same, so that the queue may be full, and no value gets longer.
+//
+// Errors: ErrUnknownName, *InvalidError for a Limit below 0, ErrNoIDs, and those of actorstore.Actor.Commit.
+func (q *Queue) Redrive(ctx context.Context, opts *RedriveOptions) (n int, err error) {
+	o := RedriveOptions{}
+	if opts != nil {
+		o = *opts
+	}
+	ids, err := o.ids(ctx, q)
+	for most := buriedAtOnce; err == nil && len(ids) > 0; {
+		page, moved := ids[:min(most, len(ids))], 0
+		err = q.commit(ctx, func(tx *Tx) error {
+			moved = 0
+			for _, id := range page {
+				ok, err := o.redrive(ctx, tx, id)
+				if err != nil {
+					return err
+				}
+				if ok {
+					moved++
+				}
+			}
+			return nil
+		})
+		// What fits depends on the engine, too, and only a commit knows.
+		if len(page) > 1 && errors.Is(err, batch.ErrTooLarge) {
+			most, err = len(page)/2, nil
+			continue
+		}
+		if err == nil {
+			n, ids = n+moved, ids[len(page):]
+		}
+	}
+	if err != nil {
+		return n, fmt.Errorf("queue: redrive: %w", err)
+	}
+	return n, nil
+}
+
+// ids returns the ids of the dead letters that are selected and visible, in order.
+func (o *RedriveOptions) ids(ctx context.Context, q *Queue) (ids []ID, err error) {
+	if err := q.check(ctx); err != nil {
+		return nil, err
+	}
+	if o.Limit < 0 {
+		return nil, &InvalidError{What: whatOptions, Err: fmt.Errorf("the limit is %d", o.Limit)}
+	}
+	for _, name := range o.Names {
+		if q.names != nil && !q.names[name] {
+			return nil, fmt.Errorf("%q: %w", name, ErrUnknownName)
+		}
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.due()
+	for id, it := range q.index.byID {
+		first, ok := q.opts.firstName(it.line.name)
+		if ok && it.state == ready && (q.names == nil || q.names[first]) && (len(o.Names) == 0 || slices.Contains(o.Names, first)) {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	if o.Limit > 0 {
+		ids = ids[:min(o.Limit, len(ids))]
+	}
+	return ids, nil
+}
+
+// firstName returns the name that a dead letter had, and whether name is that of a dead letter.
+func (o *Options) firstName(name string) (first string, ok bool) {
+	return strings.CutSuffix(name, o.DeadLetter)
+}
+
+// redrive stages that a message takes the place of a dead letter, and reports false if that is gone, or is in use by now. One that
+// can't be read is set aside.
+func (o *RedriveOptions) redrive(ctx context.Context, tx *Tx, id ID) (ok bool, err error) {
+	q := tx.q
+	q.mu.Lock()
+	it := q.index.byID[id]
+	if it == nil || it.claim != nil || it.state != ready {
+		q.mu.Unlock()
+		return false, nil
+	}
+	var c *change
+	if err = tx.begin(); err == nil {
+		c, err = tx.claim(it)
+	}
+	q.mu.Unlock()
+	if err != nil {
+		return false, err
+	}
+	value, err := q.value(ctx, it)
+	var r record
+	if err == nil {
+		r, err = parseRecord(value)
+	}
+	if damaged(err) {
+		tx.setAside(c, err)
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	first, _ := q.opts.firstName(r.name)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	next, err := tx.add(&record{name: first, body: r.body, created: r.created}, false)
+	if err != nil {
+		return false, err
+	}
+	c.remove, c.metric = true, metricRedriven
+	c.answer = answer{err: fmt.Errorf("%w: it became the message %s again", ErrNoAnswer, next.id)}
+	return true, nil
 }

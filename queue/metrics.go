@@ -7,7 +7,7 @@ import "github.com/greenroomdb/greenroom/metrics"
 func Metrics() []*metrics.Metric {
 	return []*metrics.Metric{
 		metricEnqueued, metricDuplicate, metricReceived, metricCompleted, metricReturned,
-		metricExpired, metricDead, metricDeleted, metricQuarantined, metricWait,
+		metricExpired, metricDead, metricRedriven, metricDeleted, metricQuarantined, metricWait,
 	}
 }
 
@@ -19,6 +19,7 @@ var (
 	metricReturned    = messages("returned")
 	metricExpired     = messages("expired")
 	metricDead        = messages("dead")
+	metricRedriven    = messages("redriven")
 	metricDeleted     = messages("deleted")
 	metricQuarantined = messages("quarantined")
 
@@ -26,4 +27,4 @@ var (
 )
 
 var messages = metrics.Labelled("queue_messages", "what",
-	"Messages, by what happened to them; a dead letter is one more that is enqueued")
+	"Messages, by what happened to them; a dead letter, and a message that is made of one, is one more that is enqueued")

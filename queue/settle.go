@@ -61,7 +61,7 @@ func (tx *Tx) Nack(ctx context.Context, r Receipt, delay time.Duration) error {
 			to.state, to.at = delayed, after(now, delay)
 		}
 		c.metric = metricReturned
-		if tx.q.dying(rec.name, to) && tx.bury(c, rec) {
+		if tx.q.opts.dying(rec.name, to) && tx.bury(c, rec) {
 			return
 		}
 		tx.lease(c, rec, to, now)

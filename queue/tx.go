@@ -221,11 +221,11 @@ func (q *Queue) put(it *item) {
 // mustDie says whether a message is to become a dead letter instead of visible.
 //
 // +checklocks:q.mu
-func (q *Queue) mustDie(it *item) bool { return !it.stays && q.dying(it.line.name, it.lease) }
+func (q *Queue) mustDie(it *item) bool { return !it.stays && q.opts.dying(it.line.name, it.lease) }
 
 // dying says whether a message of that name has been handed out often enough.
-func (q *Queue) dying(name string, l lease) bool {
-	return q.opts.MaxReceive > 0 && l.deliveries >= uint32(q.opts.MaxReceive) && !strings.HasSuffix(name, q.opts.DeadLetter)
+func (o *Options) dying(name string, l lease) bool {
+	return o.MaxReceive > 0 && l.deliveries >= uint32(o.MaxReceive) && !strings.HasSuffix(name, o.DeadLetter)
 }
 
 // quarantine sets a message aside.
