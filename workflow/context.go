@@ -136,15 +136,6 @@ func kind[K history.Kind](p *place) (k K, ok bool) {
 // path returns p in words.
 func (p *place) path() string { return p.c.r.wf.h.Path(p.at) }
 
-// pathOf returns a name in c in words, also one that isn't registered.
-func (c *Context) pathOf(name string) string {
-	path := (&history.Snapshot{Names: []string{name}}).Path(history.Location("").Name(0))
-	if c.scope != "" {
-		path = c.r.wf.h.Path(c.scope) + "/" + path
-	}
-	return path
-}
-
 // diverged ends the run.
 func (p *place) diverged(format string, args ...any) {
 	p.c.r.halt(diverged(p.path(), fmt.Sprintf(format, args...)))

@@ -16,8 +16,8 @@ func (w *Workflow) Status() Status {
 	w.mu.Lock()
 	r := w.run
 	w.mu.Unlock()
-	state, waits := w.h.Waits()
-	s := Status{State: State(state)}
+	stored := w.h.Waiting()
+	s, waits := Status{State: State(stored.State)}, stored.Waits()
 	if f := w.h.Failure(); f != nil {
 		s.Failure = w.failure(f)
 	}
@@ -26,7 +26,7 @@ func (w *Workflow) Status() Status {
 		active := r.active > 0
 		waits = r.waiting()
 		r.mu.Unlock()
-		w.h.Began(waits)
+		stored.Began(waits)
 		if active && s.State == Sleeping {
 			s.State = Running
 		}
@@ -208,7 +208,7 @@ func (w *Workflow) outcome(ctx context.Context, r *run) error {
 		return w.fail(ctx, r, err)
 	case reason == errIdle:
 		w.setRested(due)
-		return w.sleeps(ctx, waits)
+		return w.record(ctx, sleeping(w.h, waits))
 	case reason == ErrEvicted:
 		w.setRested(due)
 		if err := w.h.Flush(context.WithoutCancel(ctx)); err != nil {
@@ -241,15 +241,10 @@ func evicted(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", ErrEvicted, context.Cause(ctx))
 }
 
-// setState records a state.
-func (w *Workflow) setState(ctx context.Context, s history.State) error {
-	return w.record(ctx, func(tx *history.Tx) error { return tx.SetState(s) })
-}
-
-// sleeps records that the workflow waits, and for what. It writes nothing if that is recorded.
-func (w *Workflow) sleeps(ctx context.Context, waits []history.Wait) error {
-	w.h.Began(waits)
-	return w.record(ctx, func(tx *history.Tx) error {
+// sleeping returns the change that the workflow waits, and for what: none if that is recorded.
+func sleeping(h *history.History, waits []history.Wait) func(tx *history.Tx) error {
+	h.Waiting().Began(waits)
+	return func(tx *history.Tx) error {
 		err := tx.SetState(history.Sleeping)
 		if err == nil {
 			err = tx.SetWaits(waits)
@@ -258,7 +253,7 @@ func (w *Workflow) sleeps(ctx context.Context, waits []history.Wait) error {
 			return misused(".", large.Error())
 		}
 		return err
-	})
+	}
 }
 
 // record commits what fn changes.
@@ -347,7 +342,7 @@ func (w *Workflow) rollBack(ctx context.Context) error {
 	err := w.rollback(ctx)
 	switch {
 	case err == nil:
-		return w.setState(ctx, history.Failed)
+		return w.record(ctx, func(tx *history.Tx) error { return tx.SetState(history.Failed) })
 	case errors.Is(err, ErrStorage):
 		return w.broken(err)
 	case err == ErrCancelled:

@@ -211,6 +211,15 @@ func (v *receiving) replay(k history.Message) ([]*delivery, error) {
 	return ds, nil
 }
 
+// path returns v in words: the place that v.place is of has the name of a part.
+func (v *receiving) path() string {
+	path := (&history.Snapshot{Names: []string{v.name}}).Path(history.Location("").Name(0))
+	if v.c.scope != "" {
+		path = v.c.r.wf.h.Path(v.c.scope) + "/" + path
+	}
+	return path
+}
+
 // wait waits for messages, or for the deadline.
 func (v *receiving) wait() ([]*delivery, error) {
 	for {
@@ -218,7 +227,7 @@ func (v *receiving) wait() ([]*delivery, error) {
 		if err != nil || len(ds) > 0 {
 			return ds, err
 		}
-		w := history.Wait{For: history.WaitMessage, Path: v.c.pathOf(v.name), Names: v.opts.Names}
+		w := history.Wait{For: history.WaitMessage, Path: v.path(), Names: v.opts.Names}
 		if v.deadline != nil {
 			if w.Until = v.until.Deadline; w.Until <= v.c.r.wf.now() {
 				v.timeOut()

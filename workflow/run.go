@@ -224,7 +224,7 @@ func (r *run) sleep() {
 	if !idle {
 		return
 	}
-	if err := r.wf.sleeps(r.life, waits); err != nil {
+	if err := r.wf.record(r.life, sleeping(r.wf.h, waits)); err != nil {
 		r.halt(err)
 	}
 }

@@ -1,4 +1,4 @@
-package workflow_test
+package workflowtest_test
 
 import (
 	"context"

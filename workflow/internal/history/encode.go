@@ -70,11 +70,7 @@ func (h *History) fitsAt(l Location, key, value []byte) error {
 	return nil
 }
 
-// fits says why a value can't be stored under a key; what names it for people.
-func (h *History) fits(what string, key, value []byte) error {
-	return sizeError(what, h.limits.Check(batch.Op{Kind: batch.Put, Key: key, Value: value}))
-}
-
+// sizeError returns err, of batch.Limits.Check, as a *SizeError; path names the value for people.
 func sizeError(path string, err error) error {
 	var limit *batch.LimitError
 	if errors.As(err, &limit) {

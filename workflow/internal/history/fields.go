@@ -3,6 +3,8 @@ package history
 import (
 	"fmt"
 	"slices"
+
+	"github.com/greenroomdb/greenroom/batch"
 )
 
 // SetState changes the workflow's state. Unless tx says otherwise, Completed removes the
@@ -14,19 +16,15 @@ func (tx *Tx) SetState(s State) error {
 	if tx.used {
 		return errUsed
 	}
-	if from := tx.from(); !from.may(s) {
+	from := Pending
+	if !tx.reset {
+		from = tx.h.State()
+	}
+	if !from.may(s) {
 		return &transitionError{from, s}
 	}
 	tx.set[fieldState], tx.to = true, s
 	return nil
-}
-
-// from returns the state as tx found it.
-func (tx *Tx) from() State {
-	if tx.reset {
-		return Pending
-	}
-	return tx.h.State()
 }
 
 // SetInput stores what the workflow is started with; nil removes it. Errors of this and of
@@ -91,7 +89,8 @@ func (tx *Tx) setValue(f field, v []byte) error {
 	if !tx.reset && tx.h.State() == Cancelled {
 		return fmt.Errorf("history: %s: %w", fieldNames[f], ErrCancelled)
 	}
-	if err := tx.h.fits(fieldNames[f], appendFieldKey(tx.h.actor.Layout(), nil, f), v); err != nil {
+	put := batch.Op{Kind: batch.Put, Key: appendFieldKey(tx.h.actor.Layout(), nil, f), Value: v}
+	if err := sizeError(fieldNames[f], tx.h.limits.Check(put)); err != nil {
 		return err
 	}
 	tx.set[f], tx.values[f] = true, v

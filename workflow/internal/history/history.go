@@ -363,32 +363,15 @@ func (h *History) Usage() (entries int, bytes int64) {
 	return len(h.m.order), h.m.bytes
 }
 
-// Waits returns the state, and what Snapshot.Waits returns.
-func (h *History) Waits() (State, []Wait) {
+// Waiting returns what Snapshot.Waits and Snapshot.Began need: the rest only if that is needed, too.
+func (h *History) Waiting() *Snapshot {
 	h.mu.RLock()
-	s := &Snapshot{State: h.m.state, Input: h.m.values[fieldInput], Rested: h.m.rested()}
+	s := &Snapshot{State: h.m.state, Input: h.m.values[fieldInput], Rested: rested(h.m.values[fieldWaits])}
 	h.mu.RUnlock()
 	if s.State == Sleeping && s.Rested == nil {
-		s = h.Snapshot()
+		return h.Snapshot()
 	}
-	return s.State, s.Waits()
-}
-
-// Began sorts waits, and gives those that are recorded the time at which they began: a wait goes on over several runs.
-func (h *History) Began(waits []Wait) {
-	cleanWaits(waits)
-	sortWaits(waits)
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	at := map[string]Wait{}
-	for _, w := range h.m.rested() {
-		at[w.Path] = w
-	}
-	for i, w := range waits {
-		if was := at[w.Path]; was.same(w) {
-			waits[i].Since = was.Since
-		}
-	}
+	return s
 }
 
 // Snapshot returns everything, as it is in memory.

@@ -1,7 +1,6 @@
 package history
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/greenroomdb/greenroom/actorstore"
@@ -135,19 +134,6 @@ func (m *memory) remove(s span) []*record {
 	}
 	m.order = slices.Delete(m.order, from, to)
 	return gone
-}
-
-// rested returns the waits that are recorded, nil for no record.
-func (m *memory) rested() []Wait {
-	v := m.values[fieldWaits]
-	if v == nil {
-		return nil
-	}
-	waits, err := parseWaits(v)
-	if err != nil {
-		panic(fmt.Sprintf("history: waits in memory: %v", err)) // they were read, or made here
-	}
-	return waits
 }
 
 // A span is the locations in [start, end).

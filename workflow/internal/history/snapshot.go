@@ -27,7 +27,7 @@ type Snapshot struct {
 func (m *memory) snapshot() *Snapshot {
 	s := &Snapshot{
 		State: m.state, Input: m.values[fieldInput], Output: m.values[fieldOutput], Error: m.failure,
-		Names: slices.Clone(m.names), Entries: m.entries(everything), Rested: m.rested(),
+		Names: slices.Clone(m.names), Entries: m.entries(everything), Rested: rested(m.values[fieldWaits]),
 	}
 	for id, o := range m.orphans {
 		if s.Orphans == nil {
@@ -104,6 +104,21 @@ func (s *Snapshot) evident() (waits []Wait) {
 	}
 	sortWaits(waits)
 	return waits
+}
+
+// Began sorts waits, and gives those that are recorded the time at which they began: a wait goes on over several runs.
+func (s *Snapshot) Began(waits []Wait) {
+	cleanWaits(waits)
+	sortWaits(waits)
+	at := map[string]Wait{}
+	for _, w := range s.Rested {
+		at[w.Path] = w
+	}
+	for i, w := range waits {
+		if was := at[w.Path]; was.same(w) {
+			waits[i].Since = was.Since
+		}
+	}
 }
 
 // Path returns a location in words, for people: names with "/" between them, and

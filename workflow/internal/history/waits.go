@@ -2,6 +2,7 @@ package history
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -123,4 +124,16 @@ func parseWaits(b []byte) ([]Wait, error) {
 		waits = append(waits, w)
 	}
 	return waits, done(r)
+}
+
+// rested returns the waits that a value in memory records, nil for no record.
+func rested(v []byte) []Wait {
+	if v == nil {
+		return nil
+	}
+	waits, err := parseWaits(v)
+	if err != nil {
+		panic(fmt.Sprintf("history: waits in memory: %v", err)) // they were read, or made here
+	}
+	return waits
 }

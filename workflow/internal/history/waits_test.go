@@ -75,7 +75,7 @@ func TestSetWaits(t *testing.T) {
 	r := newRig(t, Options{}, batch.Limits{})
 	name := []string{"a\xff"}
 	long := []Wait{{For: WaitMessage, Path: "m", Since: 5, Names: name}, {For: WaitAttempt, Path: "s", Since: 5, Until: 9, Error: strings.Repeat("é", 200)}}
-	r.h.Began(long)
+	r.h.Waiting().Began(long)
 	for range 2 {
 		r.commit(func(tx *Tx) {
 			must(t, tx.SetInput([]byte("in")))
@@ -83,19 +83,19 @@ func TestSetWaits(t *testing.T) {
 			must(t, tx.SetWaits(long))
 		})
 		r.verify("set")
-		_, waits := r.h.Waits()
+		waits := r.h.Waiting().Waits()
 		if !reflect.DeepEqual(waits, long) || waits[0].Path != "s" || waits[1].Names[0] != "a?" || len(waits[0].Error) != 256 || name[0] != "a\xff" {
 			t.Errorf("got %+v, want %+v", waits, long)
 		}
 		later := []Wait{{For: WaitMessage, Path: "m", Since: 8, Names: []string{"a\xff"}}, {For: WaitResume, Path: "s", Since: 8}}
-		if r.h.Began(later); later[0].Since != 5 || later[1].Since != 8 {
+		if r.h.Waiting().Began(later); later[0].Since != 5 || later[1].Since != 8 {
 			t.Errorf("they began at %d and %d", later[0].Since, later[1].Since)
 		}
 		r.h.Close()
 		r.h = nil
 		must(t, r.actor.Put(ctx, appendFieldKey(layout, nil, fieldWaits), []byte{1, 0, 2, 0}))
 		r.reopen()
-		if _, waits := r.h.Waits(); len(waits) != 1 || waits[0].For != WaitRun {
+		if waits := r.h.Waiting().Waits(); len(waits) != 1 || waits[0].For != WaitRun {
 			t.Errorf("damaged waits: %+v", waits)
 		}
 	}
