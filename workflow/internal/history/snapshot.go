@@ -69,20 +69,14 @@ func (s *Snapshot) Waits() []Wait {
 	return []Wait{{For: WaitRun}}
 }
 
-// evident returns the waits that follow from entries.
+// evident returns the waits that follow from entries. What has lost a race has none.
 func (s *Snapshot) evident() (waits []Wait) {
-	var decided Location // of the last race with a winner: what has lost waits no more
 	for _, e := range s.Entries {
-		if decided != "" && e.Location.Within(decided) || e.Metadata == nil {
+		if e.Metadata == nil {
 			continue
 		}
 		w := Wait{Since: e.Metadata.CreatedAt}
 		switch k := e.Kind.(type) {
-		case Race:
-			if k.Winner != nil {
-				decided = e.Location
-			}
-			continue
 		case Sleep:
 			if k.State != SleepPending {
 				continue
