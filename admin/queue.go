@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"time"
 
@@ -68,4 +69,33 @@ func deleteMessages(ctx context.Context, a *greenroom.Actor, _ string, in *Delet
 	}
 	deleted, err := q.Delete(ctx, in.IDs...)
 	return &DeleteMessagesOut{deleted}, err
+}
+
+// RedriveMessages makes messages of dead letters again; see queue.Queue.Redrive.
+var RedriveMessages = &Verb[RedriveMessagesIn, RedriveMessagesOut]{"queue/redrive", redriveMessages}
+
+// RedriveMessagesIn is the request of RedriveMessages.
+type RedriveMessagesIn struct {
+	Names []string `json:"names,omitempty"` // that the messages had before; none means all
+	Limit int      `json:"limit,omitempty"` // at most so many; 0 means all
+}
+
+// RedriveMessagesOut is the answer.
+type RedriveMessagesOut struct {
+	Redriven int `json:"redriven"`
+}
+
+func redriveMessages(ctx context.Context, a *greenroom.Actor, _ string, in *RedriveMessagesIn) (*RedriveMessagesOut, error) {
+	q, err := a.Queue(ctx)
+	if err != nil {
+		return nil, err
+	}
+	n, err := q.Redrive(ctx, &queue.RedriveOptions{Names: in.Names, Limit: in.Limit})
+	if invalid := (*queue.InvalidError)(nil); errors.As(err, &invalid) {
+		err = &Error{Code: "invalid", Message: strings.TrimPrefix(err.Error(), "queue: ")}
+	}
+	if err != nil && n > 0 {
+		err = say(err, "%d dead letters are messages again, and then: %v", n, err)
+	}
+	return &RedriveMessagesOut{n}, err
 }

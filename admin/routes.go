@@ -11,7 +11,7 @@ import (
 
 // verbs are what can be done to an actor.
 var verbs = []endpoint{
-	PutKey, DeleteKeys, SendMessage, DeleteMessages, CancelWorkflow, RetryWorkflow, RestartWorkflow, ReplayWorkflow, DiscardConnection, Fork, Drop,
+	PutKey, DeleteKeys, SendMessage, DeleteMessages, RedriveMessages, CancelWorkflow, RetryWorkflow, RestartWorkflow, ReplayWorkflow, DiscardConnection, Fork, Drop,
 }
 
 // routes are what can be asked for.

@@ -67,6 +67,32 @@ hold; with --json there is the body's CBOR in hexadecimal, too.`,
 	return cmd
 }
 
+func newQueueRedrive(e *env) *cobra.Command {
+	var in admin.RedriveMessagesIn
+	cmd := &cobra.Command{
+		Use:   "redrive STORE ACTOR [NAME…]",
+		Short: "Make messages of dead letters again",
+		Long: `Make messages of the dead letters again that had the names before, or of all: under those
+names, behind all others, with all their attempts. NAME is without .dlq. How many is on
+standard output.`,
+		Example: "  greenroom queue redrive data lobby\n  greenroom queue redrive data lobby job --limit 10",
+		Args:    cobra.MinimumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if in.Limit < 0 {
+				return &usageError{"a negative --limit"}
+			}
+			in.Names = args[2:]
+			out, err := do(cmd.Context(), target{url: args[0], actor: args[1]}, admin.RedriveMessages, &in)
+			if err == nil {
+				_, err = fmt.Fprintf(e.stdout, "%s redriven\n", count(out.Redriven, "dead letter"))
+			}
+			return err
+		},
+	}
+	cmd.Flags().IntVar(&in.Limit, "limit", 0, "at most `N` dead letters; 0 means all")
+	return cmd
+}
+
 func (d *drain) run(ctx context.Context, t target) error {
 	d.out = bufio.NewWriter(d.env.stdout)
 	opened := false
