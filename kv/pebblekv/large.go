@@ -22,6 +22,7 @@ type passage struct {
 	// turns is odd while a large batch is being applied. Who finds it even and the same
 	// before and after a read of Pebble's newest state was alone.
 	turns atomic.Uint64
+	spare *spare // of which state's snapshot is
 
 	mu    sync.Mutex
 	state *before // +checklocks:mu
@@ -29,7 +30,7 @@ type passage struct {
 
 // before is the state before a large batch.
 type before struct {
-	snap *pebble.Snapshot
+	snap pin
 	refs int // the writer and the readers; guarded by the passage's mu
 }
 
@@ -44,7 +45,7 @@ func (d *DB) large(b *pebble.Batch) bool {
 func (p *passage) begin(db *pebble.DB) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.state = &before{snap: db.NewSnapshot(), refs: 1}
+	p.state = &before{snap: p.spare.take(db), refs: 1}
 	p.turns.Add(1)
 }
 
@@ -77,12 +78,12 @@ func (p *passage) drop(s *before) error {
 	if !last {
 		return nil
 	}
-	return s.snap.Close()
+	return p.spare.give(s.snap)
 }
 
 // pinned returns a snapshot of the newest state, and what it must be given back with if
 // it is shared.
-func (d *DB) pinned() (*pebble.Snapshot, *before) {
+func (d *DB) pinned() (pin, *before) {
 	for {
 		turn := d.passage.turns.Load()
 		if turn%2 == 1 {
@@ -91,10 +92,10 @@ func (d *DB) pinned() (*pebble.Snapshot, *before) {
 			}
 			continue
 		}
-		snap := d.db.NewSnapshot()
+		snap := d.spare.take(d.db)
 		if d.passage.turns.Load() == turn {
 			return snap, nil
 		}
-		_ = snap.Close() // as in end
+		_ = d.spare.give(snap) // as in end
 	}
 }

@@ -88,7 +88,7 @@ func start(dir string, opts *Options, disk vfs.FS, lock *pebble.Lock) (*DB, erro
 		gate:   newGate(fault, life.closing, memtable),
 	}
 	d.fence.full = d.gate.full
-	d.spare.guard, d.spare.keep = d.guard, spareTime
+	d.spare.guard, d.spare.keep, d.passage.spare = d.guard, spareTime, &d.spare
 	d.txs = optimistic.New((*txStore)(d))
 	if err := openStore(d, opts, disk); err != nil {
 		if fault.get() != nil {

@@ -68,7 +68,7 @@ func (d *DB) Get(ctx context.Context, key, dst []byte) ([]byte, error) {
 				return out, err
 			}
 		} else if s := d.passage.take(); s != nil {
-			out, err := d.get(s.snap, key, dst)
+			out, err := d.get(s.snap.Snapshot, key, dst)
 			if derr := d.passage.drop(s); derr != nil {
 				return dst, wrap(derr)
 			}

@@ -33,7 +33,7 @@ func (d *DB) Snapshot(ctx context.Context) (kv.Snapshot, error) {
 // is. They hold on to the tables of their time, so they end with the snapshot.
 type snapshot struct {
 	d      *DB
-	snap   *pebble.Snapshot
+	snap   pin
 	shared *before // if others use snap too
 	closed atomic.Bool
 	warm   atomic.Bool // there was a read
@@ -51,7 +51,7 @@ func (s *snapshot) Get(ctx context.Context, key, dst []byte) ([]byte, error) {
 	}
 	defer s.d.life.leave()
 	if !s.warm.Swap(true) {
-		return s.d.get(s.snap, key, dst)
+		return s.d.get(s.snap.Snapshot, key, dst)
 	}
 	it, err := s.iterator()
 	if err != nil {
@@ -107,7 +107,7 @@ func (s *snapshot) Scan(ctx context.Context, r kv.Range) iter.Seq2[kv.Entry, err
 			yield(kv.Entry{}, kv.ErrClosed)
 			return
 		}
-		s.d.scan(ctx, s.snap, r, yield)
+		s.d.scan(ctx, s.snap.Snapshot, r, yield)
 	}
 }
 

@@ -7,48 +7,91 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// A spare keeps the oldest snapshot for a while after its users have closed it.
+// A spare keeps the oldest snapshot for a while after its users have closed it. All snapshots of Pebble's are taken from
+// and given to it.
 //
-// Why: when its oldest snapshot is closed, Pebble looks for something to compact, which
-// takes longer than all else about a snapshot of a transaction. With an older one beside
-// it, closing one is taking it out of a list. What the spare keeps from being dropped is
-// one version of each key, for as long as keep says.
+// Why: when its oldest snapshot is closed, Pebble looks for something to compact. That takes longer than all else about a
+// snapshot of a transaction, and it waits for the lock of Pebble's list of tables, which is held while the list waits for
+// room on a full disk. With an older snapshot beside it, closing one is taking it out of a list. So only the timer of the
+// spare closes the oldest. What the spare keeps from being dropped is one version of each key, for as long as keep says, or
+// until closing the one before has ended.
 type spare struct {
 	guard func(func() error) error // what closes a snapshot runs in it
 	keep  time.Duration
 
 	mu    sync.Mutex
-	snap  *pebble.Snapshot // +checklocks:mu
-	timer *time.Timer      // +checklocks:mu
-	over  bool             // +checklocks:mu
+	taken uint64      // how many snapshots were taken  +checklocks:mu
+	kept  pin         // +checklocks:mu
+	timer *time.Timer // +checklocks:mu
+	busy  bool        // drop is closing one  +checklocks:mu
+	over  bool        // +checklocks:mu
+
+	// dropping is held by drop.
+	dropping sync.Mutex
+}
+
+// A pin is a snapshot of Pebble's, and its place in the order in which they were taken.
+type pin struct {
+	*pebble.Snapshot
+	number uint64
 }
 
 // spareTime is how long a snapshot is kept, but in tests.
 const spareTime = time.Second
 
-// give closes snap, or keeps it.
-func (s *spare) give(snap *pebble.Snapshot) error {
+// take takes a snapshot, for give.
+func (s *spare) take(db *pebble.DB) pin {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.over || s.snap != nil {
-		return s.guard(snap.Close)
+	s.taken++
+	return pin{db.NewSnapshot(), s.taken}
+}
+
+// give keeps p, or closes the younger one of p and what is kept. It doesn't wait for the disk before close.
+func (s *spare) give(p pin) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.over:
+		return s.guard(p.Close)
+	case s.kept.Snapshot == nil:
+		s.kept = p
+		if !s.busy {
+			s.arm()
+		}
+		return nil
+	case p.number < s.kept.number:
+		p, s.kept = s.kept, p
 	}
-	s.snap = snap
+	return s.guard(p.Close)
+}
+
+// arm has the timer close what is kept.
+//
+// +checklocks:s.mu
+func (s *spare) arm() {
 	if s.timer == nil {
 		s.timer = time.AfterFunc(s.keep, s.drop)
 	} else {
 		s.timer.Reset(s.keep)
 	}
-	return nil
 }
 
-// drop closes the spare.
+// drop closes the spare. It may wait for room on the disk, while give keeps the next one.
 func (s *spare) drop() {
+	s.dropping.Lock()
+	defer s.dropping.Unlock()
+	s.mu.Lock()
+	p := s.kept
+	s.kept, s.busy = pin{}, true
+	s.mu.Unlock()
+	if p.Snapshot != nil {
+		_ = s.guard(p.Close) // it frees memory, and can't fail
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.snap != nil {
-		_ = s.guard(s.snap.Close) // it frees memory, and can't fail
-		s.snap = nil
+	if s.busy = false; s.kept.Snapshot != nil {
+		s.arm()
 	}
 }
 
@@ -56,9 +99,11 @@ func (s *spare) drop() {
 func (s *spare) close() {
 	s.mu.Lock()
 	s.over = true
+	s.mu.Unlock()
+	s.drop() // after the one that the timer began
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.timer != nil {
 		s.timer.Stop()
 	}
-	s.mu.Unlock()
-	s.drop()
 }
