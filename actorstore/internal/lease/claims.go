@@ -50,10 +50,10 @@ var errHostLost = errors.New("the lease of its host was not renewed in time, and
 // An unclaim is an actor whose owner row is to be removed, if it names this host, so that
 // other hosts may have the actor without asking.
 type unclaim struct {
-	row   []byte  // the row, nil if that isn't known
+	row   []byte  // the row, nil if that isn't known: any that names this host
 	ops   []kv.Op // what lands with that, of the index of actors to be woken
 	known bool    // ops is right; else the store says what it is
-	tries int     // how often it may be found missing: the claim is perhaps still to land
+	tries int     // how often to look for it: the claim is perhaps still to land
 }
 
 // triesInDoubt is how many renewals a claim whose outcome isn't known is looked for: a
@@ -158,6 +158,9 @@ func (c *claims) leave(h *held, u unclaim) bool {
 	if u.row == nil || c.lost || c.Check() != nil { // a host that is gone claims nothing
 		return false
 	}
+	if old, left := c.unclaimed[h.id]; left { // the row that is stored may be of either
+		u = unclaim{tries: max(old.tries, u.tries)}
+	}
 	c.unclaimed[h.id] = u
 	return true
 }
@@ -173,7 +176,7 @@ func (c *claims) release(ctx context.Context, id layout.ID, u unclaim) error {
 	defer c.mu.Unlock()
 	switch now, ok := c.unclaimed[id]; {
 	case !ok || !bytes.Equal(now.row, u.row): // it was opened and closed again meanwhile
-	case !there && now.tries > 1:
+	case now.tries > 1 && (!there || u.row == nil): // of several rows one is gone
 		c.unclaimed[id] = unclaim{u.row, u.ops, u.known, now.tries - 1}
 	case in != c.released.in: // it may be there again
 		c.unclaimed[id] = unclaim{tries: 1}
@@ -220,6 +223,9 @@ func (c *claims) giveUp(ctx context.Context) {
 	left := maps.Clone(c.unclaimed)
 	c.mu.Unlock()
 	for id, u := range left {
+		if u.row == nil && c.handle(id) != nil {
+			continue // the row is perhaps that of a handle that is open
+		}
 		if c.release(ctx, id, u) != nil {
 			return // they wait for the next renewal
 		}

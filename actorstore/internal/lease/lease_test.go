@@ -2,7 +2,9 @@ package lease_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,9 +46,15 @@ func join(t testing.TB, eng kv.Engine, id layout.ID) (*lease.Hosts, *lease.Seat,
 	return g, s, h
 }
 
+// nonce returns one that no other handle has.
+func nonce() (n [8]byte) {
+	rand.Read(n[:])
+	return n
+}
+
 // claim commits the owner row of a seat.
 func claim(eng kv.Engine, s *lease.Seat) error {
-	err := eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{s.Claim([8]byte{1})}})
+	err := eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{s.Claim(nonce())}})
 	s.Claimed(err)
 	return err
 }
@@ -154,4 +162,65 @@ func TestAlive(t *testing.T) {
 			t.Errorf("a host that has ended: got %v, %v", got, err)
 		}
 	})
+}
+
+// TestLeaveTwice: the owner row of a seat that couldn't be removed is removed later, also if the actor was opened again
+// meanwhile, and the new claim was refused, may have landed, or lands late; and if it is open once more then, without a claim.
+func TestLeaveTwice(t *testing.T) {
+	fault := func(point faultkv.Point, err error) func(*faultkv.Engine, *lease.Seat) *kv.Commit {
+		return func(eng *faultkv.Engine, s *lease.Seat) *kv.Commit {
+			eng.Fail(faultkv.Rule{Point: point, Err: err})
+			_ = claim(eng, s)
+			return nil
+		}
+	}
+	for name, again := range map[string]func(*faultkv.Engine, *lease.Seat) (late *kv.Commit){
+		"refused":        fault(faultkv.BeforeCommit, kv.ErrNotApplied),
+		"perhaps landed": fault(faultkv.AfterApply, kv.ErrUnknownOutcome),
+		"late": func(_ *faultkv.Engine, s *lease.Seat) *kv.Commit {
+			c := &kv.Commit{Ops: []kv.Op{s.Claim(nonce())}}
+			s.Claimed(kv.ErrUnknownOutcome)
+			return c
+		},
+		"not claimed": func(*faultkv.Engine, *lease.Seat) *kv.Commit { return nil },
+	} {
+		for _, open := range []time.Duration{0, 2 * ttl} {
+			t.Run(fmt.Sprint(name, open), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { testLeaveTwice(t, again, open) })
+			})
+		}
+	}
+}
+
+// testLeaveTwice has the seat after the second one open for so long.
+func testLeaveTwice(t *testing.T, again func(*faultkv.Engine, *lease.Seat) *kv.Commit, open time.Duration) {
+	eng := faultkv.New(memkv.New())
+	id := layout.ID{Label: 1}
+	g, first, h := join(t, eng, id)
+	must(t, claim(eng, first))
+	eng.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Err: kv.ErrNotApplied})
+	first.Leave(nil, true)
+	second, err := g.Join(ctx, id, h)
+	must(t, err)
+	late := again(eng, second)
+	eng.Heal()
+	second.Leave(nil, true)
+	if open > 0 {
+		third, err := g.Join(ctx, id, h)
+		must(t, err)
+		time.Sleep(open)
+		third.Leave(nil, true)
+	}
+	if late != nil {
+		time.Sleep(ttl / 2) // some renewals look for it
+		must(t, eng.Commit(ctx, late))
+	}
+	time.Sleep(2 * ttl)
+	synctest.Wait()
+	if _, err := eng.Get(ctx, layout.RecordKey(id, layout.PartOwner), nil); !errors.Is(err, kv.ErrNotFound) {
+		t.Errorf("the owner row: %v, want %v", err, kv.ErrNotFound)
+	}
+	if handles, unclaimed := first.Open(); handles != 0 || unclaimed != 0 {
+		t.Errorf("left are %d handles and %d rows", handles, unclaimed)
+	}
 }
