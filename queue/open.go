@@ -99,25 +99,25 @@ func (q *Queue) options() error {
 // Close ends the queue, not the actor. A call that waits for a message or an answer
 // gets ErrClosed, and what is staged can't be committed any more; Close waits for commits of it
 // that are under way. What is stored and due later goes on counting in Options.Clock, so
-// that the program that puts the actor to sleep knows when it must be awake. A second Close does
-// nothing. Participants of a batch must not call it.
+// that the program that puts the actor to sleep knows when it must be awake. A second Close returns
+// when the first is over. Participants of a batch must not call it.
 func (q *Queue) Close() error {
 	q.mu.Lock()
-	if q.closed {
-		q.mu.Unlock()
-		return nil
+	if !q.closed {
+		q.closed = true
+		close(q.closing)
 	}
-	q.closed = true
-	close(q.closing)
 	q.mu.Unlock()
 	q.cancel()
 	_ = q.works.Close(context.Background()) // which doesn't give up
-	q.arm()
-	q.source.Close()
-	if q.ownClock {
-		q.clock.Close()
-	}
-	q.free()
+	q.end.Do(func() {
+		q.arm()
+		q.source.Close()
+		if q.ownClock {
+			q.clock.Close()
+		}
+		q.free()
+	})
 	return nil
 }
 

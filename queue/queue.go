@@ -121,6 +121,7 @@ type Queue struct {
 	cancel   context.CancelFunc
 	works    drain.Gate    // of commits under way, and what the queue does by itself; closed is set before it is
 	closing  chan struct{} // closed by Close
+	end      sync.Once     // of what Close does when works is closed
 	durable  atomic.Uint64 // the newest commit that is known to be on stable storage
 
 	batches sync.Pool // of *work

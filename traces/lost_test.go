@@ -309,8 +309,10 @@ func TestStagedClose(t *testing.T) {
 		committed, next := make(chan error), make(chan error)
 		go func() { committed <- r.actor.Commit(ctx, &b) }()
 		<-pause.Reached()
+		first := r.Traces
+		closing := make(chan error, 1)
 		go func() {
-			if err := r.Traces.Close(ctx); !isBusy(err) {
+			if err := first.Close(ctx); !isBusy(err) {
 				t.Errorf("close: %v", err)
 			}
 			traces, err := Open(ctx, r.actor, &r.opts)
@@ -322,9 +324,15 @@ func TestStagedClose(t *testing.T) {
 			next <- err
 		}()
 		synctest.Wait() // as far as it gets
+		go func() { closing <- first.Close(ctx) }()
+		synctest.Wait()
+		if len(closing) > 0 {
+			t.Error("a second Close didn't wait")
+		}
 		pause.Release()
 		must(t, <-committed)
 		must(t, <-next)
+		must(t, <-closing)
 		want(t, "spans", names(r.read(Query{})), "zero staged acknowledged")
 		r.verify("staged")
 		r.close()

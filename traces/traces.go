@@ -151,7 +151,8 @@ type Traces struct {
 	limit     int // of a chunk in bytes
 	target    int
 	maxActive int
-	free      func() // gives the namespace back
+	free      func()    // gives the namespace back
+	end       sync.Once // of shut
 	log       *slog.Logger
 	meter     metrics.Meter
 	now       func() uint64 // Unix ns
@@ -319,20 +320,19 @@ func (t *Traces) ignore() {
 
 // Close flushes and ends the recording, not the actor. Spans that run are left open, for
 // the next Open. After an error, which is that of Flush, t is closed all the same, and what
-// could not be written is lost. A second Close returns nil.
+// could not be written is lost. A second Close returns nil when the first is over.
 func (t *Traces) Close(ctx context.Context) error {
-	t.mu.Lock()
-	if t.closed {
-		t.unlock()
-		return nil
-	}
-	t.unlock()
 	err := t.Flush(ctx)
-	t.mu.Lock()
-	if t.closed {
-		t.unlock()
-		return nil
+	t.end.Do(func() { t.shut(ctx) })
+	if err != nil && !errors.Is(err, ErrClosed) {
+		return fmt.Errorf("traces: close: %w", err)
 	}
+	return nil
+}
+
+// shut ends the recording, and returns when nothing of it is under way.
+func (t *Traces) shut(ctx context.Context) {
+	t.mu.Lock()
 	t.closed = true
 	// What was recorded since the Flush, or couldn't be written.
 	for len(t.open) > 0 {
@@ -348,10 +348,6 @@ func (t *Traces) Close(ctx context.Context) error {
 	t.giveUp(ErrClosed)
 	t.unlock()
 	t.free()
-	if err != nil && !errors.Is(err, ErrClosed) {
-		return fmt.Errorf("traces: close: %w", err)
-	}
-	return nil
 }
 
 // giveUp drops everything that waits to be written.

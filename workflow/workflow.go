@@ -180,7 +180,7 @@ func (w *Workflow) now() history.Millis {
 func (w *Workflow) until(at history.Millis) time.Duration { return at.Time().Sub(w.clock.Now()) }
 
 // Close ends the run, if there is one, and then the Workflow, not the actor; it waits for commits of the history that are
-// under way. The history stays. A second Close does nothing. Participants of a batch must not call it.
+// under way. The history stays. A second Close returns when the first is over. Participants of a batch must not call it.
 func (w *Workflow) Close() error {
 	w.mu.Lock()
 	w.closed = true

@@ -160,15 +160,20 @@ func TestCloseWaits(t *testing.T) {
 			}
 			return nil
 		})
-		tx, committed, closed := r.h.Begin(), make(chan error, 1), make(chan struct{})
+		tx, committed, closed := r.h.Begin(), make(chan error, 1), make(chan struct{}, 2)
 		r.step(tx, "2", "b")
 		go func() { committed <- tx.Commit(ctx) }()
 		synctest.Wait()
-		go func() {
-			r.h.Close()
-			close(closed)
-		}()
-		synctest.Wait()
+		for range cap(closed) { // the second one waits as well
+			go func() {
+				r.h.Close()
+				closed <- struct{}{}
+			}()
+			synctest.Wait()
+		}
+		if n := len(closed); n > 0 {
+			t.Errorf("%d Closes didn't wait", n)
+		}
 		if _, err := Open(ctx, r.actor, nil); !errors.Is(err, actorstore.ErrKept) {
 			t.Errorf("opened while a commit of the one before is under way: %v", err)
 		}
@@ -179,6 +184,7 @@ func TestCloseWaits(t *testing.T) {
 		wantErr(t, "a commit after Close has begun", b.Seal(), ErrClosed)
 		close(gate)
 		must(t, <-committed)
+		<-closed
 		<-closed
 		r.engine.Hook(nil)
 		var err error

@@ -86,6 +86,7 @@ type History struct {
 	works  sync.Pool  // of *batch.Batch
 	txs    sync.Pool  // of *Tx, empty
 	gate   drain.Gate // of commits under way; closed is set before it is
+	end    sync.Once  // of free
 
 	dirty batch.Dirty[deferred]
 
@@ -162,17 +163,14 @@ func NewID() string {
 }
 
 // Close ends the history, not the actor. What was deferred and not written is lost, and
-// what is staged can't be committed any more; Close waits for commits of it that are under way. A second Close does
-// nothing. It must not be called by hooks of a batch.
+// what is staged can't be committed any more; Close waits for commits of it that are under way. A second Close returns
+// when the first is over. It must not be called by hooks of a batch.
 func (h *History) Close() {
 	h.mu.Lock()
-	was := h.closed
 	h.closed = true
 	h.mu.Unlock()
-	if !was {
-		_ = h.gate.Close(context.Background()) // which doesn't give up
-		h.free()
-	}
+	_ = h.gate.Close(context.Background()) // which doesn't give up
+	h.end.Do(h.free)
 }
 
 // Reload forgets what was deferred and reads the store again: for a caller that gives a run
