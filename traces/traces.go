@@ -152,7 +152,7 @@ type Traces struct {
 	target    int
 	maxActive int
 	free      func()    // gives the namespace back
-	end       sync.Once // of shut
+	end       sync.Once // of free
 	log       *slog.Logger
 	meter     metrics.Meter
 	now       func() uint64 // Unix ns
@@ -323,7 +323,7 @@ func (t *Traces) ignore() {
 // could not be written is lost. A second Close returns nil when the first is over.
 func (t *Traces) Close(ctx context.Context) error {
 	err := t.Flush(ctx)
-	t.end.Do(func() { t.shut(ctx) })
+	t.shut(ctx)
 	if err != nil && !errors.Is(err, ErrClosed) {
 		return fmt.Errorf("traces: close: %w", err)
 	}
@@ -347,7 +347,7 @@ func (t *Traces) shut(ctx context.Context) {
 	t.mu.Lock()
 	t.giveUp(ErrClosed)
 	t.unlock()
-	t.free()
+	t.end.Do(t.free)
 }
 
 // giveUp drops everything that waits to be written.
