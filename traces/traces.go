@@ -323,15 +323,6 @@ func (t *Traces) ignore() {
 // could not be written is lost. A second Close returns nil when the first is over.
 func (t *Traces) Close(ctx context.Context) error {
 	err := t.Flush(ctx)
-	t.shut(ctx)
-	if err != nil && !errors.Is(err, ErrClosed) {
-		return fmt.Errorf("traces: close: %w", err)
-	}
-	return nil
-}
-
-// shut ends the recording, and returns when nothing of it is under way.
-func (t *Traces) shut(ctx context.Context) {
 	t.mu.Lock()
 	t.closed = true
 	// What was recorded since the Flush, or couldn't be written.
@@ -348,6 +339,10 @@ func (t *Traces) shut(ctx context.Context) {
 	t.giveUp(ErrClosed)
 	t.unlock()
 	t.end.Do(t.free)
+	if err != nil && !errors.Is(err, ErrClosed) {
+		return fmt.Errorf("traces: close: %w", err)
+	}
+	return nil
 }
 
 // giveUp drops everything that waits to be written.

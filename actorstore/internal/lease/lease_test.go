@@ -184,43 +184,40 @@ func TestLeaveTwice(t *testing.T) {
 		},
 		"not claimed": func(*faultkv.Engine, *lease.Seat) *kv.Commit { return nil },
 	} {
-		for _, open := range []time.Duration{0, 2 * ttl} {
+		for _, open := range []time.Duration{0, 2 * ttl} { // the third seat
 			t.Run(fmt.Sprint(name, open), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { testLeaveTwice(t, again, open) })
+				synctest.Test(t, func(t *testing.T) {
+					eng := faultkv.New(memkv.New())
+					id := layout.ID{Label: 1}
+					g, first, h := join(t, eng, id)
+					must(t, claim(eng, first))
+					eng.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Err: kv.ErrNotApplied})
+					first.Leave(nil, true)
+					second, err := g.Join(ctx, id, h)
+					must(t, err)
+					late := again(eng, second)
+					eng.Heal()
+					second.Leave(nil, true)
+					if open > 0 {
+						third, err := g.Join(ctx, id, h)
+						must(t, err)
+						time.Sleep(open)
+						third.Leave(nil, true)
+					}
+					if late != nil {
+						time.Sleep(ttl / 2) // some renewals look for it
+						must(t, eng.Commit(ctx, late))
+					}
+					time.Sleep(2 * ttl)
+					synctest.Wait()
+					if _, err := eng.Get(ctx, layout.RecordKey(id, layout.PartOwner), nil); !errors.Is(err, kv.ErrNotFound) {
+						t.Errorf("the owner row: %v, want %v", err, kv.ErrNotFound)
+					}
+					if handles, unclaimed := first.Open(); handles != 0 || unclaimed != 0 {
+						t.Errorf("left are %d handles and %d rows", handles, unclaimed)
+					}
+				})
 			})
 		}
-	}
-}
-
-// testLeaveTwice has the seat after the second one open for so long.
-func testLeaveTwice(t *testing.T, again func(*faultkv.Engine, *lease.Seat) *kv.Commit, open time.Duration) {
-	eng := faultkv.New(memkv.New())
-	id := layout.ID{Label: 1}
-	g, first, h := join(t, eng, id)
-	must(t, claim(eng, first))
-	eng.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Err: kv.ErrNotApplied})
-	first.Leave(nil, true)
-	second, err := g.Join(ctx, id, h)
-	must(t, err)
-	late := again(eng, second)
-	eng.Heal()
-	second.Leave(nil, true)
-	if open > 0 {
-		third, err := g.Join(ctx, id, h)
-		must(t, err)
-		time.Sleep(open)
-		third.Leave(nil, true)
-	}
-	if late != nil {
-		time.Sleep(ttl / 2) // some renewals look for it
-		must(t, eng.Commit(ctx, late))
-	}
-	time.Sleep(2 * ttl)
-	synctest.Wait()
-	if _, err := eng.Get(ctx, layout.RecordKey(id, layout.PartOwner), nil); !errors.Is(err, kv.ErrNotFound) {
-		t.Errorf("the owner row: %v, want %v", err, kv.ErrNotFound)
-	}
-	if handles, unclaimed := first.Open(); handles != 0 || unclaimed != 0 {
-		t.Errorf("left are %d handles and %d rows", handles, unclaimed)
 	}
 }
