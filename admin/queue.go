@@ -49,12 +49,13 @@ func sendMessage(ctx context.Context, a *greenroom.Actor, _ string, in *SendMess
 	return out, err
 }
 
-// DeleteMessages removes messages from the queue, in whatever state they are.
+// DeleteMessages removes messages from the queue.
 var DeleteMessages = &Verb[DeleteMessagesIn, DeleteMessagesOut]{"queue/delete", deleteMessages}
 
 // DeleteMessagesIn is the request of DeleteMessages.
 type DeleteMessagesIn struct {
-	IDs []queue.ID `json:"ids"`
+	IDs   []queue.ID `json:"ids"`
+	Ready bool       `json:"ready,omitempty"` // leave those that are leased or delayed by now
 }
 
 // DeleteMessagesOut is the answer.
@@ -67,7 +68,11 @@ func deleteMessages(ctx context.Context, a *greenroom.Actor, _ string, in *Delet
 	if err != nil {
 		return nil, err
 	}
-	deleted, err := q.Delete(ctx, in.IDs...)
+	remove := q.Delete
+	if in.Ready {
+		remove = q.DeleteReady
+	}
+	deleted, err := remove(ctx, in.IDs...)
 	return &DeleteMessagesOut{deleted}, err
 }
 

@@ -204,6 +204,29 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// TestDeleteReady leaves what is leased, delayed, or a batch's.
+func TestDeleteReady(t *testing.T) {
+	r := newRig(t, Options{})
+	leased := r.enqueue("a", nil)
+	r.one(ReceiveOptions{})
+	later, err := r.q.Enqueue(ctx, Send{Name: "a", Delay: time.Hour})
+	must(t, err)
+	taken, free := r.enqueue("b", nil), r.enqueue("a", nil)
+	var b batch.Batch
+	_, err = r.q.In(&b).Receive(ctx, &ReceiveOptions{Names: []string{"b"}})
+	must(t, err)
+	removed, err := r.q.DeleteReady(ctx, free, taken, later, leased, 77)
+	must(t, err)
+	wantIDs(t, "removed", removed, free)
+	b.Abort(nil)
+	removed, err = r.q.DeleteReady(ctx, taken)
+	must(t, err)
+	wantIDs(t, "removed when it is given back", removed, taken)
+	removed, err = r.q.Delete(ctx, leased, later)
+	must(t, err)
+	wantIDs(t, "removed by Delete", removed, leased, later)
+}
+
 // TestDelete removes messages in any state, many of them in pieces.
 func TestDelete(t *testing.T) {
 	// An engine that takes one sub-batch at once: what isn't split doesn't land.
@@ -234,7 +257,7 @@ func TestDelete(t *testing.T) {
 			t.Errorf("purged %d, %v", n, err)
 		}
 	})
-	if most := int64(len(all)/r.q.deletesAtOnce() + 1); c.Commits > most || c.Gets+c.Scans > 0 {
+	if most := int64(len(all)/(r.q.actor.Limits().Entries-1) + 1); c.Commits > most || c.Gets+c.Scans > 0 {
 		t.Errorf("%d commits, want at most %d; %d reads", c.Commits, most, c.Gets+c.Scans)
 	}
 	b.Abort(nil)

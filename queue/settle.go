@@ -188,6 +188,11 @@ func (tx *Tx) remove(id ID, m *metrics.Metric) error {
 	if it == nil {
 		return tx.removeBad(appendMessageKey(tx.q.actor.Layout(), nil, id))
 	}
+	if tx.onlyReady {
+		if tx.q.due(); it.state != ready {
+			return ErrBusy
+		}
+	}
 	c, err := tx.claim(it)
 	if err != nil {
 		return err
@@ -224,15 +229,28 @@ func (tx *Tx) discard(key []byte) error {
 func (q *Queue) Delete(ctx context.Context, ids ...ID) (removed []ID, err error) {
 	ids = slices.Clone(ids)
 	slices.Sort(ids)
-	return q.delete(ctx, ids, func(err error) bool { return errors.Is(err, ErrGone) })
+	return q.delete(ctx, ids, false, func(err error) bool { return errors.Is(err, ErrGone) })
 }
 
-// delete is Delete of sorted ids, where skip says for which errors one is left out.
-func (q *Queue) delete(ctx context.Context, ids []ID, skip func(error) bool) (removed []ID, err error) {
+// DeleteReady is Delete of those messages that are ready in the moment of their commit: what is leased or delayed stays.
+func (q *Queue) DeleteReady(ctx context.Context, ids ...ID) (removed []ID, err error) {
+	ids = slices.Clone(ids)
+	slices.Sort(ids)
+	return q.delete(ctx, ids, true, goneOrBusy)
+}
+
+func goneOrBusy(err error) bool { return errors.Is(err, ErrGone) || errors.Is(err, ErrBusy) }
+
+// delete is Delete of sorted ids, or DeleteReady, where skip says for which errors one is left out.
+func (q *Queue) delete(ctx context.Context, ids []ID, only bool, skip func(error) bool) (removed []ID, err error) {
+	// With the metadata so many fill one sub-batch.
+	most := max(q.actor.Limits().Entries-1, 1)
 	for len(ids) > 0 {
-		n := min(len(ids), q.deletesAtOnce())
+		n := min(len(ids), most)
 		var some []ID
 		err := q.commit(ctx, func(tx *Tx) error {
+			tx.onlyReady = only
+			defer func() { tx.onlyReady = false }()
 			for _, id := range ids[:n] {
 				err := tx.Delete(id)
 				switch {
@@ -252,16 +270,10 @@ func (q *Queue) delete(ctx context.Context, ids []ID, skip func(error) bool) (re
 	return removed, q.check(ctx)
 }
 
-// deletesAtOnce is how many messages one commit removes: with the metadata they fill
-// one sub-batch.
-func (q *Queue) deletesAtOnce() int { return max(q.actor.Limits().Entries-1, 1) }
-
 // Purge removes the messages of the names, or all if there are none, as Delete does, but
 // for those that batches have and those that come meanwhile. It returns how many.
 func (q *Queue) Purge(ctx context.Context, names ...string) (n int, err error) {
-	removed, err := q.delete(ctx, q.ids(names), func(err error) bool {
-		return errors.Is(err, ErrGone) || errors.Is(err, ErrBusy)
-	})
+	removed, err := q.delete(ctx, q.ids(names), false, goneOrBusy)
 	return len(removed), err
 }
 

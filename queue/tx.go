@@ -43,6 +43,8 @@ type Tx struct {
 	told   []told // answers that wait for stable storage
 	spared bool   // a dead letter had no room
 
+	onlyReady bool // Delete refuses what is leased or delayed
+
 	// What a Tx needs every time.
 	spare  change
 	writes []write

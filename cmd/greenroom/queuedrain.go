@@ -34,6 +34,7 @@ type drain struct {
 	delete  func(*admin.DeleteMessagesIn) (*admin.DeleteMessagesOut, error)
 	page    []queue.ID // written, and still there
 	drained int
+	taken   int            // written, and then not ready any more
 	stay    map[string]int // those that stay, by their state
 }
 
@@ -49,7 +50,8 @@ is given. So does what can't be read.
 
 A message is removed when its line has been written: a hundred at a time are written,
 then removed in one commit. If it is cut off, some may have been written and still be
-there, and none is gone that wasn't written. JSON can't say all that a body may
+there, and none is gone that wasn't written. One that its program takes in between stays,
+and standard error says so. JSON can't say all that a body may
 hold; with --json there is the body's CBOR in hexadecimal, too.`,
 		Example: "  greenroom queue drain data lobby job.dlq --json >dead.jsonl",
 		Args:    cobra.MinimumNArgs(2),
@@ -183,9 +185,10 @@ func (d *drain) remove() error {
 	if len(d.page) == 0 {
 		return nil
 	}
-	out, err := d.delete(&admin.DeleteMessagesIn{IDs: d.page})
+	out, err := d.delete(&admin.DeleteMessagesIn{IDs: d.page, Ready: !d.all})
 	if out != nil {
 		d.drained += len(out.Deleted)
+		d.taken += len(d.page) - len(out.Deleted)
 	}
 	d.page = d.page[:0]
 	return err
@@ -202,6 +205,9 @@ func (d *drain) summary() string {
 	}
 	if len(stay) > 0 {
 		s += "; left: " + strings.Join(stay, ", ")
+	}
+	if d.taken > 0 {
+		s += fmt.Sprintf("; of those that were written, the actor's program has taken %d meanwhile", d.taken)
 	}
 	return s
 }
