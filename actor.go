@@ -60,6 +60,8 @@ type Actor struct {
 	leaving chan struct{} // closed, once, when no Update begins any more
 	left    sync.Once
 
+	release func() // ends the wait of others for the end of Close; guarded by store.roster.mu
+
 	kept atomic.Bool // the input is stored, or another one
 
 	mu       sync.Mutex
@@ -161,6 +163,7 @@ func (a *Actor) end(last func() error) error {
 	if err := a.outside(context.Background()); err != nil {
 		return err
 	}
+	a.store.roster.leave(a)
 	a.mu.Lock()
 	a.ending = true
 	workflows := slices.Clone(a.workflows)

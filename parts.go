@@ -156,6 +156,6 @@ func (a *Actor) shut(last func() error) error {
 		}
 	}
 	a.clock.Close()
-	defer a.store.roster.leave(a)()
+	defer a.store.roster.gone(a)
 	return errors.Join(lost, last(), a.actor.Close())
 }

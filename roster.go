@@ -2,6 +2,7 @@ package greenroom
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/greenroomdb/greenroom/actorstore"
@@ -9,11 +10,18 @@ import (
 
 // A roster is the actors that a store has open in this process.
 type roster struct {
-	mu    sync.Mutex
-	open  map[actorstore.ID]*Actor        // +checklocks:mu
-	calls map[actorstore.ID]int           // of Actor, that aren't over  +checklocks:mu
-	news  chan struct{}                   // closed when one is; nil while no visit waits for that  +checklocks:mu
-	busy  map[actorstore.ID]chan struct{} // closed when the visit, or the Close, ends that has the actor  +checklocks:mu
+	mu     sync.Mutex
+	open   map[actorstore.ID]*Actor        // +checklocks:mu
+	calls  map[actorstore.ID]int           // of Actor, that aren't over  +checklocks:mu
+	news   chan struct{}                   // closed when one is; nil while no visit waits for that  +checklocks:mu
+	busy   map[actorstore.ID]chan struct{} // closed when the visit, or the Close, ends that has the actor  +checklocks:mu
+	visits map[*Actor][]*visit             // of actors that are open  +checklocks:mu
+}
+
+// A visit is a call of Visit with an actor that the program has open.
+type visit struct {
+	cancel context.CancelFunc
+	over   chan struct{}
 }
 
 // begin notes that Actor is called. What it returns is called at the end, with the actor or nil.
@@ -40,17 +48,17 @@ func (r *roster) begin(id actorstore.ID) (end func(*Actor)) {
 	}
 }
 
-// call waits until a call of Actor is over, if there is one of that actor. waited says whether there was.
-func (r *roster) call(ctx context.Context, id actorstore.ID) (waited bool, err error) {
+// call waits until a call of Actor is over, if there is one of that actor. had says whether there was, or it is over by now and the actor is open.
+func (r *roster) call(ctx context.Context, id actorstore.ID) (had bool, err error) {
 	r.mu.Lock()
-	n := r.calls[id]
+	n, is := r.calls[id], r.open[id] != nil || r.busy[id] != nil
 	if r.news == nil {
 		r.news = make(chan struct{})
 	}
 	news := r.news
 	r.mu.Unlock()
-	if n == 0 {
-		return false, nil
+	if n == 0 || is {
+		return is, nil
 	}
 	select {
 	case <-news:
@@ -60,16 +68,34 @@ func (r *roster) call(ctx context.Context, id actorstore.ID) (waited bool, err e
 	}
 }
 
-// leave notes that a is being closed: what wants the actor waits until the function that it returns is called.
-func (r *roster) leave(a *Actor) (left func()) {
+// leave notes that a is being closed, and ends its visits. What wants the actor waits until gone is called.
+func (r *roster) leave(a *Actor) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	id := a.actor.ID()
-	if r.open[id] != a {
-		return func() {} // it is a visit's, or was closed before
+	if r.open[id] != a { // it is a visit's, or its Close was called before
+		r.mu.Unlock()
+		return
 	}
 	delete(r.open, id)
-	return r.hold(id)
+	a.release = r.hold(id)
+	visits := r.visits[a]
+	delete(r.visits, a)
+	r.mu.Unlock()
+	for _, v := range visits {
+		v.cancel()
+		<-v.over
+	}
+}
+
+// gone notes that a is closed.
+func (r *roster) gone(a *Actor) {
+	r.mu.Lock()
+	release := a.release
+	a.release = nil
+	r.mu.Unlock()
+	if release != nil {
+		release()
+	}
 }
 
 // hold has what wants the actor wait until the function that it returns is called.
@@ -84,7 +110,9 @@ func (r *roster) hold(id actorstore.ID) (release func()) {
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		delete(r.busy, id)
+		if r.busy[id] == busy {
+			delete(r.busy, id)
+		}
 		close(busy)
 	}
 }
@@ -107,11 +135,11 @@ func (r *roster) await(ctx context.Context, id actorstore.ID) (waited bool, err 
 	}
 }
 
-// claim returns the actor if it is open, and otherwise holds it for a visit, which calls release.
-func (r *roster) claim(ctx context.Context, id actorstore.ID) (a *Actor, release func(), err error) {
+// claim returns the actor if it is open, with a context that ends when that is closed, and otherwise holds it for a visit. release ends the visit.
+func (r *roster) claim(ctx context.Context, id actorstore.ID) (_ context.Context, a *Actor, release func(), err error) {
 	for {
 		if _, err := r.await(ctx, id); err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 		r.mu.Lock()
 		a, busy := r.open[id], r.busy[id]
@@ -121,8 +149,33 @@ func (r *roster) claim(ctx context.Context, id actorstore.ID) (a *Actor, release
 			continue
 		case a == nil:
 			release = r.hold(id)
+		default:
+			ctx, release = r.visit(ctx, a)
 		}
 		r.mu.Unlock()
-		return a, release, nil
+		return ctx, a, release, nil
+	}
+}
+
+// visit begins a visit of an actor that is open.
+//
+// +checklocks:r.mu
+func (r *roster) visit(ctx context.Context, a *Actor) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	v := &visit{cancel, make(chan struct{})}
+	if r.visits == nil {
+		r.visits = map[*Actor][]*visit{}
+	}
+	r.visits[a] = append(r.visits[a], v)
+	return ctx, func() {
+		cancel()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		close(v.over)
+		if left := slices.DeleteFunc(r.visits[a], func(other *visit) bool { return other == v }); len(left) > 0 {
+			r.visits[a] = left
+		} else {
+			delete(r.visits, a)
+		}
 	}
 }

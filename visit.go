@@ -11,19 +11,20 @@ import (
 
 // Visit runs fn with an actor that exists, for tools that act from outside of the code that owns it: with the handle that
 // this Store has open, beside what else is done with that, or with one that is open for the call alone. Actor waits
-// meanwhile for the end of the call. fn must not close the actor. An error of fn's is returned after what it had
-// landed is on stable storage.
+// meanwhile for the end of the call. The context of fn ends with ctx, and when the program closes the handle, which waits for fn. fn must not
+// close the actor. An error of fn's is returned after what it had landed is on stable storage.
 //
 // Errors: fn's; ErrNotFound, of an actor that does not exist; ErrInUse, if a handle is open that isn't one of this Store, here
 // or elsewhere; those of the engine.
-func (s *Store) Visit(ctx context.Context, id actorstore.ID, fn func(a *Actor) error) error {
+func (s *Store) Visit(ctx context.Context, id actorstore.ID, fn func(ctx context.Context, a *Actor) error) error {
 	for {
-		a, release, err := s.roster.claim(ctx, id)
+		visit, a, release, err := s.roster.claim(ctx, id)
 		if err != nil {
 			return err
 		}
-		if release == nil {
-			return fn(a)
+		if a != nil {
+			defer release()
+			return fn(visit, a)
 		}
 		lower, err := s.lower.Actor(ctx, id, &actorstore.ActorOptions{MustExist: true})
 		if err == nil {
@@ -32,8 +33,8 @@ func (s *Store) Visit(ctx context.Context, id actorstore.ID, fn func(a *Actor) e
 		}
 		release()
 		if errors.Is(err, ErrInUse) { // perhaps by a handle that Actor is about to return
-			waited, werr := s.roster.call(ctx, id)
-			if waited && werr == nil {
+			had, werr := s.roster.call(ctx, id)
+			if had && werr == nil {
 				continue
 			}
 			err = errors.Join(err, werr)
@@ -43,8 +44,8 @@ func (s *Store) Visit(ctx context.Context, id actorstore.ID, fn func(a *Actor) e
 }
 
 // visit runs fn with an actor that is open for that alone.
-func (a *Actor) visit(ctx context.Context, fn func(a *Actor) error) error {
-	err := fn(a)
+func (a *Actor) visit(ctx context.Context, fn func(ctx context.Context, a *Actor) error) error {
+	err := fn(ctx, a)
 	if a.Err() == nil {
 		err = errors.Join(err, a.Sync(context.WithoutCancel(ctx)))
 	}

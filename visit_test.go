@@ -13,7 +13,7 @@ import (
 )
 
 // visited returns a store with an actor that has a key, and its id.
-func visited(t *testing.T) (*greenroom.Store, func(fn func(*greenroom.Actor) error) error) {
+func visited(t *testing.T) (*greenroom.Store, func(fn func(ctx context.Context, _ *greenroom.Actor) error) error) {
 	t.Helper()
 	s, err := greenroom.New(t.Context(), memkv.New(), nil)
 	if err != nil {
@@ -30,7 +30,7 @@ func visited(t *testing.T) (*greenroom.Store, func(fn func(*greenroom.Actor) err
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s, func(fn func(*greenroom.Actor) error) error { return s.Visit(t.Context(), id, fn) }
+	return s, func(fn func(ctx context.Context, _ *greenroom.Actor) error) error { return s.Visit(t.Context(), id, fn) }
 }
 
 func put(key, value string) func(*greenroom.Tx) error {
@@ -46,7 +46,7 @@ func TestVisit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = visit(func(v *greenroom.Actor) error {
+		err = visit(func(ctx context.Context, v *greenroom.Actor) error {
 			if v != a {
 				t.Error("the visit has another handle")
 			}
@@ -60,7 +60,7 @@ func TestVisit(t *testing.T) {
 		inside, go_ := make(chan struct{}), make(chan struct{})
 		var all sync.WaitGroup
 		all.Go(func() {
-			err := visit(func(v *greenroom.Actor) error {
+			err := visit(func(ctx context.Context, v *greenroom.Actor) error {
 				if v.Name() != "room" {
 					t.Errorf("it has the name %q", v.Name())
 				}
@@ -94,7 +94,7 @@ func TestVisit(t *testing.T) {
 				}
 			})
 			all.Go(func() {
-				if err := visit(func(*greenroom.Actor) error { return nil }); err != nil {
+				if err := visit(func(ctx context.Context, _ *greenroom.Actor) error { return nil }); err != nil {
 					t.Error(err)
 				}
 			})
@@ -117,9 +117,38 @@ func TestVisit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		never := func(*greenroom.Actor) error { t.Error("fn is called"); return nil }
+		never := func(ctx context.Context, _ *greenroom.Actor) error { t.Error("fn is called"); return nil }
 		if err := s.Visit(ctx, id, never); !errors.Is(err, greenroom.ErrNotFound) {
 			t.Errorf("an actor that doesn't exist: %v", err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestVisitClosed: Close ends the visits of its handle, and waits for them.
+func TestVisitClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, visit := visited(t)
+		ctx := t.Context()
+		a, err := s.Actor(ctx, "room", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() {
+			ended <- visit(func(ctx context.Context, v *greenroom.Actor) error {
+				<-ctx.Done()
+				return v.Update(context.WithoutCancel(ctx), put("k", "late")) // the handle is good until the visit returns
+			})
+		}()
+		synctest.Wait()
+		if err := errors.Join(a.Close(), <-ended, a.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if err := visit(func(ctx context.Context, v *greenroom.Actor) error { return v.Update(ctx, put("l", "")) }); err != nil {
+			t.Error(err)
 		}
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -150,7 +179,7 @@ func TestControlWorkflow(t *testing.T) {
 	}
 	control := func(name string, want workflow.State, fn func(*workflow.Workflow) error) {
 		t.Helper()
-		err := visit(func(a *greenroom.Actor) error {
+		err := visit(func(ctx context.Context, a *greenroom.Actor) error {
 			return a.ControlWorkflow(ctx, func(w *workflow.Workflow) error {
 				if got := w.Status().State; got != want {
 					t.Errorf("%s: it is %v, want %v", name, got, want)

@@ -37,7 +37,7 @@ import (
 // Actors are the actors of a store, as a tool reaches them. A greenroom.Store is such, and a host.Host, whose actors may be awake.
 type Actors interface {
 	// Visit runs fn with an actor that exists, beside what the process does with it; see greenroom.Store.Visit.
-	Visit(ctx context.Context, id actorstore.ID, fn func(a *greenroom.Actor) error) error
+	Visit(ctx context.Context, id actorstore.ID, fn func(ctx context.Context, a *greenroom.Actor) error) error
 	// DropID removes an actor with everything in it; see greenroom.Store.DropID.
 	DropID(ctx context.Context, id actorstore.ID) error
 }

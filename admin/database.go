@@ -45,7 +45,7 @@ func (s *Server) putDatabase(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	err = s.audited(r, "database", actor, func(ctx context.Context) error {
-		return s.visit(ctx, actor, create, func(a *greenroom.Actor) error {
+		return s.visit(ctx, actor, create, func(ctx context.Context, a *greenroom.Actor) error {
 			t, err := sqlrun.Open(ctx, a.SQL())
 			if err == nil {
 				err = t.Replace(ctx, src)

@@ -110,7 +110,7 @@ func (c *sqlConn) serve(ctx context.Context) {
 			return
 		}
 		began := false
-		err := c.visit(ctx, c.actor, c.create, func(a *greenroom.Actor) error {
+		err := c.visit(ctx, c.actor, c.create, func(ctx context.Context, a *greenroom.Actor) error {
 			s, err := sqlrun.OpenGuest(ctx, a.SQL())
 			if err == nil {
 				began = true

@@ -95,7 +95,7 @@ func (v *Verb[In, Out]) path() string { return "POST /v1/actors/{actor}/" + v.na
 func (v *Verb[In, Out]) serve(s *Server, w http.ResponseWriter, r *http.Request) {
 	create := r.URL.Query().Get("create") == "true"
 	serve(s, w, r, v.name, func(ctx context.Context, actor string, in *In) (out *Out, err error) {
-		err = s.visit(ctx, actor, create, func(a *greenroom.Actor) (err error) {
+		err = s.visit(ctx, actor, create, func(ctx context.Context, a *greenroom.Actor) (err error) {
 			out, err = v.do(ctx, a, actor, in)
 			return err
 		})
@@ -142,7 +142,7 @@ func (s *Server) audited(r *http.Request, verb, actor string, fn func(ctx contex
 func caller(*http.Request) string { return "socket" }
 
 // visit runs fn with the actor that is named, as in a store with greenroom.Options.IDs.
-func (s *Server) visit(ctx context.Context, actor string, create bool, fn func(a *greenroom.Actor) error) error {
+func (s *Server) visit(ctx context.Context, actor string, create bool, fn func(ctx context.Context, a *greenroom.Actor) error) error {
 	id, err := s.store.ID(ctx, actor)
 	if err != nil {
 		return err
@@ -158,7 +158,7 @@ func (s *Server) visit(ctx context.Context, actor string, create bool, fn func(a
 }
 
 // create runs fn with an actor that doesn't exist, which gets its name if it has one.
-func (s *Server) create(ctx context.Context, actor string, fn func(a *greenroom.Actor) error) error {
+func (s *Server) create(ctx context.Context, actor string, fn func(ctx context.Context, a *greenroom.Actor) error) error {
 	store := s.door
 	if strings.HasPrefix(actor, "id:") {
 		store = s.store
@@ -167,7 +167,7 @@ func (s *Server) create(ctx context.Context, actor string, fn func(a *greenroom.
 	if err != nil {
 		return err
 	}
-	err = fn(a)
+	err = fn(ctx, a)
 	if a.Err() == nil {
 		err = errors.Join(err, a.Sync(context.WithoutCancel(ctx)))
 	}

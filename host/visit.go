@@ -14,15 +14,12 @@ import (
 //
 // Errors: fn's; greenroom.ErrNotFound, of an actor that does not exist; greenroom.ErrInUse, if another host has it;
 // ErrClosed; greenroom.ErrNested in a turn of the actor; those of the engine.
-func (h *Host) Visit(ctx context.Context, id actorstore.ID, fn func(a *greenroom.Actor) error) error {
-	l, done, err := h.claim(ctx, id)
+func (h *Host) Visit(ctx context.Context, id actorstore.ID, fn func(ctx context.Context, a *greenroom.Actor) error) error {
+	_, done, err := h.claim(ctx, id)
 	if err != nil {
 		return err
 	}
 	defer done()
-	if l != nil {
-		return fn(l.door)
-	}
 	return h.door.Visit(ctx, id, fn)
 }
 
@@ -33,10 +30,11 @@ func (h *Host) DropID(ctx context.Context, id actorstore.ID) error {
 	if err != nil {
 		return err
 	}
-	defer done()
 	if l == nil {
+		defer done()
 		return h.door.DropID(ctx, id)
 	}
+	done() // the actor leaves memory when it has no users
 	return h.turn(ctx, l.addr, nil, newTurn(spanOnDestroy, func(c *Context) error {
 		c.destroy = true
 		return nil

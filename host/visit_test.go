@@ -12,13 +12,13 @@ import (
 )
 
 // visit is Visit of an actor by its address.
-func (r *rig) visit(a Address, fn func(*greenroom.Actor) error) error {
+func (r *rig) visit(a Address, fn func(ctx context.Context, _ *greenroom.Actor) error) error {
 	r.Helper()
 	return r.Visit(r.ctx, actorstore.IDFromName(a.String()), fn)
 }
 
-func sendTo(ctx context.Context, text string) func(*greenroom.Actor) error {
-	return func(a *greenroom.Actor) error {
+func sendTo(ctx context.Context, text string) func(ctx context.Context, _ *greenroom.Actor) error {
+	return func(ctx context.Context, a *greenroom.Actor) error {
 		return a.Update(ctx, func(tx *greenroom.Tx) error {
 			_, err := tx.Enqueue(queue.Send{Name: "note", Body: text})
 			return err
@@ -37,7 +37,7 @@ func TestVisit(t *testing.T) {
 		return errors.Join(err, m.Complete(nil))
 	}
 	bubble(t, Options{IdleTimeout: time.Minute, Rescan: time.Hour}, func(r *rig) {
-		never := func(*greenroom.Actor) error { t.Error("fn is called"); return nil }
+		never := func(ctx context.Context, _ *greenroom.Actor) error { t.Error("fn is called"); return nil }
 		wantErr(t, r.visit(lobby, never), greenroom.ErrNotFound)
 		r.call(lobby, "add", 1)
 		must(t, r.visit(lobby, sendTo(r.ctx, "awake")))
@@ -49,10 +49,10 @@ func TestVisit(t *testing.T) {
 		inside, end := make(chan struct{}), make(chan struct{})
 		visited, called := make(chan error, 1), make(chan int, 1)
 		go func() {
-			visited <- r.visit(lobby, func(a *greenroom.Actor) error {
+			visited <- r.visit(lobby, func(ctx context.Context, a *greenroom.Actor) error {
 				close(inside)
 				<-end
-				return sendTo(r.ctx, "asleep")(a)
+				return sendTo(r.ctx, "asleep")(r.ctx, a)
 			})
 		}()
 		<-inside
@@ -82,7 +82,7 @@ func TestVisit(t *testing.T) {
 		// An actor that is none of the host's types.
 		a, err := r.Store().Actor(r.ctx, "other", nil)
 		must(t, err)
-		must(t, errors.Join(sendTo(r.ctx, "x")(a), a.Close()))
+		must(t, errors.Join(sendTo(r.ctx, "x")(r.ctx, a), a.Close()))
 		must(t, r.Visit(r.ctx, actorstore.IDFromName("other"), sendTo(r.ctx, "y")))
 	}, kind)
 }
@@ -91,7 +91,7 @@ func TestVisit(t *testing.T) {
 func TestVisitNested(t *testing.T) {
 	var r *rig
 	visit := NewAction("visit", func(c *Context, other string) (int, error) {
-		err := r.Visit(c, actorstore.IDFromName(Address{"thing", other}.String()), func(a *greenroom.Actor) error {
+		err := r.Visit(c, actorstore.IDFromName(Address{"thing", other}.String()), func(ctx context.Context, a *greenroom.Actor) error {
 			return a.Update(c, func(tx *greenroom.Tx) error { return tx.Put([]byte("k"), []byte("v")) })
 		})
 		return 1, err
@@ -125,7 +125,7 @@ func TestVisitBroken(t *testing.T) {
 		if _, err := invoke[int](r.ctx, r.Host, lobby, "add", 1); err == nil {
 			t.Fatal("it wakes")
 		}
-		must(t, r.visit(lobby, func(a *greenroom.Actor) error {
+		must(t, r.visit(lobby, func(ctx context.Context, a *greenroom.Actor) error {
 			broken = false
 			return a.Update(r.ctx, func(tx *greenroom.Tx) error { return tx.Put([]byte("k"), nil) })
 		}))
@@ -150,7 +150,7 @@ func TestDropID(t *testing.T) {
 		}
 		a, err := r.Store().Actor(r.ctx, "other", nil)
 		must(t, err)
-		must(t, sendTo(r.ctx, "x")(a))
+		must(t, sendTo(r.ctx, "x")(r.ctx, a))
 		wantErr(t, r.DropID(r.ctx, actorstore.IDFromName("other")), greenroom.ErrInUse)
 		must(t, a.Close())
 		must(t, r.DropID(r.ctx, actorstore.IDFromName("other")))
