@@ -30,7 +30,9 @@ func visited(t *testing.T) (*greenroom.Store, func(fn func(ctx context.Context, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s, func(fn func(ctx context.Context, _ *greenroom.Actor) error) error { return s.Visit(t.Context(), id, fn) }
+	return s, func(fn func(ctx context.Context, _ *greenroom.Actor) error) error {
+		return s.Visit(t.Context(), id, fn)
+	}
 }
 
 func put(key, value string) func(*greenroom.Tx) error {
