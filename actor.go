@@ -6,6 +6,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -60,20 +61,19 @@ type Actor struct {
 	leaving chan struct{} // closed, once, when no Update begins any more
 	left    sync.Once
 
-	release func() // ends the wait of others for the end of Close; guarded by store.roster.mu
+	workflow atomic.Pointer[workflow.Workflow] // that is open, nil for none
 
 	kept atomic.Bool // the input is stored, or another one
 
-	mu       sync.Mutex
-	ending   bool                 // no workflow is opened any more  +checklocks:mu
-	closed   bool                 // no part is used any more  +checklocks:mu
-	refused  *sql.DB              // what SQL returns if the database can't be opened  +checklocks:mu
-	db       lazy[vfs.DB]         // +checklocks:mu
-	queue    lazy[queue.Queue]    // +checklocks:mu
-	record   lazy[persist.Record] // +checklocks:mu
-	conns    lazy[conn.Set]       // +checklocks:mu
-	traces   lazy[traces.Traces]  // +checklocks:mu
-	workflow *workflow.Workflow   // that runs, nil for none  +checklocks:mu
+	mu      sync.Mutex
+	ending  bool                 // no workflow is opened any more  +checklocks:mu
+	closed  bool                 // no part is used any more  +checklocks:mu
+	refused *sql.DB              // what SQL returns if the database can't be opened  +checklocks:mu
+	db      lazy[vfs.DB]         // +checklocks:mu
+	queue   lazy[queue.Queue]    // +checklocks:mu
+	record  lazy[persist.Record] // +checklocks:mu
+	conns   lazy[conn.Set]       // +checklocks:mu
+	traces  lazy[traces.Traces]  // +checklocks:mu
 
 	workflows []*opening // of workflows; it grows before ending  +checklocks:mu
 }
@@ -100,12 +100,53 @@ func (s *Store) Actor(ctx context.Context, name string, opts *ActorOptions) (*Ac
 	}
 	end := s.roster.begin(id)
 	var a *Actor
+	var opened any // nil, or a
 	lower, err := s.take(ctx, id, lo)
 	if err == nil {
 		a = s.newActor(lower, name, o)
+		opened = a
 	}
-	end(a)
+	end(opened)
 	return a, err
+}
+
+// Visit runs fn with an actor that exists, for tools that act from outside of the code that owns it: with the handle that
+// this Store has open, beside what else is done with that, or with one that is open for the call alone. Actor waits
+// meanwhile for the end of the call. The context of fn ends with ctx, and when the program closes the handle, which waits for fn. fn must not
+// close the actor. An error of fn's is returned after what it had landed is on stable storage.
+//
+// Errors: fn's; ErrNotFound, of an actor that does not exist; ErrInUse, if a handle is open that isn't one of this Store, here
+// or elsewhere; those of the engine.
+func (s *Store) Visit(ctx context.Context, id actorstore.ID, fn func(ctx context.Context, a *Actor) error) error {
+	for {
+		visit, a, release, err := s.roster.claim(ctx, id)
+		if err != nil {
+			return err
+		}
+		if a != nil {
+			defer release()
+			return fn(visit, a.(*Actor))
+		}
+		lower, err := s.lower.Actor(ctx, id, &actorstore.ActorOptions{MustExist: true})
+		if err == nil {
+			defer release()
+			a := s.newActor(lower, lower.Name(), ActorOptions{})
+			err := fn(ctx, a)
+			if a.Err() == nil {
+				err = errors.Join(err, a.Sync(context.WithoutCancel(ctx)))
+			}
+			return errors.Join(err, a.Close())
+		}
+		release()
+		if errors.Is(err, ErrInUse) { // perhaps by a handle that Actor is about to return
+			had, werr := s.roster.call(ctx, id)
+			if had && werr == nil {
+				continue
+			}
+			err = errors.Join(err, werr)
+		}
+		return fmt.Errorf("greenroom: visit actor %v: %w", id, err)
+	}
 }
 
 // newActor returns the actor whose handle is lower. The options become its own.
@@ -163,7 +204,8 @@ func (a *Actor) end(last func() error) error {
 	if err := a.outside(context.Background()); err != nil {
 		return err
 	}
-	a.store.roster.leave(a)
+	a.store.roster.leave(a.actor.ID(), a)
+	defer a.store.roster.gone(a)
 	a.mu.Lock()
 	a.ending = true
 	workflows := slices.Clone(a.workflows)
@@ -172,7 +214,7 @@ func (a *Actor) end(last func() error) error {
 		o.cancel()
 		<-o.done
 	}
-	if w := a.running(); w != nil {
+	if w := a.workflow.Load(); w != nil {
 		if err := w.Close(); err != nil {
 			return err
 		}
@@ -182,13 +224,6 @@ func (a *Actor) end(last func() error) error {
 	a.updates <- struct{}{}
 	defer func() { <-a.updates }()
 	return a.shut(last)
-}
-
-// running returns the workflow that is open, or nil.
-func (a *Actor) running() *workflow.Workflow {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.workflow
 }
 
 // Handle has Run call fn for messages and events of that name. fn runs in a transaction,

@@ -311,7 +311,7 @@ func (d *deliveries) reportOthers(ctx context.Context, q *queue.Queue) {
 			return // the queue, or the wait, is over
 		}
 		known = append(known, name)
-		if d.handler(name) == nil && d.actor.running() == nil { // which may receive it
+		if d.handler(name) == nil && d.actor.workflow.Load() == nil { // which may receive it
 			d.actor.log.Warn("greenroom: there is no handler of that name: its messages stay", slog.String("handler", name))
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/traces"
 	"github.com/greenroomdb/greenroom/vfs"
+	"github.com/greenroomdb/greenroom/workflow"
 )
 
 // A lazy part of an actor is opened when it is first asked for. Actor.mu guards it.
@@ -110,6 +111,28 @@ func (a *Actor) Traces(ctx context.Context) (*traces.Traces, error) {
 	})
 }
 
+// ControlWorkflow runs fn with the workflow of the actor, to look at it and to control it: with the one that is open, or with one
+// without its code, which can't be run. What fn does to it is on stable storage when its methods return. fn must not
+// close the Workflow, nor keep it.
+//
+// Errors: fn's; ErrClosed; those of workflow.Attach, such as actorstore.ErrKept beside another call.
+func (a *Actor) ControlWorkflow(ctx context.Context, fn func(w *workflow.Workflow) error) error {
+	if w := a.workflow.Load(); w != nil {
+		return fn(w)
+	}
+	q, err := a.Queue(ctx)
+	if err != nil {
+		return err
+	}
+	o := workflow.Options{Queue: q}
+	o.Env = partEnv(a.log, a)
+	w, err := workflow.Attach(ctx, a.actor, &o)
+	if err != nil {
+		return err
+	}
+	return errors.Join(fn(w), w.Close())
+}
+
 // shut closes the parts, those first that may be at work and need the others for it, calls
 // last, and closes the actor.
 func (a *Actor) shut(last func() error) error {
@@ -156,6 +179,5 @@ func (a *Actor) shut(last func() error) error {
 		}
 	}
 	a.clock.Close()
-	defer a.store.roster.gone(a)
 	return errors.Join(lost, last(), a.actor.Close())
 }

@@ -8,14 +8,15 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 )
 
-// A roster is the actors that a store has open in this process.
-type roster struct {
+// A roster is the actors that a store has open in this process, which are of the type A.
+type roster[A comparable] struct {
 	mu     sync.Mutex
-	open   map[actorstore.ID]*Actor        // +checklocks:mu
+	open   map[actorstore.ID]A             // +checklocks:mu
 	calls  map[actorstore.ID]int           // of Actor, that aren't over  +checklocks:mu
 	news   chan struct{}                   // closed when one is; nil while no visit waits for that  +checklocks:mu
 	busy   map[actorstore.ID]chan struct{} // closed when the visit, or the Close, ends that has the actor  +checklocks:mu
-	visits map[*Actor][]*visit             // of actors that are open  +checklocks:mu
+	visits map[A][]*visit                  // of actors that are open  +checklocks:mu
+	ending map[A]func()                    // of actors that are being closed: lets others have them  +checklocks:mu
 }
 
 // A visit is a call of Visit with an actor that the program has open.
@@ -24,21 +25,22 @@ type visit struct {
 	over   chan struct{}
 }
 
-// begin notes that Actor is called. What it returns is called at the end, with the actor or nil.
-func (r *roster) begin(id actorstore.ID) (end func(*Actor)) {
+// begin notes that Actor is called. What it returns is called at the end, with the actor, or the zero A.
+func (r *roster[A]) begin(id actorstore.ID) (end func(a A)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.open == nil {
-		r.open, r.calls = map[actorstore.ID]*Actor{}, map[actorstore.ID]int{}
+		r.open, r.calls, r.busy = map[actorstore.ID]A{}, map[actorstore.ID]int{}, map[actorstore.ID]chan struct{}{}
+		r.visits, r.ending = map[A][]*visit{}, map[A]func(){}
 	}
 	r.calls[id]++
-	return func(a *Actor) {
+	return func(a A) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if r.calls[id]--; r.calls[id] == 0 {
 			delete(r.calls, id)
 		}
-		if a != nil {
+		if a != *new(A) {
 			r.open[id] = a
 		}
 		if r.news != nil {
@@ -49,9 +51,11 @@ func (r *roster) begin(id actorstore.ID) (end func(*Actor)) {
 }
 
 // call waits until a call of Actor is over, if there is one of that actor. had says whether there was, or it is over by now and the actor is open.
-func (r *roster) call(ctx context.Context, id actorstore.ID) (had bool, err error) {
+func (r *roster[A]) call(ctx context.Context, id actorstore.ID) (had bool, err error) {
 	r.mu.Lock()
-	n, is := r.calls[id], r.open[id] != nil || r.busy[id] != nil
+	n := r.calls[id]
+	_, is := r.open[id]
+	is = is || r.busy[id] != nil
 	if r.news == nil {
 		r.news = make(chan struct{})
 	}
@@ -69,15 +73,14 @@ func (r *roster) call(ctx context.Context, id actorstore.ID) (had bool, err erro
 }
 
 // leave notes that a is being closed, and ends its visits. What wants the actor waits until gone is called.
-func (r *roster) leave(a *Actor) {
+func (r *roster[A]) leave(id actorstore.ID, a A) {
 	r.mu.Lock()
-	id := a.actor.ID()
 	if r.open[id] != a { // it is a visit's, or its Close was called before
 		r.mu.Unlock()
 		return
 	}
 	delete(r.open, id)
-	a.release = r.hold(id)
+	r.ending[a] = r.hold(id)
 	visits := r.visits[a]
 	delete(r.visits, a)
 	r.mu.Unlock()
@@ -87,11 +90,11 @@ func (r *roster) leave(a *Actor) {
 	}
 }
 
-// gone notes that a is closed.
-func (r *roster) gone(a *Actor) {
+// gone notes that a is closed, or couldn't be.
+func (r *roster[A]) gone(a A) {
 	r.mu.Lock()
-	release := a.release
-	a.release = nil
+	release := r.ending[a]
+	delete(r.ending, a)
 	r.mu.Unlock()
 	if release != nil {
 		release()
@@ -101,7 +104,7 @@ func (r *roster) gone(a *Actor) {
 // hold has what wants the actor wait until the function that it returns is called.
 //
 // +checklocks:r.mu
-func (r *roster) hold(id actorstore.ID) (release func()) {
+func (r *roster[A]) hold(id actorstore.ID) (release func()) {
 	busy := make(chan struct{})
 	if r.busy == nil {
 		r.busy = map[actorstore.ID]chan struct{}{}
@@ -118,7 +121,7 @@ func (r *roster) hold(id actorstore.ID) (release func()) {
 }
 
 // await waits until no visit has the actor open by itself, and it isn't being closed. waited says whether it had to.
-func (r *roster) await(ctx context.Context, id actorstore.ID) (waited bool, err error) {
+func (r *roster[A]) await(ctx context.Context, id actorstore.ID) (waited bool, err error) {
 	for {
 		r.mu.Lock()
 		busy := r.busy[id]
@@ -136,18 +139,18 @@ func (r *roster) await(ctx context.Context, id actorstore.ID) (waited bool, err 
 }
 
 // claim returns the actor if it is open, with a context that ends when that is closed, and otherwise holds it for a visit. release ends the visit.
-func (r *roster) claim(ctx context.Context, id actorstore.ID) (_ context.Context, a *Actor, release func(), err error) {
+func (r *roster[A]) claim(ctx context.Context, id actorstore.ID) (_ context.Context, a A, release func(), err error) {
 	for {
 		if _, err := r.await(ctx, id); err != nil {
-			return nil, nil, nil, err
+			return nil, a, nil, err
 		}
 		r.mu.Lock()
-		a, busy := r.open[id], r.busy[id]
+		a, is := r.open[id]
 		switch {
-		case busy != nil:
+		case r.busy[id] != nil:
 			r.mu.Unlock()
 			continue
-		case a == nil:
+		case !is:
 			release = r.hold(id)
 		default:
 			ctx, release = r.visit(ctx, a)
@@ -160,12 +163,9 @@ func (r *roster) claim(ctx context.Context, id actorstore.ID) (_ context.Context
 // visit begins a visit of an actor that is open.
 //
 // +checklocks:r.mu
-func (r *roster) visit(ctx context.Context, a *Actor) (context.Context, func()) {
+func (r *roster[A]) visit(ctx context.Context, a A) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	v := &visit{cancel, make(chan struct{})}
-	if r.visits == nil {
-		r.visits = map[*Actor][]*visit{}
-	}
 	r.visits[a] = append(r.visits[a], v)
 	return ctx, func() {
 		cancel()

@@ -23,7 +23,10 @@ func RunWorkflow[In, Out any](ctx context.Context, a *Actor, fn workflow.Func[In
 	if err != nil {
 		return out, err
 	}
-	defer func() { err = errors.Join(err, a.closeWorkflow(w.Workflow)) }()
+	defer func() {
+		err = errors.Join(err, w.Close())
+		a.workflow.CompareAndSwap(w.Workflow, nil)
+	}()
 	if err := w.Start(ctx, in); err != nil && !errors.Is(err, workflow.ErrOver) {
 		return out, err
 	}
@@ -61,7 +64,7 @@ func OpenWorkflow[In, Out any](ctx context.Context, a *Actor, fn workflow.Func[I
 		defer a.mu.Unlock()
 		a.workflows = slices.DeleteFunc(a.workflows, func(o *opening) bool { return o == self })
 		if w != nil {
-			a.workflow = w.Workflow
+			a.workflow.Store(w.Workflow)
 		} else if a.ending {
 			err = errors.Join(ErrClosed, err)
 		}

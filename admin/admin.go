@@ -10,28 +10,25 @@
 //	…
 //	defer tools.Close()
 //
-// A Client reaches a Server. What can be asked for is in routes.go; docs/operations.md describes it.
+// A Client reaches a Server. What can be asked for is in server.go; docs/operations.md describes it.
 package admin
 
 // Files, from the top down:
 //
-//	routes.go userkeys.go store.go queue.go workflow.go conns.go sql.go database.go verb.go admin.go sqlclient.go
-//	client.go cancels.go errors.go
+//	server.go sqlclient.go queue.go store.go conns.go database.go sql.go userkeys.go workflow.go
+//	verb.go client.go admin.go cancels.go errors.go
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
-	"github.com/greenroomdb/greenroom/internal/adminsock"
 )
 
 // Actors are the actors of a store, as a tool reaches them. A greenroom.Store is such, and a host.Host, whose actors may be awake.
@@ -67,63 +64,51 @@ type Server struct {
 	working sync.WaitGroup // of engine connections, which the HTTP server has given away
 }
 
-// Listen serves the store, which is open in the directory dir of this process, at the socket there, until the Server is
-// closed: before the store, and before what Options.Actors is.
-func Listen(ctx context.Context, dir string, store *greenroom.Store, opts *Options) (*Server, error) {
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
-	s := &Server{door: store, actors: o.Actors, log: o.Logger, txTime: cmp.Or(o.TxDeadline, 30*time.Second)}
-	if s.actors == nil {
-		s.actors = store
-	}
-	if s.log == nil {
-		s.log = slog.Default()
-	}
-	var err error
-	if s.store, err = greenroom.New(ctx, store.Engine(), &greenroom.Options{IDs: true, Logger: s.log}); err != nil {
-		return nil, err
-	}
-	ln, err := adminsock.Listen(ctx, dir, func(err error) {
-		s.log.Warn("admin: a connection was refused", slog.Any("error", err))
-	})
+// audited runs fn, and logs that it begins, and how it ends.
+func (s *Server) audited(r *http.Request, verb, actor string, fn func(ctx context.Context) error) error {
+	log := s.log.With(slog.String("verb", verb), slog.String("actor", actor), slog.String("by", caller(r)))
+	log.Info("admin: begin")
+	err := fn(r.Context())
 	if err != nil {
-		return nil, errors.Join(err, s.store.Close())
+		log.Warn("admin: failed", slog.Any("error", err))
+	} else {
+		log.Info("admin: done")
 	}
-	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
-	s.http = &http.Server{
-		Handler:           s.routes(),
-		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    32 << 10,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
-		BaseContext:       func(net.Listener) context.Context { return s.ctx },
-	}
-	s.working.Go(func() {
-		if err := s.http.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
-			s.log.Error("admin: the socket is of no use any more", slog.Any("error", err))
-		}
-	})
-	return s, nil
+	return err
 }
 
-// closing is how long Close waits for what is being done.
-const closing = 5 * time.Second
+// caller names the client of a request in the log: at the socket that is a process of the user.
+func caller(*http.Request) string { return "socket" }
 
-// Close ends the Server: it takes nothing new, and what isn't done in 5 seconds is given up. It returns when nothing uses the store any
-// more.
-func (s *Server) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), closing)
-	defer cancel()
-	err := s.http.Shutdown(ctx)
-	s.stop()
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = s.http.Close()
-	}
-	s.working.Wait()
+// visit runs fn with the actor that is named, as in a store with greenroom.Options.IDs.
+func (s *Server) visit(ctx context.Context, actor string, create bool, fn func(ctx context.Context, a *greenroom.Actor) error) error {
+	id, err := s.store.ID(ctx, actor)
 	if err != nil {
-		err = fmt.Errorf("admin: close: %w", err)
+		return err
 	}
-	return errors.Join(err, s.store.Close())
+	err = s.actors.Visit(ctx, id, fn)
+	if errors.Is(err, actorstore.ErrInUse) {
+		return say(err, "the actor %s is in use by the process that has the store open, which lets no tool write to it now: try again when the actor sleeps", actor)
+	}
+	if !create || !errors.Is(err, actorstore.ErrUnknownActor) {
+		return err
+	}
+	return s.create(ctx, actor, fn)
+}
+
+// create runs fn with an actor that doesn't exist, which gets its name if it has one.
+func (s *Server) create(ctx context.Context, actor string, fn func(ctx context.Context, a *greenroom.Actor) error) error {
+	store := s.door
+	if strings.HasPrefix(actor, "id:") {
+		store = s.store
+	}
+	a, err := store.Actor(ctx, actor, &greenroom.ActorOptions{Wait: true})
+	if err != nil {
+		return err
+	}
+	err = fn(ctx, a)
+	if a.Err() == nil {
+		err = errors.Join(err, a.Sync(context.WithoutCancel(ctx)))
+	}
+	return errors.Join(err, a.Close())
 }

@@ -54,6 +54,13 @@ func (c *Client) Process(ctx context.Context) (*Process, error) {
 	return p, c.do(ctx, http.MethodGet, "/v1/process", "", nil, p)
 }
 
+// engineProtocol is what a connection is upgraded to on which the engine is read; see package remotekv.
+const engineProtocol = "greenroom-engine/1"
+
+// sqlProtocol is what a connection is upgraded to on which SQL is run for a shell. A sqlRequest is answered by sqlEvents, the last of which is
+// done; both are values of encoding/gob.
+const sqlProtocol = "greenroom-sql/1"
+
 // base is the address of the process in requests, which the socket replaces.
 const base = "http://greenroom"
 
@@ -92,7 +99,7 @@ func answered(resp *http.Response) error {
 	return e
 }
 
-// Engine returns the engine of the store: all of it can be read, and what is no actor's can be written. The caller closes it.
+// Engine returns the engine of the store: all of it can be read, and what belongs to none of the actors can be written. The caller closes it.
 func (c *Client) Engine(ctx context.Context) (kv.Engine, error) {
 	return remotekv.Open(ctx, func(ctx context.Context) (net.Conn, error) { return c.upgrade(ctx, "/v1/engine", engineProtocol) })
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // ErrNoServer: no process listens at the store.
-var ErrNoServer = errors.New("admin: no process listens at the store")
+var ErrNoServer = errkind.New("admin: no process listens at the store", errkind.ErrNotFound)
 
 // An Error is what a Server answers with that doesn't do what it was asked for.
 type Error struct {

@@ -5,17 +5,11 @@ import (
 	"encoding/gob"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"time"
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/internal/sqlrun"
 )
-
-// sqlProtocol is what a connection is upgraded to on which SQL is run for a shell. A sqlRequest is answered by sqlEvents, the last of which is
-// done; both are values of encoding/gob.
-const sqlProtocol = "greenroom-sql/1"
 
 // sqlLinger is for how long a session is kept for the next statement. After that temporary tables and what PRAGMAs have set are gone.
 const sqlLinger = time.Second
@@ -49,26 +43,6 @@ const (
 	sqlDone
 )
 
-// sql runs SQL for a shell.
-func (s *Server) sql(w http.ResponseWriter, r *http.Request) {
-	actor, create := r.PathValue("actor"), r.URL.Query().Get("create") == "true"
-	by := caller(r)
-	s.upgrade(w, r, sqlProtocol, func(conn net.Conn) {
-		ctx, cancel := context.WithCancel(s.ctx)
-		defer cancel()
-		defer context.AfterFunc(ctx, func() { conn.Close() })()
-		defer conn.Close()
-		c := &sqlConn{Server: s, actor: actor, create: create, out: gob.NewEncoder(conn), requests: make(chan sqlRequest)}
-		s.log.Info("admin: begin", "verb", "sql", "actor", actor, "by", by)
-		s.working.Go(func() {
-			c.read(gob.NewDecoder(conn))
-			cancel()
-		})
-		c.serve(ctx)
-		s.log.Info("admin: done", "verb", "sql", "actor", actor, "by", by)
-	})
-}
-
 // A sqlConn is the connection of a shell. It is a sqlrun.Sink.
 type sqlConn struct {
 	*Server
@@ -82,7 +56,7 @@ type sqlConn struct {
 }
 
 // read passes the requests on, until the client closes the connection.
-func (c *sqlConn) read(in *gob.Decoder) {
+func (c *sqlConn) read(ctx context.Context, in *gob.Decoder) {
 	defer close(c.requests)
 	for {
 		var req sqlRequest
@@ -96,13 +70,13 @@ func (c *sqlConn) read(in *gob.Decoder) {
 		}
 		select {
 		case c.requests <- req:
-		case <-c.Server.ctx.Done():
+		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// serve has the actor visited for each burst of requests.
+// serve visits the actor for each burst of requests.
 func (c *sqlConn) serve(ctx context.Context) {
 	for c.lost == nil {
 		req, ok := <-c.requests

@@ -37,7 +37,7 @@ func fork(ctx context.Context, on On, actor string, in *ForkIn) error {
 	})
 }
 
-// forkError says why there is no new actor.
+// forkError says why the new actor wasn't made.
 func forkError(name string, err error) error {
 	var quota *actorstore.QuotaError
 	switch {

@@ -4,14 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"log/slog"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"github.com/greenroomdb/greenroom"
-	"github.com/greenroomdb/greenroom/actorstore"
 )
 
 // A Verb is something that a tool does to one actor. Its request and its answer are objects in JSON.
@@ -24,7 +20,7 @@ type Verb[In, Out any] struct {
 type None struct{}
 
 // Do does the verb to an actor that this process has open. actor is how messages name it. The error says all that there is to say to
-// people, and has the kind of what happened.
+// people, and is of the kind of what happened.
 func (v *Verb[In, Out]) Do(ctx context.Context, a *greenroom.Actor, actor string, in *In) (*Out, error) {
 	return v.do(ctx, a, actor, in)
 }
@@ -59,7 +55,7 @@ type On struct {
 	Actors Actors           // of the store; nil means itself
 }
 
-// Do does the verb to a store that this process has open. The error says all that there is to say to people, and has the kind of what happened.
+// Do does the verb to a store that this process has open. The error says all that there is to say to people, and is of the kind of what happened.
 func (v *StoreVerb[In]) Do(ctx context.Context, on On, actor string, in *In) error {
 	if on.Actors == nil {
 		on.Actors = on.Store
@@ -123,53 +119,4 @@ func serve[In, Out any](s *Server, w http.ResponseWriter, r *http.Request, name 
 		return
 	}
 	reply(w, out)
-}
-
-// audited runs fn, and logs that it begins, and how it ends.
-func (s *Server) audited(r *http.Request, verb, actor string, fn func(ctx context.Context) error) error {
-	log := s.log.With(slog.String("verb", verb), slog.String("actor", actor), slog.String("by", caller(r)))
-	log.Info("admin: begin")
-	err := fn(r.Context())
-	if err != nil {
-		log.Warn("admin: failed", slog.Any("error", err))
-	} else {
-		log.Info("admin: done")
-	}
-	return err
-}
-
-// caller names the client of a request in the log: at the socket that is a process of the user.
-func caller(*http.Request) string { return "socket" }
-
-// visit runs fn with the actor that is named, as in a store with greenroom.Options.IDs.
-func (s *Server) visit(ctx context.Context, actor string, create bool, fn func(ctx context.Context, a *greenroom.Actor) error) error {
-	id, err := s.store.ID(ctx, actor)
-	if err != nil {
-		return err
-	}
-	err = s.actors.Visit(ctx, id, fn)
-	if errors.Is(err, actorstore.ErrInUse) {
-		return say(err, "the actor %s is in use by the process that has the store open, which lets no tool write to it now: try again when the actor sleeps", actor)
-	}
-	if !create || !errors.Is(err, actorstore.ErrUnknownActor) {
-		return err
-	}
-	return s.create(ctx, actor, fn)
-}
-
-// create runs fn with an actor that doesn't exist, which gets its name if it has one.
-func (s *Server) create(ctx context.Context, actor string, fn func(ctx context.Context, a *greenroom.Actor) error) error {
-	store := s.door
-	if strings.HasPrefix(actor, "id:") {
-		store = s.store
-	}
-	a, err := store.Actor(ctx, actor, &greenroom.ActorOptions{Wait: true})
-	if err != nil {
-		return err
-	}
-	err = fn(ctx, a)
-	if a.Err() == nil {
-		err = errors.Join(err, a.Sync(context.WithoutCancel(ctx)))
-	}
-	return errors.Join(err, a.Close())
 }

@@ -11,7 +11,7 @@ import (
 var (
 	// CancelWorkflow cancels the workflow, for ever: see workflow.Workflow.Cancel.
 	CancelWorkflow = controls("workflow/cancel", func(ctx context.Context, _ string, w *workflow.Workflow, _ *None) error { return w.Cancel(ctx) })
-	// RetryWorkflow has the steps that failed tried again, with all their attempts: of a workflow that has failed, or waits for a
+	// RetryWorkflow tries the steps that failed again, with all their attempts: of a workflow that has failed, or waits for a
 	// next attempt or to be resumed.
 	RetryWorkflow = controls("workflow/retry", retry)
 	// RestartWorkflow starts a workflow that is over anew, with the input that it has: see workflow.Workflow.Restart.
@@ -56,7 +56,7 @@ func retry(ctx context.Context, _ string, w *workflow.Workflow, _ *None) error {
 	return w.Resume(ctx)
 }
 
-// waitsForAttempt says whether a step has failed and will be tried again.
+// waitsForAttempt says whether a step failed and will be tried again.
 func waitsForAttempt(s *workflow.Snapshot) bool {
 	for _, e := range s.Entries {
 		if e.Metadata != nil && e.Metadata.Status == workflow.StatusFailed {

@@ -223,14 +223,6 @@ func (h *Host) grant() {
 	}
 }
 
-// serves says whether the actor of that name is awake.
-func (h *Host) serves(name string) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	l := h.lives[name]
-	return l != nil && l.phase == awake
-}
-
 // use counts a user of an actor that is awake.
 //
 // +checklocks:h.mu

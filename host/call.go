@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/conn"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/traces"
@@ -102,4 +104,38 @@ func (h *Host) Send(ctx context.Context, a Address, s queue.Send) (id queue.ID, 
 // its connections are closed. Without such an actor it returns ErrNoActor.
 func (h *Host) Destroy(ctx context.Context, a Address) error {
 	return h.turn(ctx, a, nil, newTurn(spanOnDestroy, (*Context).Destroy))
+}
+
+// Visit runs fn with an actor that exists, for tools that act from outside of its code: with the actor as it is in
+// memory, beside its turns, each Update between two of these; or, if it sleeps, with one that is open for the call
+// alone, and calls for the actor wait for the end of it. None of the actor's code is run for the visit: what fn stores in an actor that
+// sleeps wakes it afterwards, if there is something to do. fn must not close the actor.
+//
+// Errors: fn's; greenroom.ErrNotFound, of an actor that does not exist; greenroom.ErrInUse, if another host has it;
+// ErrClosed; greenroom.ErrNested in a turn of the actor; those of the engine.
+func (h *Host) Visit(ctx context.Context, id actorstore.ID, fn func(ctx context.Context, a *greenroom.Actor) error) error {
+	_, done, err := visitor{h}.claim(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return h.door.Visit(ctx, id, fn)
+}
+
+// DropID removes an actor with everything in it, without asking its code: Destroy does. Its connections are closed. Errors: those of Visit and
+// Destroy.
+func (h *Host) DropID(ctx context.Context, id actorstore.ID) error {
+	l, done, err := visitor{h}.claim(ctx, id)
+	if err != nil {
+		return err
+	}
+	if l == nil {
+		defer done()
+		return h.door.DropID(ctx, id)
+	}
+	done() // the actor leaves memory when it has no users
+	return h.turn(ctx, l.addr, nil, newTurn(spanOnDestroy, func(c *Context) error {
+		c.destroy = true
+		return nil
+	}))
 }

@@ -301,7 +301,7 @@ func (h *Host) visit(a Address, b *birth, t *turn, wake bool) error {
 	if wake {
 		return h.turn(h.ctx, a, b, t)
 	}
-	l := h.life(a)
+	l := h.life(a.String())
 	if l == nil || !l.enterAwake() {
 		return errAsleep
 	}
@@ -316,11 +316,11 @@ func (h *Host) visit(a Address, b *birth, t *turn, wake bool) error {
 	return errAsleep
 }
 
-// life returns an actor's stay in memory, nil while it sleeps.
-func (h *Host) life(a Address) *life {
+// life returns the stay in memory of the actor of that name, nil while it sleeps.
+func (h *Host) life(name string) *life {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.lives[a.String()]
+	return h.lives[name]
 }
 
 // deliver puts letters into an actor's queue, durably, and returns how many of them, from
@@ -345,7 +345,7 @@ func (h *Host) deliver(m *mail, to string, letters []*letter, wake bool) (came i
 	}
 	if err := h.visit(a, b, t, wake); errors.Is(err, ErrNoActor) && b == nil {
 		for _, l := range letters {
-			h.dropped(m.from, l, err)
+			h.couriers.dropped(m.from, l, err)
 		}
 		return len(letters), nil
 	} else if err != nil {
@@ -355,7 +355,8 @@ func (h *Host) deliver(m *mail, to string, letters []*letter, wake bool) (came i
 }
 
 // dropped tells of a letter that can't come.
-func (h *Host) dropped(from Address, l *letter, err error) {
+func (cs *couriers) dropped(from Address, l *letter, err error) {
+	h := cs.host
 	h.meter.Count(metricUndeliverable, 1)
 	h.troubles.tell(h.log, h.clock(), "host: message is dropped", from.Type, err, slog.String("from", from.String()), slog.String("to", l.to), slog.String("name", l.name))
 }
@@ -372,7 +373,7 @@ func (h *Host) settle(m *mail, letters []*letter, wake bool) error {
 		return t
 	}
 	err := ErrNotAwake
-	if l := h.life(m.from); l != nil { // also while it goes to sleep
+	if l := h.life(m.from.String()); l != nil { // also while it goes to sleep
 		err = l.inward(h.ctx, arrived())
 	}
 	if errors.Is(err, ErrNotAwake) || errors.Is(err, errAgain) {

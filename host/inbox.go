@@ -38,7 +38,7 @@ func (c *Context) take(from Address, letters []*letter) (came int, err error) {
 		case err == nil:
 			c.life.host.meter.Count(metricArrived, 1)
 		case hopeless(err):
-			c.life.host.dropped(from, l, err)
+			c.life.host.couriers.dropped(from, l, err)
 			err = nil
 		}
 		if err != nil {

@@ -106,7 +106,7 @@ func TestClientsFirst(t *testing.T) {
 	kind.Wake = func(c *Context) error { woken = append(woken, c.Address().Key); return nil } // one at a time
 	bubble(t, Options{MaxAwake: 1, Couriers: 16, IdleTimeout: time.Hour}, func(r *rig) {
 		r.wantSent(lobby, nil)
-		r.life(lobby).hold(1)
+		r.life(lobby.String()).hold(1)
 		r.wantSent(lobby, nil, "thing/a", "thing/b", "thing/c")
 		called := make(chan error, 1)
 		go func() {
@@ -117,7 +117,7 @@ func TestClientsFirst(t *testing.T) {
 		if s := r.Stats(); s.Waiting != 4 {
 			t.Errorf("%+v", s)
 		}
-		r.life(lobby).hold(-1)
+		r.life(lobby.String()).hold(-1)
 		must(t, <-called)
 		pass(time.Minute)
 		if len(woken) < 5 || woken[1] != "x" {
@@ -180,7 +180,7 @@ func TestCouriersPassTheBusy(t *testing.T) {
 		r.heard()
 		r.call(lobby, "numbered", nil)
 		for _, a := range []Address{ear, lobby} {
-			r.life(a).hold(1)
+			r.life(a.String()).hold(1)
 		}
 		r.call(lobby, "to others", 100)
 		pass(time.Second)
@@ -191,7 +191,7 @@ func TestCouriersPassTheBusy(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 		for _, a := range []Address{ear, lobby} {
-			r.life(a).hold(-1)
+			r.life(a.String()).hold(-1)
 		}
 		pass(time.Minute)
 		r.wantNoLetters()
@@ -391,7 +391,7 @@ func TestLettersExisting(t *testing.T) {
 		gone := make(chan error, 1)
 		go func() { gone <- r.Destroy(r.ctx, Address{"thing", "x"}) }() // before the courier
 		synctest.Wait()
-		r.life(lobby).hold(-1)
+		r.life(lobby.String()).hold(-1)
 		must(t, <-gone)
 		pass(time.Minute)
 		if n := r.stored("thing"); n != 1 {

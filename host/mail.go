@@ -98,7 +98,7 @@ func (cs *couriers) add(m *mail, l *letter) (added bool) {
 // +checklocks:cs.mu
 func (cs *couriers) ready(t *trip) {
 	which := far
-	if !t.asleep && cs.host.serves(t.to) {
+	if !t.asleep && (visitor{cs.host}).serves(t.to) {
 		which = near
 	}
 	t.mail.ready[which] = append(t.mail.ready[which], t)
@@ -145,7 +145,7 @@ func (cs *couriers) returned(t *trip, which int, err error) {
 	case errors.Is(err, kv.ErrIncarnation):
 		cs.forget(t.mail)
 		for _, l := range t.letters[:t.orphans] {
-			cs.host.dropped(t.mail.from, l, err)
+			cs.dropped(t.mail.from, l, err)
 		}
 		cs.release(t, len(t.letters))
 		delete(t.mail.trips, t.to)

@@ -3,47 +3,15 @@ package host
 import (
 	"context"
 
-	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 )
 
-// Visit runs fn with an actor that exists, for tools that act from outside of its code: with the actor as it is in
-// memory, beside its turns, each Update between two of these; or, if it sleeps, with one that is open for the call
-// alone, and calls for the actor wait for the end of it. None of the actor's code is run for the visit: what fn stores in an actor that
-// sleeps wakes it afterwards, if there is something to do. fn must not close the actor.
-//
-// Errors: fn's; greenroom.ErrNotFound, of an actor that does not exist; greenroom.ErrInUse, if another host has it;
-// ErrClosed; greenroom.ErrNested in a turn of the actor; those of the engine.
-func (h *Host) Visit(ctx context.Context, id actorstore.ID, fn func(ctx context.Context, a *greenroom.Actor) error) error {
-	_, done, err := h.claim(ctx, id)
-	if err != nil {
-		return err
-	}
-	defer done()
-	return h.door.Visit(ctx, id, fn)
-}
-
-// DropID removes an actor with everything in it, without asking its code: Destroy does. Its connections are closed. Errors: those of Visit and
-// Destroy.
-func (h *Host) DropID(ctx context.Context, id actorstore.ID) error {
-	l, done, err := h.claim(ctx, id)
-	if err != nil {
-		return err
-	}
-	if l == nil {
-		defer done()
-		return h.door.DropID(ctx, id)
-	}
-	done() // the actor leaves memory when it has no users
-	return h.turn(ctx, l.addr, nil, newTurn(spanOnDestroy, func(c *Context) error {
-		c.destroy = true
-		return nil
-	}))
-}
+// A visitor finds actors without waking them.
+type visitor struct{ *Host }
 
 // claim returns the actor if it is awake, and keeps it so until done is called. If it sleeps, or is of none of h's types, l is nil; until done is
 // called others wait for it then as for one that is on its way to sleep.
-func (h *Host) claim(ctx context.Context, id actorstore.ID) (l *life, done func(), err error) {
+func (h visitor) claim(ctx context.Context, id actorstore.ID) (l *life, done func(), err error) {
 	v, err := h.store.View(ctx, id)
 	if err != nil {
 		return nil, nil, err
@@ -73,7 +41,7 @@ func (h *Host) claim(ctx context.Context, id actorstore.ID) (l *life, done func(
 
 // place returns an actor that is awake, and counts a user of it, until leave; or it takes the place of one that sleeps, for which
 // others wait as for one that is on its way to sleep.
-func (h *Host) place(ctx context.Context, kind *kind, a Address, name string) (l *life, isAwake bool, err error) {
+func (h visitor) place(ctx context.Context, kind *kind, a Address, name string) (l *life, isAwake bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for {
@@ -85,7 +53,7 @@ func (h *Host) place(ctx context.Context, kind *kind, a Address, name string) (l
 				return nil, false, err
 			}
 			if l = h.lives[name]; l == nil { // no other caller was quicker
-				l = newLife(h, kind, a, name, nil)
+				l = newLife(h.Host, kind, a, name, nil)
 				l.phase = leaving
 				h.leaving++
 				h.lives[name] = l
@@ -108,4 +76,12 @@ func (h *Host) place(ctx context.Context, kind *kind, a Address, name string) (l
 			return nil, false, err
 		}
 	}
+}
+
+// serves says whether the actor of that name is awake.
+func (h visitor) serves(name string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	l := h.lives[name]
+	return l != nil && l.phase == awake
 }

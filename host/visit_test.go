@@ -79,7 +79,7 @@ func TestVisit(t *testing.T) {
 		if s := r.Stats(); s.Awake != 1 {
 			t.Errorf("%+v", s)
 		}
-		// An actor that is none of the host's types.
+		// An actor whose type the host doesn't have.
 		a, err := r.Store().Actor(r.ctx, "other", nil)
 		must(t, err)
 		must(t, errors.Join(sendTo(r.ctx, "x")(r.ctx, a), a.Close()))
@@ -133,7 +133,7 @@ func TestVisitBroken(t *testing.T) {
 	}, kind)
 }
 
-// TestDropID: an actor is removed whether it is awake, sleeps, or is none of the host's, and its code isn't asked.
+// TestDropID: an actor is removed whether it is awake, sleeps, or is of no type of the host, and its code isn't asked.
 func TestDropID(t *testing.T) {
 	kind := thing(add)
 	kind.Destroy = func(*Context) error { return errors.New("never") }

@@ -19,23 +19,14 @@ import (
 // Errors: ErrRunning while a run of a cancelled workflow ends, or Recover and its like are under way; ErrTooLarge, ErrClosed,
 // ErrStorage, and those of the codec.
 func (r *Runner[In, Out]) StartAgain(ctx context.Context, in In) error {
-	return r.again(ctx, func(b *batch.Batch) error { return r.StageAgain(b, in) })
+	return anew{r.Workflow}.commit(ctx, func(b *batch.Batch) error { return r.StageAgain(b, in) })
 }
 
-// Restart starts a workflow that is over anew, with the input that it has, as Runner.StartAgain does with another one. It needs no code, so
-// that tools can do it. One that isn't over, or was never started, is ErrState.
-func (w *Workflow) Restart(ctx context.Context) error {
-	return w.again(ctx, func(b *batch.Batch) error {
-		input := w.h.Input()
-		if !over(State(w.h.State())) || input == nil {
-			return ErrState
-		}
-		return w.stageAgain(b, input)
-	})
-}
+// Anew starts a workflow that is over anew.
+type anew struct{ *Workflow }
 
-// again commits what stage stages.
-func (w *Workflow) again(ctx context.Context, stage func(b *batch.Batch) error) error {
+// commit commits what stage stages.
+func (w anew) commit(ctx context.Context, stage func(b *batch.Batch) error) error {
 	var b batch.Batch
 	defer b.Abort(nil)
 	if err := stage(&b); err != nil {
@@ -57,11 +48,11 @@ func (r *Runner[In, Out]) StageAgain(b *batch.Batch, in In) error {
 	if err != nil {
 		return fmt.Errorf("workflow: input: %w", err)
 	}
-	return r.stageAgain(b, input)
+	return anew{r.Workflow}.stage(b, input)
 }
 
-// stageAgain is Runner.StageAgain with an input that is encoded.
-func (w *Workflow) stageAgain(b *batch.Batch, input []byte) (err error) {
+// stage is Runner.StageAgain with an input that is encoded.
+func (w anew) stage(b *batch.Batch, input []byte) (err error) {
 	tx := w.h.Begin()
 	switch {
 	case over(State(w.h.State())):

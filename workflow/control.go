@@ -42,6 +42,18 @@ func (w *Workflow) Cancel(ctx context.Context) error {
 	return nil
 }
 
+// Restart starts a workflow that is over anew, with the input that it has, as Runner.StartAgain does with another one. It needs no code, so
+// that tools can do it. One that isn't over, or was never started, is ErrState.
+func (w *Workflow) Restart(ctx context.Context) error {
+	return anew{w}.commit(ctx, func(b *batch.Batch) error {
+		input := w.h.Input()
+		if !over(State(w.h.State())) || input == nil {
+			return ErrState
+		}
+		return anew{w}.stage(b, input)
+	})
+}
+
 func (w *Workflow) disarm() {
 	w.arming.Lock()
 	defer w.arming.Unlock()

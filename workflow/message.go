@@ -124,7 +124,7 @@ func (c *Context) receive(name string, opts *ReceiveOptions) ([]*delivery, error
 	if c.unfinished() {
 		return nil, ErrPrevious
 	}
-	if _, found := c.r.wf.lookup(c.scope, subName(name, "deadline")); timed || found {
+	if _, found := lookup(c.r.wf.h, c.scope, subName(name, "deadline")); timed || found {
 		v.deadline = c.mark(subName(name, "deadline"))
 		v.until, _ = kind[history.Sleep](v.deadline)
 	}
@@ -150,12 +150,12 @@ func distinct(names []string) (ds []string) {
 }
 
 // lookup finds what is recorded under a name, without registering it.
-func (w *Workflow) lookup(scope history.Location, name string) (history.Entry, bool) {
-	i, ok := w.h.Lookup(name)
+func lookup(h *history.History, scope history.Location, name string) (history.Entry, bool) {
+	i, ok := h.Lookup(name)
 	if !ok {
 		return history.Entry{}, false
 	}
-	return w.h.Get(scope.Name(i))
+	return h.Get(scope.Name(i))
 }
 
 // unfinished says whether a message waits to be completed that was received in the same

@@ -14,7 +14,7 @@ import (
 )
 
 // TestBesideHost works with a store that a process serves, whose actors are called all the time: with one that is called, with one that sleeps,
-// and with one that is none of the host's.
+// and with one that the host has no type for.
 func TestBesideHost(t *testing.T) {
 	t.Chdir(t.TempDir())
 	must(t, "put", "data", "notes", "k", "v")

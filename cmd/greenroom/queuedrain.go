@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -69,7 +70,7 @@ hold; with --json there is the body's CBOR in hexadecimal, too.`,
 	return cmd
 }
 
-func newQueueRedrive(e *env) *cobra.Command {
+func newQueueRedrive(stdout io.Writer) *cobra.Command {
 	var in admin.RedriveMessagesIn
 	cmd := &cobra.Command{
 		Use:   "redrive STORE ACTOR [NAME…]",
@@ -86,7 +87,7 @@ standard output.`,
 			in.Names = args[2:]
 			out, err := do(cmd.Context(), target{url: args[0], actor: args[1]}, admin.RedriveMessages, &in)
 			if err == nil {
-				_, err = fmt.Fprintf(e.stdout, "%s redriven\n", count(out.Redriven, "dead letter"))
+				_, err = fmt.Fprintf(stdout, "%s redriven\n", count(out.Redriven, "dead letter"))
 			}
 			return err
 		},

@@ -227,7 +227,7 @@ completed are there again for others.`,
 func newWorkflowRetry() *cobra.Command {
 	return &cobra.Command{
 		Use:   "retry STORE ACTOR",
-		Short: "Have the steps that failed tried again",
+		Short: "Try the steps that failed again",
 		Long: `Have the steps of a workflow that failed tried again, with all their attempts: of a
 workflow that has failed, or waits for a next attempt or to be resumed. The steps are tried when its program runs the
 workflow.`,

@@ -19,7 +19,7 @@ type writer struct {
 // writers are the only way to write: whatever changes in an actor is put into a batch, Actor.Commit cuts that, and
 // the batch says what became of it.
 var writers = []writer{
-	{"kv.Engine.Commit", []string{"kv/faultkv", "kv/internal/suite", "kv/kvtest", "internal/testkit/engines", "kv/txn/txntest", "actorstore", "actorstore/internal/lease", "internal/wake", "rivetkit/engine", "host/front", "cmd/greenroom"}, "what an actor keeps is written by actorstore, which fences and counts it. Leases, the takeover of rows of stores of before, fronts and namespaces have rows of their own beside that, and a salvage copies rows to a store in which no actor is open"},
+	{"kv.Engine.Commit", []string{"kv/faultkv", "kv/internal/suite", "kv/kvtest", "internal/testkit/engines", "kv/txn/txntest", "actorstore", "actorstore/internal/lease", "internal/wake", "rivetkit/engine", "host/front", "cmd/greenroom", "internal/remotekv"}, "what an actor keeps is written by actorstore, which fences and counts it. A process that serves its engine to tools commits for them what belongs to none of the actors. Leases, the takeover of rows of stores of before, fronts and namespaces have rows of their own beside that, and a salvage copies rows to a store in which no actor is open"},
 	{"kv/txn.New", []string{"docstore", "itemstore", "bench", "kv/internal/suite", "kv/txn/txntest"}, "a transaction over the bare engine knows no owner. Items and documents have none, and their measurements go beside them"},
 	{"batch.Batch.Split", []string{"actorstore", "vfs"}, "there is one splitter, before one commit. SQL asks it what doesn't fit, and writes that through a journal"},
 	{"batch.Batch.Seal", []string{"actorstore"}, "a batch takes no more when it is being committed"},

@@ -25,7 +25,7 @@ type Dial func(ctx context.Context) (net.Conn, error)
 // Watching and Checkpoints, and is safe for concurrent use. What it can't tell, because the other process has
 // gone, is kv.ErrUnknownOutcome.
 //
-// It is no kv.Sharer: the other process knows nothing of what is agreed on here.
+// It isn't a kv.Sharer: the other process knows nothing of what is agreed on here.
 type Engine struct {
 	dial   Dial
 	limits kv.Limits

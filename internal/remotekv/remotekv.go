@@ -7,7 +7,7 @@
 // behind. Requests and answers are values of encoding/gob.
 //
 // It is not a server for strangers: Serve trusts its peer with every byte of the store, and the caller
-// decides who that may be.
+// decides which peers there may be.
 package remotekv
 
 import (
@@ -157,7 +157,7 @@ type remoteError struct {
 func (e *remoteError) Error() string   { return e.text }
 func (e *remoteError) Unwrap() []error { return e.kinds }
 
-// lost says that the other end is gone, which is no error of its engine.
+// lost says that the other end is gone, which its engine knows nothing of.
 func lost(err error) error {
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF

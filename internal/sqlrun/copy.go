@@ -3,10 +3,32 @@ package sqlrun
 import (
 	"context"
 	"errors"
+	"net/url"
+	"path/filepath"
 	"strconv"
 
 	"github.com/ncruces/go-sqlite3"
 )
+
+// A Source is the database of a file, for Session.Replace.
+type Source struct{ conn *sqlite3.Conn }
+
+// OpenSource opens the database in a file, and reads all of it, so that a damaged one is an error. The caller closes it.
+func OpenSource(file string) (*Source, error) {
+	uri := url.URL{Scheme: "file", Path: filepath.ToSlash(file)}
+	c, err := sqlite3.OpenFlags(uri.String(), sqlite3.OPEN_READONLY|sqlite3.OPEN_URI)
+	if err != nil {
+		return nil, err
+	}
+	found, err := Pragma(c, "quick_check(1)")
+	if err == nil && found == "ok" {
+		return &Source{c}, nil
+	}
+	return nil, errors.Join(&sentence{"the file is damaged, or isn't an SQLite database: " + found, errors.Join(err, sqlite3.CORRUPT)}, c.Close())
+}
+
+// Close closes the file.
+func (s *Source) Close() error { return s.conn.Close() }
 
 // copyPages is how many pages are copied between two looks at the context.
 const copyPages = 256
@@ -41,7 +63,7 @@ func Copy(ctx context.Context, src *sqlite3.Conn, target string, show func(done,
 }
 
 // PageSize reads a database's page size, and with it its schema, so that a file
-// that is none is found out here.
+// that isn't a database is found out here.
 func PageSize(c *sqlite3.Conn) (int64, error) {
 	if err := c.Exec("SELECT 1 FROM sqlite_schema LIMIT 1"); err != nil {
 		return 0, err

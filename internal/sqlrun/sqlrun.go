@@ -70,7 +70,10 @@ type Error struct {
 	Err    error
 }
 
+// Error returns what Err says.
 func (e *Error) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
 // A Session is one connection, on which nothing else runs. It belongs to one goroutine at a time.
@@ -274,12 +277,12 @@ func (s *Session) Rollback() error {
 }
 
 // Replace replaces the database by that of src; see Copy.
-func (s *Session) Replace(ctx context.Context, src *sqlite3.Conn) error {
-	return WithCause(Copy(ctx, src, s.below.DSN(), func(int64, int64) {}), s.below.Cause)
+func (s *Session) Replace(ctx context.Context, src *Source) error {
+	return WithCause(Copy(ctx, src.conn, s.below.DSN(), func(int64, int64) {}), s.below.Cause)
 }
 
 // explain adds to an error what SQLite could not say about it: the reason that
-// Greenroom's storage had, that it was interrupted, or that a name is no file's.
+// Greenroom's storage had, that it was interrupted, or that a name belongs to none of the files.
 func (s *Session) explain(ctx context.Context, err error) error {
 	if errors.Is(err, sqlite3.INTERRUPT) && ctx.Err() != nil {
 		return ErrInterrupted

@@ -1,0 +1,207 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/adminsock"
+	"github.com/greenroomdb/greenroom/internal/remotekv"
+	"github.com/greenroomdb/greenroom/internal/sqlrun"
+)
+
+// Listen serves the store, which is open in the directory dir of this process, at the socket there, until the Server is
+// closed: before the store, and before what Options.Actors is.
+func Listen(ctx context.Context, dir string, store *greenroom.Store, opts *Options) (*Server, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	s := &Server{door: store, actors: o.Actors, log: o.Logger, txTime: cmp.Or(o.TxDeadline, 30*time.Second)}
+	if s.actors == nil {
+		s.actors = store
+	}
+	if s.log == nil {
+		s.log = slog.Default()
+	}
+	var err error
+	if s.store, err = greenroom.New(ctx, store.Engine(), &greenroom.Options{IDs: true, Logger: s.log}); err != nil {
+		return nil, err
+	}
+	ln, err := adminsock.Listen(ctx, dir, func(err error) {
+		s.log.Warn("admin: a connection was refused", slog.Any("error", err))
+	})
+	if err != nil {
+		return nil, errors.Join(err, s.store.Close())
+	}
+	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
+	s.http = &http.Server{
+		Handler:           s.routes(),
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    32 << 10,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		BaseContext:       func(net.Listener) context.Context { return s.ctx },
+	}
+	s.working.Go(func() {
+		if err := s.http.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+			s.log.Error("admin: the socket is of no use any more", slog.Any("error", err))
+		}
+	})
+	return s, nil
+}
+
+// closing is how long Close waits for what is being done.
+const closing = 5 * time.Second
+
+// Close ends the Server: it takes nothing new, and what isn't done in 5 seconds is given up. It returns when nothing uses the store any
+// more.
+func (s *Server) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closing)
+	defer cancel()
+	err := s.http.Shutdown(ctx)
+	s.stop()
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = s.http.Close()
+	}
+	s.working.Wait()
+	if err != nil {
+		err = fmt.Errorf("admin: close: %w", err)
+	}
+	return errors.Join(err, s.store.Close())
+}
+
+// verbs are what can be done to an actor.
+var verbs = []endpoint{
+	PutKey, DeleteKeys, SendMessage, DeleteMessages, RedriveMessages, CancelWorkflow, RetryWorkflow, RestartWorkflow, ReplayWorkflow, DiscardConnection, Fork, Drop,
+}
+
+// routes are what can be asked for.
+func (s *Server) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/process", s.process)
+	mux.HandleFunc("GET /v1/engine", s.engine)
+	mux.HandleFunc("GET /v1/actors/{actor}/sql", s.sql)
+	mux.HandleFunc("PUT /v1/actors/{actor}/database", s.putDatabase)
+	for _, v := range verbs {
+		mux.HandleFunc(v.path(), func(w http.ResponseWriter, r *http.Request) { v.serve(s, w, r) })
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		refuse(w, &Error{Code: "not_found", Message: "there is nothing at " + r.Method + " " + r.URL.Path})
+	})
+	return mux
+}
+
+// A Process is what is known of a process that has a store open.
+type Process struct {
+	PID int `json:"pid"`
+}
+
+func (s *Server) process(w http.ResponseWriter, _ *http.Request) {
+	reply(w, &Process{PID: os.Getpid()})
+}
+
+// engine gives a tool the engine of the store: all of it to read, and to write what belongs to none of the actors.
+func (s *Server) engine(w http.ResponseWriter, r *http.Request) {
+	s.upgrade(w, r, engineProtocol, func(conn net.Conn) { remotekv.Serve(s.ctx, conn, s.store.Engine(), actorstore.Outside) })
+}
+
+// upgrade has a connection speak a protocol that isn't HTTP, as long as fn runs, which closes it.
+func (s *Server) upgrade(w http.ResponseWriter, r *http.Request, protocol string, fn func(net.Conn)) {
+	if r.Header.Get("Upgrade") != protocol {
+		w.Header().Set("Upgrade", protocol)
+		refuse(w, &Error{Code: "upgrade_required", Message: "this process speaks " + protocol + ": use the same version of greenroom"})
+		return
+	}
+	s.working.Add(1) // while the HTTP server still knows of the connection, and Close waits for that
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		s.working.Done()
+		refuse(w, err)
+		return
+	}
+	go func() {
+		defer s.working.Done()
+		head := "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + protocol + "\r\n\r\n"
+		if _, err := conn.Write([]byte(head)); err != nil {
+			_ = conn.Close() // the tool has gone
+			return
+		}
+		fn(conn)
+	}()
+}
+
+// sql runs SQL for a shell.
+func (s *Server) sql(w http.ResponseWriter, r *http.Request) {
+	actor, create := r.PathValue("actor"), r.URL.Query().Get("create") == "true"
+	by := caller(r)
+	s.upgrade(w, r, sqlProtocol, func(conn net.Conn) {
+		ctx, cancel := context.WithCancel(s.ctx)
+		defer cancel()
+		defer context.AfterFunc(ctx, func() { conn.Close() })()
+		defer conn.Close()
+		c := &sqlConn{Server: s, actor: actor, create: create, out: gob.NewEncoder(conn), requests: make(chan sqlRequest)}
+		s.log.Info("admin: begin", "verb", "sql", "actor", actor, "by", by)
+		s.working.Go(func() {
+			c.read(ctx, gob.NewDecoder(conn))
+			cancel()
+		})
+		c.serve(ctx)
+		s.log.Info("admin: done", "verb", "sql", "actor", actor, "by", by)
+	})
+}
+
+// putDatabase makes the body the database of an actor.
+func (s *Server) putDatabase(w http.ResponseWriter, r *http.Request) {
+	actor, create := r.PathValue("actor"), r.URL.Query().Get("create") == "true"
+	// It is here before the actor is disturbed.
+	file, err := receive(r.Body)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	defer os.Remove(file)
+	src, err := sqlrun.OpenSource(file)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	defer src.Close() // nothing was written
+	err = s.audited(r, "database", actor, func(ctx context.Context) error {
+		return s.visit(ctx, actor, create, func(ctx context.Context, a *greenroom.Actor) error {
+			t, err := sqlrun.Open(ctx, a.SQL())
+			if err == nil {
+				err = t.Replace(ctx, src)
+			}
+			return errors.Join(err, t.Close())
+		})
+	})
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	reply(w, &None{})
+}
+
+// receive stores a body in a file, which is its owner's alone. The caller removes it.
+func receive(body io.Reader) (name string, err error) {
+	f, err := os.CreateTemp("", "greenroom-import-*.db")
+	if err != nil {
+		return "", err
+	}
+	_, err = io.Copy(f, body)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return "", errors.Join(err, os.Remove(f.Name()))
+	}
+	return f.Name(), nil
+}
