@@ -8,15 +8,15 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 )
 
-// A roster is the actors that a store has open in this process, which are of the type A.
-type roster[A comparable] struct {
+// A roster is the actors that a store has open in this process. It knows nothing of them but that each is one value.
+type roster struct {
 	mu     sync.Mutex
-	open   map[actorstore.ID]A             // +checklocks:mu
+	open   map[actorstore.ID]any             // +checklocks:mu
 	calls  map[actorstore.ID]int           // of Actor, that aren't over  +checklocks:mu
 	news   chan struct{}                   // closed when one is; nil while no visit waits for that  +checklocks:mu
 	busy   map[actorstore.ID]chan struct{} // closed when the visit, or the Close, ends that has the actor  +checklocks:mu
-	visits map[A][]*visit                  // of actors that are open  +checklocks:mu
-	ending map[A]func()                    // of actors that are being closed: lets others have them  +checklocks:mu
+	visits map[any][]*visit                  // of actors that are open  +checklocks:mu
+	ending map[any]func()                    // of actors that are being closed: lets others have them  +checklocks:mu
 }
 
 // A visit is a call of Visit with an actor that the program has open.
@@ -25,22 +25,22 @@ type visit struct {
 	over   chan struct{}
 }
 
-// begin notes that Actor is called. What it returns is called at the end, with the actor, or the zero A.
-func (r *roster[A]) begin(id actorstore.ID) (end func(a A)) {
+// begin notes that Actor is called. What it returns is called at the end, with the actor, or nil.
+func (r *roster) begin(id actorstore.ID) (end func(a any)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.open == nil {
-		r.open, r.calls, r.busy = map[actorstore.ID]A{}, map[actorstore.ID]int{}, map[actorstore.ID]chan struct{}{}
-		r.visits, r.ending = map[A][]*visit{}, map[A]func(){}
+		r.open, r.calls = map[actorstore.ID]any{}, map[actorstore.ID]int{}
+		r.visits, r.ending = map[any][]*visit{}, map[any]func(){}
 	}
 	r.calls[id]++
-	return func(a A) {
+	return func(a any) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if r.calls[id]--; r.calls[id] == 0 {
 			delete(r.calls, id)
 		}
-		if a != *new(A) {
+		if a != nil {
 			r.open[id] = a
 		}
 		if r.news != nil {
@@ -51,7 +51,7 @@ func (r *roster[A]) begin(id actorstore.ID) (end func(a A)) {
 }
 
 // call waits until a call of Actor is over, if there is one of that actor. had says whether there was, or it is over by now and the actor is open.
-func (r *roster[A]) call(ctx context.Context, id actorstore.ID) (had bool, err error) {
+func (r *roster) call(ctx context.Context, id actorstore.ID) (had bool, err error) {
 	r.mu.Lock()
 	n := r.calls[id]
 	_, is := r.open[id]
@@ -73,7 +73,7 @@ func (r *roster[A]) call(ctx context.Context, id actorstore.ID) (had bool, err e
 }
 
 // leave notes that a is being closed, and ends its visits. What wants the actor waits until gone is called.
-func (r *roster[A]) leave(id actorstore.ID, a A) {
+func (r *roster) leave(id actorstore.ID, a any) {
 	r.mu.Lock()
 	if r.open[id] != a { // it is a visit's, or its Close was called before
 		r.mu.Unlock()
@@ -91,7 +91,7 @@ func (r *roster[A]) leave(id actorstore.ID, a A) {
 }
 
 // gone notes that a is closed, or couldn't be.
-func (r *roster[A]) gone(a A) {
+func (r *roster) gone(a any) {
 	r.mu.Lock()
 	release := r.ending[a]
 	delete(r.ending, a)
@@ -104,7 +104,7 @@ func (r *roster[A]) gone(a A) {
 // hold has what wants the actor wait until the function that it returns is called.
 //
 // +checklocks:r.mu
-func (r *roster[A]) hold(id actorstore.ID) (release func()) {
+func (r *roster) hold(id actorstore.ID) (release func()) {
 	busy := make(chan struct{})
 	if r.busy == nil {
 		r.busy = map[actorstore.ID]chan struct{}{}
@@ -121,7 +121,7 @@ func (r *roster[A]) hold(id actorstore.ID) (release func()) {
 }
 
 // await waits until no visit has the actor open by itself, and it isn't being closed. waited says whether it had to.
-func (r *roster[A]) await(ctx context.Context, id actorstore.ID) (waited bool, err error) {
+func (r *roster) await(ctx context.Context, id actorstore.ID) (waited bool, err error) {
 	for {
 		r.mu.Lock()
 		busy := r.busy[id]
@@ -139,7 +139,7 @@ func (r *roster[A]) await(ctx context.Context, id actorstore.ID) (waited bool, e
 }
 
 // claim returns the actor if it is open, with a context that ends when that is closed, and otherwise holds it for a visit. release ends the visit.
-func (r *roster[A]) claim(ctx context.Context, id actorstore.ID) (_ context.Context, a A, release func(), err error) {
+func (r *roster) claim(ctx context.Context, id actorstore.ID) (_ context.Context, a any, release func(), err error) {
 	for {
 		if _, err := r.await(ctx, id); err != nil {
 			return nil, a, nil, err
@@ -163,7 +163,7 @@ func (r *roster[A]) claim(ctx context.Context, id actorstore.ID) (_ context.Cont
 // visit begins a visit of an actor that is open.
 //
 // +checklocks:r.mu
-func (r *roster[A]) visit(ctx context.Context, a A) (context.Context, func()) {
+func (r *roster) visit(ctx context.Context, a any) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	v := &visit{cancel, make(chan struct{})}
 	r.visits[a] = append(r.visits[a], v)

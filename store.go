@@ -52,7 +52,7 @@ type Store struct {
 	engine kv.Engine
 	own    bool // Close closes the engine
 	opts   Options
-	roster roster[any] // of *Actor
+	roster roster // of *Actor
 }
 
 // Open opens the store in the directory dir, which one process can have open at a time,

@@ -52,8 +52,7 @@ type Options struct {
 
 // A Server answers tools. All methods are safe for concurrent use.
 type Server struct {
-	store  *greenroom.Store // which takes ids for names
-	door   *greenroom.Store // of the process
+	store  *greenroom.Store
 	actors Actors
 	log    *slog.Logger
 	txTime time.Duration
@@ -66,7 +65,7 @@ type Server struct {
 
 // audited runs fn, and logs that it begins, and how it ends.
 func (s *Server) audited(r *http.Request, verb, actor string, fn func(ctx context.Context) error) error {
-	log := s.log.With(slog.String("verb", verb), slog.String("actor", actor), slog.String("by", caller(r)))
+	log := s.log.With(slog.String("verb", verb), slog.String("actor", actor))
 	log.Info("admin: begin")
 	err := fn(r.Context())
 	if err != nil {
@@ -77,12 +76,17 @@ func (s *Server) audited(r *http.Request, verb, actor string, fn func(ctx contex
 	return err
 }
 
-// caller names the client of a request in the log: at the socket that is a process of the user.
-func caller(*http.Request) string { return "socket" }
+// idOf returns the id of the actor that is named, as in a store with greenroom.Options.IDs.
+func idOf(ctx context.Context, s *greenroom.Store, actor string) (actorstore.ID, error) {
+	if text, ok := strings.CutPrefix(actor, "id:"); ok {
+		return actorstore.ParseID(text)
+	}
+	return s.ID(ctx, actor)
+}
 
-// visit runs fn with the actor that is named, as in a store with greenroom.Options.IDs.
+// visit runs fn with the actor that is named, as idOf says.
 func (s *Server) visit(ctx context.Context, actor string, create bool, fn func(ctx context.Context, a *greenroom.Actor) error) error {
-	id, err := s.store.ID(ctx, actor)
+	id, err := idOf(ctx, s.store, actor)
 	if err != nil {
 		return err
 	}
@@ -93,16 +97,16 @@ func (s *Server) visit(ctx context.Context, actor string, create bool, fn func(c
 	if !create || !errors.Is(err, actorstore.ErrUnknownActor) {
 		return err
 	}
-	return s.create(ctx, actor, fn)
+	return s.create(ctx, id, actor, fn)
 }
 
 // create runs fn with an actor that doesn't exist, which gets its name if it has one.
-func (s *Server) create(ctx context.Context, actor string, fn func(ctx context.Context, a *greenroom.Actor) error) error {
-	store := s.door
-	if strings.HasPrefix(actor, "id:") {
-		store = s.store
+func (s *Server) create(ctx context.Context, id actorstore.ID, actor string, fn func(ctx context.Context, a *greenroom.Actor) error) error {
+	// A store that takes no ids for names would give it the text as its name.
+	if named, err := s.store.ID(ctx, actor); err != nil || named != id {
+		return &Error{Code: "invalid", Message: "this process makes an actor by its name, and not by its id: " + actor}
 	}
-	a, err := store.Actor(ctx, actor, &greenroom.ActorOptions{Wait: true})
+	a, err := s.store.Actor(ctx, actor, &greenroom.ActorOptions{Wait: true})
 	if err != nil {
 		return err
 	}

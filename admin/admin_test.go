@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/admin"
 	"github.com/greenroomdb/greenroom/internal/adminsock"
 	"github.com/greenroomdb/greenroom/internal/sqlrun"
@@ -269,6 +270,27 @@ func TestSQL(t *testing.T) {
 	}
 }
 
+// TestSQLClosed: a program that closes its actor doesn't wait for the transaction of a tool, which is rolled back.
+func TestSQLClosed(t *testing.T) {
+	r := newRig(t, admin.Options{TxDeadline: time.Hour})
+	ctx := t.Context()
+	s, err := r.client.SQL(ctx, "room", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	r.actor("room", func(*greenroom.Actor) error {
+		_, err := s.Run(ctx, "begin immediate; insert into t values (2)", &quiet{})
+		return err
+	})
+	if _, err := s.Run(ctx, "commit", &quiet{}); err == nil || !strings.Contains(err.Error(), "closed the actor") {
+		t.Errorf("COMMIT: %v", err)
+	}
+	if s.InTransaction() || r.count() != 1 {
+		t.Errorf("there are %d rows", r.count())
+	}
+}
+
 // TestBadRequests: what makes no sense is refused with a reason.
 func TestBadRequests(t *testing.T) {
 	r := newRig(t, admin.Options{})
@@ -289,6 +311,7 @@ func TestBadRequests(t *testing.T) {
 		{"POST", "/v1/actors/room/keys/delete", `{"keys":["nix"]}`, 404, "not_found"},
 		{"POST", "/v1/actors/room/queue/send", `{"name":"n","body":nope}`, 400, "invalid"},
 		{"POST", "/v1/actors/id:zz/drop", `{}`, 400, "invalid"},
+		{"POST", "/v1/actors/id:" + actorstore.IDFromName("new").String() + "/keys/put?create=true", `{"key":"k"}`, 400, "invalid"},
 		{"POST", "/v1/actors/" + strings.Repeat("x", 5000) + "/drop", `{}`, 400, "invalid"},
 		{"PUT", "/v1/actors/room/database", "no database", 500, "failed"},
 	} {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 
@@ -51,9 +50,8 @@ var kinds = []struct {
 	err    error
 	status int
 }{
-	{"invalid", errInvalid, http.StatusBadRequest},
+	{"invalid", nil, http.StatusBadRequest},
 	{"upgrade_required", nil, http.StatusUpgradeRequired},
-	{"forbidden", errForbidden, http.StatusForbidden},
 	{"not_found", errkind.ErrNotFound, http.StatusNotFound},
 	{"in_use", errkind.ErrInUse, http.StatusConflict},
 	{"conflict", errkind.ErrConflict, http.StatusConflict},
@@ -72,24 +70,8 @@ var kinds = []struct {
 	{"timeout", context.DeadlineExceeded, http.StatusGatewayTimeout},
 }
 
-var (
-	errInvalid   = errors.New("admin: the request makes no sense")
-	errForbidden = errors.New("admin: it is not allowed")
-)
-
-// A sentence says in words for people what an error means.
-type sentence struct {
-	text string
-	err  error
-}
-
-func (s *sentence) Error() string { return s.text }
-func (s *sentence) Unwrap() error { return s.err }
-
 // say returns err as a sentence.
-func say(err error, format string, args ...any) error {
-	return &sentence{fmt.Sprintf(format, args...), err}
-}
+func say(err error, format string, args ...any) error { return errkind.Say(err, format, args...) }
 
 // newError returns err as it is sent.
 func newError(err error) (_ *Error, status int) {

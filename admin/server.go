@@ -27,22 +27,18 @@ func Listen(ctx context.Context, dir string, store *greenroom.Store, opts *Optio
 	if opts != nil {
 		o = *opts
 	}
-	s := &Server{door: store, actors: o.Actors, log: o.Logger, txTime: cmp.Or(o.TxDeadline, 30*time.Second)}
+	s := &Server{store: store, actors: o.Actors, log: o.Logger, txTime: cmp.Or(o.TxDeadline, 30*time.Second)}
 	if s.actors == nil {
 		s.actors = store
 	}
 	if s.log == nil {
 		s.log = slog.Default()
 	}
-	var err error
-	if s.store, err = greenroom.New(ctx, store.Engine(), &greenroom.Options{IDs: true, Logger: s.log}); err != nil {
-		return nil, err
-	}
 	ln, err := adminsock.Listen(ctx, dir, func(err error) {
 		s.log.Warn("admin: a connection was refused", slog.Any("error", err))
 	})
 	if err != nil {
-		return nil, errors.Join(err, s.store.Close())
+		return nil, err
 	}
 	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	s.http = &http.Server{
@@ -78,7 +74,7 @@ func (s *Server) Close() error {
 	if err != nil {
 		err = fmt.Errorf("admin: close: %w", err)
 	}
-	return errors.Join(err, s.store.Close())
+	return err
 }
 
 // verbs are what can be done to an actor.
@@ -144,20 +140,19 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request, protocol string
 // sql runs SQL for a shell.
 func (s *Server) sql(w http.ResponseWriter, r *http.Request) {
 	actor, create := r.PathValue("actor"), r.URL.Query().Get("create") == "true"
-	by := caller(r)
 	s.upgrade(w, r, sqlProtocol, func(conn net.Conn) {
 		ctx, cancel := context.WithCancel(s.ctx)
 		defer cancel()
 		defer context.AfterFunc(ctx, func() { conn.Close() })()
 		defer conn.Close()
 		c := &sqlConn{Server: s, actor: actor, create: create, out: gob.NewEncoder(conn), requests: make(chan sqlRequest)}
-		s.log.Info("admin: begin", "verb", "sql", "actor", actor, "by", by)
+		s.log.Info("admin: begin", "verb", "sql", "actor", actor)
 		s.working.Go(func() {
 			c.read(ctx, gob.NewDecoder(conn))
 			cancel()
 		})
 		c.serve(ctx)
-		s.log.Info("admin: done", "verb", "sql", "actor", actor, "by", by)
+		s.log.Info("admin: done", "verb", "sql", "actor", actor)
 	})
 }
 

@@ -51,7 +51,7 @@ type sqlConn struct {
 	out      *gob.Encoder
 	requests chan sqlRequest
 	stop     cancels // of what runs
-	late     bool    // a transaction was rolled back that took too long
+	over     error   // why a transaction was rolled back, of which the client doesn't know yet
 	lost     error   // of out
 }
 
@@ -121,16 +121,20 @@ func (c *sqlConn) burst(ctx context.Context, s *sqlrun.Session, req sqlRequest) 
 		select {
 		case req, ok = <-c.requests:
 		case <-timer.C:
+			c.over = fmt.Errorf("the transaction was open for longer than %v, and is rolled back", c.txTime)
+		case <-ctx.Done():
+			c.over = errors.New("the process that has the store closed the actor: the transaction is rolled back")
 		}
 		timer.Stop()
-		if !ok {
-			if c.late = s.InTransaction(); c.late {
-				if err := s.Rollback(); err != nil {
-					c.log.Warn("admin: roll back a transaction that took too long", "actor", c.actor, "error", err)
-				}
-			}
-			return
+		if ok {
+			continue
 		}
+		if !s.InTransaction() {
+			c.over = nil
+		} else if err := s.Rollback(); err != nil {
+			c.log.Warn("admin: roll back a transaction", "actor", c.actor, "error", err)
+		}
+		return
 	}
 }
 
@@ -145,9 +149,8 @@ func (c *sqlConn) run(ctx context.Context, s *sqlrun.Session, req *sqlRequest, d
 	var ran int
 	var err error
 	switch {
-	case c.late:
-		c.late = false
-		err = fmt.Errorf("the transaction was open for longer than %v, and is rolled back", c.txTime)
+	case c.over != nil:
+		err, c.over = c.over, nil
 	case req.Rollback:
 		err = s.Rollback()
 	default:

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 )
 
@@ -31,10 +30,16 @@ func fork(ctx context.Context, on On, actor string, in *ForkIn) error {
 	} else if opts.Name = in.To; in.To == "" {
 		return &Error{Code: "invalid", Message: "the name of the new actor is empty"}
 	}
-	return on.Store.View(ctx, actor, func(from *greenroom.View) error {
-		_, err := on.Store.Lower().Fork(ctx, from.Lower().Snapshot, &opts)
-		return forkError(in.To, err)
-	})
+	id, err := idOf(ctx, on.Store, actor)
+	if err != nil {
+		return err
+	}
+	from, err := on.Store.Lower().View(ctx, id)
+	if err != nil {
+		return err
+	}
+	_, err = on.Store.Lower().Fork(ctx, from.Snapshot, &opts)
+	return errors.Join(forkError(in.To, err), from.Close())
 }
 
 // forkError says why the new actor wasn't made.
@@ -58,7 +63,7 @@ func forkError(name string, err error) error {
 var Drop = &StoreVerb[None]{"drop", drop}
 
 func drop(ctx context.Context, on On, actor string, _ *None) error {
-	id, err := on.Store.ID(ctx, actor)
+	id, err := idOf(ctx, on.Store, actor)
 	if err != nil {
 		return err
 	}

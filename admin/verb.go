@@ -51,8 +51,8 @@ type StoreVerb[In any] struct {
 
 // On is what a StoreVerb is done to.
 type On struct {
-	Store  *greenroom.Store // which takes ids for names
-	Actors Actors           // of the store; nil means itself
+	Store  *greenroom.Store
+	Actors Actors // of the store; nil means itself
 }
 
 // Do does the verb to a store that this process has open. The error says all that there is to say to people, and is of the kind of what happened.

@@ -108,17 +108,23 @@ func (h *Host) Destroy(ctx context.Context, a Address) error {
 
 // Visit runs fn with an actor that exists, for tools that act from outside of its code: with the actor as it is in
 // memory, beside its turns, each Update between two of these; or, if it sleeps, with one that is open for the call
-// alone, and calls for the actor wait for the end of it. None of the actor's code is run for the visit: what fn stores in an actor that
+// alone, and calls for the actor wait for the end of it. The context of fn ends with ctx, and when the actor is lost or removed. None of the actor's code is run for the visit: what fn stores in an actor that
 // sleeps wakes it afterwards, if there is something to do. fn must not close the actor.
 //
 // Errors: fn's; greenroom.ErrNotFound, of an actor that does not exist; greenroom.ErrInUse, if another host has it;
 // ErrClosed; greenroom.ErrNested in a turn of the actor; those of the engine.
 func (h *Host) Visit(ctx context.Context, id actorstore.ID, fn func(ctx context.Context, a *greenroom.Actor) error) error {
-	_, done, err := visitor{h}.claim(ctx, id)
+	l, done, err := visitor{h}.claim(ctx, id)
 	if err != nil {
 		return err
 	}
 	defer done()
+	if l != nil { // which leaves memory when the visit is over
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(l.ctx, cancel)()
+	}
 	return h.door.Visit(ctx, id, fn)
 }
 

@@ -133,6 +133,23 @@ func TestVisitBroken(t *testing.T) {
 	}, kind)
 }
 
+// TestVisitEnds: a visit ends when its actor is removed, and doesn't keep that from happening.
+func TestVisitEnds(t *testing.T) {
+	bubble(t, Options{}, func(r *rig) {
+		r.call(lobby, "add", 1)
+		visited := make(chan error, 1)
+		go func() {
+			visited <- r.visit(lobby, func(ctx context.Context, _ *greenroom.Actor) error {
+				<-ctx.Done()
+				return nil
+			})
+		}()
+		pass(time.Second)
+		must(t, r.Destroy(r.ctx, lobby))
+		must(t, <-visited)
+	}, thing(add))
+}
+
 // TestDropID: an actor is removed whether it is awake, sleeps, or is of no type of the host, and its code isn't asked.
 func TestDropID(t *testing.T) {
 	kind := thing(add)

@@ -12,20 +12,17 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 )
 
-// An adminServer is what lets the other commands into a store that this one has open.
-type adminServer interface{ Close() error }
-
-type noServer struct{}
-
-func (noServer) Close() error { return nil }
-
-// listenAdmin lets the other commands into a store in a directory, of whose actors some are awake in actors. The caller closes it before both.
-func listenAdmin(ctx context.Context, s *storeurl.Store, url string, actors admin.Actors, log *slog.Logger) (adminServer, error) {
+// listenAdmin lets the other commands into a store in a directory, of whose actors some are awake in actors. The caller calls end before it closes both.
+func listenAdmin(ctx context.Context, s *storeurl.Store, url string, actors admin.Actors, log *slog.Logger) (end func() error, err error) {
 	dir, is, err := storeurl.Dir(url)
 	if err != nil || !is {
-		return noServer{}, err
+		return func() error { return nil }, err
 	}
-	return admin.Listen(ctx, dir, s.Store, &admin.Options{Actors: actors, Logger: log})
+	tools, err := admin.Listen(ctx, dir, s.Store, &admin.Options{Actors: actors, Logger: log})
+	if err != nil {
+		return nil, err
+	}
+	return tools.Close, nil
 }
 
 // do has a verb done to an actor: here, or by the process that has the store open.

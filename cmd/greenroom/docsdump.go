@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/greenroomdb/greenroom/docstore"
+	"github.com/greenroomdb/greenroom/internal/errkind"
 )
 
 // A pairLine is a documented key with its value, which is in base64, as a line of a dump.
@@ -37,7 +38,7 @@ without an extension. Indexes are built. If it is interrupted or finds damage, i
   greenroom docs import data implexus-data/`,
 		Args: cobra.ExactArgs(2),
 	}, makes, func(ctx context.Context, s *docstore.Store, args []string) error {
-		file, bad := args[0], (*sentence)(nil)
+		file, bad := args[0], (*errkind.Sentence)(nil)
 		if file == "-" {
 			tmp, err := spool(ctx, c.env.stdin)
 			if err != nil {

@@ -135,11 +135,11 @@ func serveEngine(ctx context.Context, e *env, f *engineFlags, url string) error 
 			return err
 		}
 		defer func() { err = errors.Join(err, en.Close()) }()
-		tools, err := listenAdmin(ctx, st, url, nil, log)
+		end, err := listenAdmin(ctx, st, url, nil, log)
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, tools.Close()) }()
+		defer func() { err = errors.Join(err, end()) }()
 		server := &service{
 			server: &http.Server{
 				Handler: en, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/errkind"
 	"github.com/greenroomdb/greenroom/internal/sqlrun"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 	"github.com/greenroomdb/greenroom/kv"
@@ -22,19 +23,8 @@ type usageError struct{ text string }
 
 func (e *usageError) Error() string { return e.text }
 
-// A sentence says in words for people what err means.
-type sentence struct {
-	text string
-	err  error
-}
-
-func (s *sentence) Error() string { return s.text }
-func (s *sentence) Unwrap() error { return s.err }
-
 // say returns err as a sentence.
-func say(err error, format string, args ...any) error {
-	return &sentence{fmt.Sprintf(format, args...), err}
-}
+func say(err error, format string, args ...any) error { return errkind.Say(err, format, args...) }
 
 // message is what the user reads about err: one line.
 func message(err error) string {

@@ -60,11 +60,11 @@ func (s *hostServer) serve(ctx context.Context, store *storeurl.Store, registry 
 	if err := watchStats(registry, h, store.Engine()); err != nil {
 		return err
 	}
-	tools, err := listenAdmin(ctx, store, s.url, h, s.log)
+	end, err := listenAdmin(ctx, store, s.url, h, s.log)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, tools.Close()) }()
+	defer func() { err = errors.Join(err, end()) }()
 	secret, err := front.StoredSecret(ctx, store.Engine())
 	if err != nil {
 		return err

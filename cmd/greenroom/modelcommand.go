@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/internal/errkind"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 	"github.com/greenroomdb/greenroom/kv"
 )
@@ -91,7 +92,7 @@ func (c *modelCommand[S]) on(ctx context.Context, url string, a access, fn func(
 
 // said returns err in words for people.
 func (c *modelCommand[S]) said(err error) error {
-	if err == nil || errors.As(err, new(*sentence)) || errors.As(err, new(*usageError)) {
+	if err == nil || errors.As(err, new(*errkind.Sentence)) || errors.As(err, new(*usageError)) {
 		return err
 	}
 	return c.explain(err)

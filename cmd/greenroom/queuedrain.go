@@ -107,7 +107,7 @@ func (d *drain) run(ctx context.Context, t target) error {
 		return a.View(ctx, func(v *greenroom.View) error { return d.messages(v) })
 	})
 	if errors.Is(err, kv.ErrStoreInUse) {
-		err = (&t).ask(ctx, err, func(c *admin.Client, s *storeurl.Store, _ bool) error {
+		err = t.ask(ctx, err, func(c *admin.Client, s *storeurl.Store, _ bool) error {
 			opened = true
 			d.delete = func(in *admin.DeleteMessagesIn) (*admin.DeleteMessagesOut, error) {
 				return admin.DeleteMessages.Ask(ctx, c, t.actor, false, in)

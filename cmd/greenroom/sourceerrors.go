@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/greenroomdb/greenroom/internal/errkind"
 	"github.com/ncruces/go-sqlite3"
 )
 
@@ -22,7 +23,7 @@ const sqliteMagic = "SQLite format 3\x00"
 func sourceError(name string, err error) error {
 	var code sqlite3.ErrorCode
 	var extended sqlite3.ExtendedErrorCode
-	var said *sentence
+	var said *errkind.Sentence
 	errors.As(err, &code)
 	errors.As(err, &extended)
 	switch {

@@ -5,7 +5,10 @@
 // errors.Is it is both. The kind is no part of its text, and what unwraps the sentinel doesn't find it.
 package errkind
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // The kinds.
 var (
@@ -53,3 +56,20 @@ func (s *sentinel) Error() string { return s.text }
 
 // Is reports whether target is the kind.
 func (s *sentinel) Is(target error) bool { return target == s.kind }
+
+// A Sentence is an error with a text of its own, which says to people what it means.
+type Sentence struct {
+	text string
+	err  error
+}
+
+// Say returns err with the text that format and args make. err may be nil: then nothing is behind the text.
+func Say(err error, format string, args ...any) error {
+	return &Sentence{fmt.Sprintf(format, args...), err}
+}
+
+// Error returns the text.
+func (s *Sentence) Error() string { return s.text }
+
+// Unwrap returns the error that the sentence is about, or nil.
+func (s *Sentence) Unwrap() error { return s.err }

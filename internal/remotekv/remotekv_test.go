@@ -60,19 +60,19 @@ func TestGuard(t *testing.T) {
 		{"a key", func() error { return e.Commit(t.Context(), &kv.Commit{Ops: []kv.Op{kv.Set([]byte("n"), []byte("1"))}}) }, nil},
 		{"a forbidden key", func() error {
 			return e.Commit(t.Context(), &kv.Commit{Ops: []kv.Op{kv.Set([]byte("n"), []byte("2")), kv.Clear([]byte("a"))}})
-		}, remotekv.ErrRefused},
+		}, errkind.ErrReadOnly},
 		{"a forbidden range", func() error {
 			return e.Commit(t.Context(), &kv.Commit{Ops: []kv.Op{kv.ClearRange(nil, []byte("z"))}})
-		}, remotekv.ErrRefused},
+		}, errkind.ErrReadOnly},
 		{"a forbidden key of a transaction", func() error {
 			return db.Update(t.Context(), func(tx *txn.Tx) error { tx.Set([]byte("a"), []byte("3")); return nil })
-		}, remotekv.ErrRefused},
+		}, errkind.ErrReadOnly},
 		{"a key of a transaction", func() error {
 			return db.Update(t.Context(), func(tx *txn.Tx) error { tx.Set([]byte("o"), []byte("4")); return nil })
 		}, nil},
 	} {
 		err := test.do()
-		if (err == nil) != (test.err == nil) || err != nil && !(errors.Is(err, errkind.ErrReadOnly) && errors.Is(err, kv.ErrNotApplied)) {
+		if (err == nil) != (test.err == nil) || err != nil && !(errors.Is(err, test.err) && errors.Is(err, kv.ErrNotApplied)) {
 			t.Errorf("%s: %v", test.name, err)
 		}
 	}

@@ -13,19 +13,19 @@ import (
 	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
-// Idle is how long a client may ask for nothing before its connection is closed, and what it has pinned is
+// idle is how long a client may ask for nothing before its connection is closed, and what it has pinned is
 // let go of.
-const Idle = time.Hour
+const idle = time.Hour
 
-// ErrRefused: the process that has the store doesn't let others write there.
-var ErrRefused = errkind.New("remotekv: only the process that has the store may write that", errkind.ErrReadOnly)
+// errRefused: the process that has the store doesn't let others write there.
+var errRefused = errkind.New("remotekv: only the process that has the store may write that", errkind.ErrReadOnly)
 
 // Guard says whether a client may write a key, or into a range. The end is nil for a key alone.
 type Guard func(start, end []byte) bool
 
 // Serve answers the requests of the client at the other end of conn until that closes it or ctx ends, and
 // closes conn. It returns when nothing uses the engine any more. A commit that writes what guard, if it isn't
-// nil, doesn't allow is ErrRefused.
+// nil, doesn't allow is errRefused.
 func Serve(ctx context.Context, conn net.Conn, engine kv.Engine, guard Guard) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -35,7 +35,7 @@ func Serve(ctx context.Context, conn net.Conn, engine kv.Engine, guard Guard) {
 	defer conn.Close()
 	in, out := gob.NewDecoder(conn), gob.NewEncoder(conn)
 	for {
-		if conn.SetReadDeadline(time.Now().Add(Idle)) != nil {
+		if conn.SetReadDeadline(time.Now().Add(idle)) != nil {
 			return
 		}
 		var req request
@@ -196,7 +196,7 @@ func (s *server) allowed(c *change) error {
 		}
 		// The place of a stamp in a key is filled in later: what stands before it decides.
 		if op.Kind == txn.OpStampKey && op.Offset < 1 || !s.guard(op.Key, end) {
-			return ErrRefused
+			return errRefused
 		}
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"github.com/greenroomdb/greenroom/internal/errkind"
 	"github.com/ncruces/go-sqlite3"
 )
 
@@ -24,7 +25,7 @@ func OpenSource(file string) (*Source, error) {
 	if err == nil && found == "ok" {
 		return &Source{c}, nil
 	}
-	return nil, errors.Join(&sentence{"the file is damaged, or isn't an SQLite database: " + found, errors.Join(err, sqlite3.CORRUPT)}, c.Close())
+	return nil, errors.Join(errkind.Say(errors.Join(err, sqlite3.CORRUPT), "the file is damaged, or isn't an SQLite database: %s", found), c.Close())
 }
 
 // Close closes the file.

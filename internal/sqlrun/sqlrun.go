@@ -16,6 +16,7 @@ import (
 
 	"github.com/ncruces/go-sqlite3"
 
+	"github.com/greenroomdb/greenroom/internal/errkind"
 	"github.com/greenroomdb/greenroom/internal/sqliteguard"
 	"github.com/greenroomdb/greenroom/vfs"
 )
@@ -53,7 +54,7 @@ type Sink interface {
 	Begin(columns []string)
 	// Row may keep nothing of cells.
 	Row(cells []Cell)
-	// End is called after the last row, unless the statement fails.
+	// End is called after the last row, also if the statement fails then.
 	End()
 	// Changed is told how many rows a statement has changed that has no columns.
 	Changed(rows int64)
@@ -288,23 +289,14 @@ func (s *Session) explain(ctx context.Context, err error) error {
 		return ErrInterrupted
 	}
 	if s.guest && errors.Is(err, sqlite3.AUTH) {
-		return &sentence{"files of the operating system can't be reached while another process has the store open: greenroom export writes the database to one", err}
+		return errkind.Say(err, "files of the operating system can't be reached while another process has the store open: greenroom export writes the database to one")
 	}
 	err = WithCause(err, s.below.Cause)
 	if errors.Is(err, vfs.ErrNotMounted) {
-		return &sentence{strings.TrimPrefix(err.Error(), "sqlite3: ") + " (a file of the operating system is written 'file:NAME?vfs=os')", err}
+		return errkind.Say(err, "%s (a file of the operating system is written 'file:NAME?vfs=os')", strings.TrimPrefix(err.Error(), "sqlite3: "))
 	}
 	return err
 }
-
-// A sentence is an error with another text.
-type sentence struct {
-	text string
-	err  error
-}
-
-func (s *sentence) Error() string { return s.text }
-func (s *sentence) Unwrap() error { return s.err }
 
 // WithCause joins an error of SQLite's with the reason behind it, where the code
 // is one that storage gives and SQLite did not keep the reason.

@@ -16,7 +16,10 @@ type InUseError struct {
 
 // Error says which process it is.
 func (e *InUseError) Error() string {
-	return fmt.Sprintf("storeurl: process %d (%s) has the store open: %v", e.PID, e.Program, e.Err)
+	if e.PID == 0 {
+		return e.Err.Error()
+	}
+	return fmt.Sprintf("storeurl: process %d %s has the store open: %v", e.PID, e.Program, e.Err)
 }
 
 // Unwrap returns Err.
