@@ -39,27 +39,43 @@ func put(key, value string) func(*greenroom.Tx) error {
 	return func(tx *greenroom.Tx) error { return tx.Put([]byte(key), []byte(value)) }
 }
 
+// TestVisitOpen: an actor that is open is visited with its handle; one that doesn't exist isn't visited.
+func TestVisitOpen(t *testing.T) {
+	s, visit := visited(t)
+	ctx := t.Context()
+	a, err := s.Actor(ctx, "room", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = visit(func(ctx context.Context, v *greenroom.Actor) error {
+		if v != a {
+			t.Error("the visit has another handle")
+		}
+		return v.Update(ctx, put("k", "1"))
+	})
+	if err := errors.Join(err, a.Close()); err != nil {
+		t.Fatal(err)
+	}
+	id, err := s.ID(ctx, "new")
+	if err != nil {
+		t.Fatal(err)
+	}
+	never := func(ctx context.Context, _ *greenroom.Actor) error { t.Error("fn is called"); return nil }
+	if err := s.Visit(ctx, id, never); !errors.Is(err, greenroom.ErrNotFound) {
+		t.Errorf("an actor that doesn't exist: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestVisit: while an actor that isn't open is visited, the program waits for the end of that, and so do other visits.
 func TestVisit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, visit := visited(t)
 		ctx := t.Context()
-		// An actor that is open is visited with its handle.
-		a, err := s.Actor(ctx, "room", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = visit(func(ctx context.Context, v *greenroom.Actor) error {
-			if v != a {
-				t.Error("the visit has another handle")
-			}
-			return v.Update(ctx, put("k", "1"))
-		})
-		if err := errors.Join(err, a.Close()); err != nil {
-			t.Fatal(err)
-		}
-		// Of one that isn't open, the program waits for the end of the visit, and other visits do.
 		boom := errors.New("boom")
-		inside, go_ := make(chan struct{}), make(chan struct{})
+		inside, leave := make(chan struct{}), make(chan struct{})
 		var all sync.WaitGroup
 		all.Go(func() {
 			err := visit(func(ctx context.Context, v *greenroom.Actor) error {
@@ -67,7 +83,7 @@ func TestVisit(t *testing.T) {
 					t.Errorf("it has the name %q", v.Name())
 				}
 				close(inside)
-				<-go_
+				<-leave
 				return errors.Join(v.Update(ctx, put("k", "2")), boom)
 			})
 			if !errors.Is(err, boom) {
@@ -103,9 +119,9 @@ func TestVisit(t *testing.T) {
 		}
 		synctest.Wait()
 		late = true
-		close(go_)
+		close(leave)
 		all.Wait()
-		err = s.View(ctx, "room", func(v *greenroom.View) error {
+		err := s.View(ctx, "room", func(v *greenroom.View) error {
 			value, err := v.Get([]byte("k"))
 			if string(value) != "3" {
 				t.Errorf("k is %q", value)
@@ -114,14 +130,6 @@ func TestVisit(t *testing.T) {
 		})
 		if err != nil {
 			t.Fatal(err)
-		}
-		id, err := s.ID(ctx, "nobody")
-		if err != nil {
-			t.Fatal(err)
-		}
-		never := func(ctx context.Context, _ *greenroom.Actor) error { t.Error("fn is called"); return nil }
-		if err := s.Visit(ctx, id, never); !errors.Is(err, greenroom.ErrNotFound) {
-			t.Errorf("an actor that doesn't exist: %v", err)
 		}
 		if err := s.Close(); err != nil {
 			t.Error(err)

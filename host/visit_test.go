@@ -87,6 +87,19 @@ func TestVisit(t *testing.T) {
 	}, kind)
 }
 
+// TestVisitConnected: a visit leaves the connections of an actor open, of either kind.
+func TestVisitConnected(t *testing.T) {
+	var d diary
+	bubble(t, Options{}, func(r *rig) {
+		ann, _ := r.enterRoom("ann", true)
+		bob, _ := r.enterRoom("bob", false)
+		must(t, r.visit(lobby, sendTo(r.ctx, "x")))
+		if n := r.call(lobby, "say", "hello"); n != 2 || ann.end()+bob.end() != "" {
+			t.Errorf("%d connections, and they end with %q %q", n, ann.end(), bob.end())
+		}
+	}, room(&d))
+}
+
 // TestVisitNested: a visit of the actor whose turn waits for it would wait for itself.
 func TestVisitNested(t *testing.T) {
 	var r *rig

@@ -14,62 +14,21 @@ import (
 )
 
 // TestBesideHost works with a store that a process serves, whose actors are called all the time: with one that is called, with one that sleeps,
-// and with one that the host has no type for.
+// and with one whose type the host doesn't have.
 func TestBesideHost(t *testing.T) {
 	t.Chdir(t.TempDir())
 	must(t, "put", "data", "notes", "k", "v")
 	must(t, "sql", "data", "notes", "create table t(a); insert into t values (1)")
 	p := startHost(t, "", "--demo", "--idle", "100ms", "data")
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var load sync.WaitGroup
-	calls := make([]int, 4)
-	for i := range calls {
-		load.Go(func() {
-			for ctx.Err() == nil {
-				var n int
-				err := p.post(ctx, fmt.Sprintf("/actors/counter/busy%d/actions/add", i), 1, &n)
-				if ctx.Err() != nil {
-					return
-				}
-				if calls[i]++; err != nil || n != calls[i] {
-					t.Errorf("call %d: %d, %v", calls[i], n, err)
-					return
-				}
-			}
-		})
-	}
+	ended := countBusily(t, p)
 	var n int
-	if err := p.post(ctx, "/actors/counter/asleep/actions/add", 5, &n); err != nil {
+	if err := p.post(t.Context(), "/actors/counter/asleep/actions/add", 5, &n); err != nil {
 		t.Fatal(err)
 	}
 	for round := range 3 {
-		for _, test := range []struct {
-			args []string
-			want string
-		}{
-			{[]string{"put", "data", "notes", "r", fmt.Sprint(round)}, ""},
-			{[]string{"get", "data", "notes", "r"}, fmt.Sprint(round)},
-			{[]string{"sql", "data", "notes", "insert into t values (2); select count(*) from t"}, fmt.Sprintf("%d\n", round+2)},
-			{[]string{"sql", "--read-only", "data", "notes", "select count(*) from t"}, fmt.Sprintf("%d\n", round+2)},
-			{[]string{"put", "data", "counter/busy0", "r", fmt.Sprint(round)}, ""},
-			{[]string{"get", "data", "counter/busy0", "r"}, fmt.Sprint(round)},
-			{[]string{"sql", "data", "counter/busy1", "create table if not exists t(a); insert into t values (1); select count(*) from t"}, fmt.Sprintf("%d\n", round+1)},
-			{[]string{"put", "data", "counter/asleep", "r", fmt.Sprint(round)}, ""},
-			{[]string{"get", "data", "counter/asleep", "r"}, fmt.Sprint(round)},
-			{[]string{"fork", "data", "counter/busy2", fmt.Sprintf("fork%d", round)}, ""},
-			{[]string{"import", "data", fmt.Sprintf("fork%d", round), "notes.db"}, ""},
-			{[]string{"drop", "--yes", "data", fmt.Sprintf("fork%d", round)}, ""},
-		} {
-			if test.args[0] == "import" {
-				must(t, "export", "--force", "data", "notes", "notes.db")
-			}
-			if got := must(t, test.args...); got != test.want {
-				t.Errorf("%q: %q, want %q", test.args, got, test.want)
-			}
-		}
+		workBeside(t, round)
 	}
-	if err := p.post(ctx, "/actors/counter/asleep/actions/add", 1, &n); err != nil || n != 6 {
+	if err := p.post(t.Context(), "/actors/counter/asleep/actions/add", 1, &n); err != nil || n != 6 {
 		t.Errorf("the one that slept is at %d, %v", n, err)
 	}
 	names := must(t, "ls", "data", "--by-name")
@@ -87,11 +46,75 @@ func TestBesideHost(t *testing.T) {
 			t.Errorf("%s: %+v, want %s", args[0], r, want)
 		}
 	}
-	// A shell that is in a transaction ends with the host.
+	endBeside(t, p, ended)
+	if left, err := filepath.Glob(filepath.Join("data", "admin*")); err != nil || len(left) > 0 {
+		t.Errorf("%v, %v are left", left, err)
+	}
+}
+
+// countBusily calls four counters until end is called, which returns how often each was called.
+func countBusily(t *testing.T, p *hostProcess) (end func() []int) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var load sync.WaitGroup
+	calls := make([]int, 4)
+	for i := range calls {
+		load.Go(func() {
+			for ctx.Err() == nil {
+				var n int
+				err := p.post(ctx, fmt.Sprintf("/actors/counter/busy%d/actions/add", i), 1, &n)
+				if ctx.Err() != nil {
+					return
+				}
+				if calls[i]++; err != nil || n != calls[i] {
+					t.Errorf("call %d: %d, %v", calls[i], n, err)
+					return
+				}
+			}
+		})
+	}
+	end = func() []int {
+		cancel()
+		load.Wait()
+		return calls
+	}
+	t.Cleanup(func() { end() })
+	return end
+}
+
+// workBeside reads and writes actors of all kinds.
+func workBeside(t *testing.T, round int) {
+	t.Helper()
+	number, fork := fmt.Sprint(round), fmt.Sprintf("fork%d", round)
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"put", "data", "notes", "r", number}, ""},
+		{[]string{"get", "data", "notes", "r"}, number},
+		{[]string{"sql", "data", "notes", "insert into t values (2); select count(*) from t"}, fmt.Sprintf("%d\n", round+2)},
+		{[]string{"sql", "--read-only", "data", "notes", "select count(*) from t"}, fmt.Sprintf("%d\n", round+2)},
+		{[]string{"put", "data", "counter/busy0", "r", number}, ""},
+		{[]string{"get", "data", "counter/busy0", "r"}, number},
+		{[]string{"sql", "data", "counter/busy1", "create table if not exists t(a); insert into t values (1); select count(*) from t"}, fmt.Sprintf("%d\n", round+1)},
+		{[]string{"put", "data", "counter/asleep", "r", number}, ""},
+		{[]string{"get", "data", "counter/asleep", "r"}, number},
+		{[]string{"fork", "data", "counter/busy2", fork}, ""},
+		{[]string{"export", "--force", "data", "notes", "notes.db"}, ""},
+		{[]string{"import", "data", fork, "notes.db"}, ""},
+		{[]string{"drop", "--yes", "data", fork}, ""},
+	} {
+		if got := must(t, test.args...); got != test.want {
+			t.Errorf("%q: %q, want %q", test.args, got, test.want)
+		}
+	}
+}
+
+// endBeside ends the host while a shell is in a transaction, which is lost. What was answered before is stored.
+func endBeside(t *testing.T, p *hostProcess, ended func() []int) {
+	t.Helper()
 	shell := newStream(t, t.Context(), "data")
 	shell.say(t, "begin; create table if not exists x(a); insert into x values (8) returning a;", "8")
-	cancel()
-	load.Wait()
+	calls := ended()
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -113,8 +136,5 @@ func TestBesideHost(t *testing.T) {
 		if !strings.Contains(got, number(want)) && !strings.Contains(got, number(want+1)) { // one may be unanswered
 			t.Errorf("busy%d was called %d times, and has %s", i, want, got)
 		}
-	}
-	if left, err := filepath.Glob(filepath.Join("data", "admin*")); err != nil || len(left) > 0 {
-		t.Errorf("%v, %v are left", left, err)
 	}
 }

@@ -69,8 +69,8 @@ func TestAnotherUser(t *testing.T) {
 	child.Dir = "/"
 	child.Env = []string{"ADMINSOCK_DIAL=" + path}
 	child.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-	if out, err := child.CombinedOutput(); err != nil {
-		t.Errorf("%v: %s", err, out)
+	if out, err := child.CombinedOutput(); err != nil { // then the listener was told nothing
+		t.Fatalf("%v: %s", err, out)
 	}
 	if err := <-away; !errors.Is(err, adminsock.ErrUser) {
 		t.Errorf("the listener was told %v", err)
