@@ -11,12 +11,12 @@ import (
 // A roster is the actors that a store has open in this process. It knows nothing of them but that each is one value.
 type roster struct {
 	mu     sync.Mutex
-	open   map[actorstore.ID]any             // +checklocks:mu
+	open   map[actorstore.ID]any           // +checklocks:mu
 	calls  map[actorstore.ID]int           // of Actor, that aren't over  +checklocks:mu
 	news   chan struct{}                   // closed when one is; nil while no visit waits for that  +checklocks:mu
 	busy   map[actorstore.ID]chan struct{} // closed when the visit, or the Close, ends that has the actor  +checklocks:mu
-	visits map[any][]*visit                  // of actors that are open  +checklocks:mu
-	ending map[any]func()                    // of actors that are being closed: lets others have them  +checklocks:mu
+	visits map[any][]*visit                // of actors that are open  +checklocks:mu
+	ending map[any]func()                  // of actors that are being closed: lets others have them  +checklocks:mu
 }
 
 // A visit is a call of Visit with an actor that the program has open.
