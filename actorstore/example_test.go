@@ -139,7 +139,7 @@ func ExampleActorsOptions() {
 		for info, err := range store.Actors(ctx, &opts) {
 			check(err)
 			fmt.Println(info.Name, info.Used)
-			opts.After = info
+			opts.After = info.Position
 		}
 	}
 	// Output:

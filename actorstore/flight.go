@@ -39,6 +39,7 @@ type flight struct {
 	row    [layout.HeadSize]byte
 	next   layout.Head
 	wake   *wakeRow
+	found  *layout.Attributes
 	commit kv.Commit
 	last   bool // no engine commit follows
 	hints  *[]byte
@@ -108,7 +109,7 @@ func (f *flight) end(err error) {
 	f.subs = f.subs[:0]
 	f.unstage()
 	f.a, f.b, f.Plan, f.Final, f.commit = nil, nil, nil, nil, kv.Commit{}
-	f.Drop, f.calling, f.last, f.landed, f.hints, f.wake, f.within = false, false, false, 0, nil, nil, 0
+	f.Drop, f.calling, f.last, f.landed, f.hints, f.wake, f.found, f.within = false, false, false, 0, nil, nil, nil, 0
 	a.store.flights.put(f)
 }
 
@@ -121,7 +122,7 @@ func (f *flight) unlock() {
 
 // prepare does everything that may refuse the batch.
 func (f *flight) prepare(ctx context.Context) (err error) {
-	f.a.notes, f.a.rewake = f.a.notes[:0], nil
+	f.a.notes, f.a.rewake, f.a.refound = f.a.notes[:0], nil, nil
 	// Late functions may stage more, so nothing is known before they have run.
 	if err := f.b.Seal(); err != nil {
 		return err
@@ -275,6 +276,7 @@ func (f *flight) publish() {
 	a := f.a
 	a.head, a.row, a.exists, a.unsaid = f.next, f.row, !f.Drop, a.unsaid && a.hidden
 	a.wake.Store(f.wake)
+	a.found.Store(f.found)
 	if f.Drop {
 		a.shut()
 	}

@@ -51,8 +51,16 @@ func (c *copier) run(ctx context.Context, from *Snapshot, everything bool) error
 	if err := c.copyNotes(ctx, from); err != nil {
 		return err
 	}
-	if err := ctx.Err(); err != nil {
+	found, err := from.attributes(ctx)
+	if err = errors.Join(err, ctx.Err()); err != nil {
 		return err
+	}
+	if found != nil {
+		c.to.StageAttributes(&c.batch, func(at *Attributes) error {
+			*at = attributesOf(found)
+			at.Slept = time.Time{} // of the other one
+			return nil
+		})
 	}
 	if c.work {
 		c.batch.WakeBy(time.UnixMilli(c.to.store.millis()))

@@ -20,7 +20,8 @@ type record struct {
 	hints []byte // what is read first, nil if that was never said
 
 	layout Layout
-	wake   *wakeRow // nil when nothing wakes it
+	wake   *wakeRow           // nil when nothing wakes it
+	found  *layout.Attributes // what it is found by; nil if nothing is set
 }
 
 // written says whether the actor exists. A head of no commit is a claim: the actor
@@ -81,6 +82,10 @@ func (rec *record) part(k layout.RecordRow, row []byte) (err error) {
 		rec.layout = Layout(l)
 	case layout.PartWake:
 		rec.wake, err = parseWake(ID(k.ID), row)
+	case layout.PartIndex:
+		var at layout.Attributes
+		at, err = layout.ParseAttributes(k.ID, row)
+		rec.found = &at
 	default:
 		return fmt.Errorf("actorstore: row %d of actor %s is of no known kind: %w", k.Part, k.ID, ErrCorrupt)
 	}
@@ -121,12 +126,19 @@ type ActorInfo struct {
 	// Host has claimed the actor, where several hosts use the store; zero for none. It
 	// is gone if it isn't among Store.Hosts.
 	Host HostID
+	// Attributes are what the actor is found by.
+	Attributes Attributes
+	// Wake is when the actor must be woken. Its Tried must not be changed.
+	Wake Wake
+	// Position is where the actor stands in the listing that yielded it, for ActorsOptions.After; else "".
+	Position string
 }
 
 func (rec *record) info(id ID) ActorInfo {
 	info := ActorInfo{
 		ID: id, Name: rec.name, Created: time.UnixMilli(rec.head.Created),
 		Used: rec.head.Used, Seq: rec.head.Seq, Epoch: rec.head.Epoch, Layout: rec.layout,
+		Attributes: attributesOf(rec.found), Wake: rec.wake.wake(),
 	}
 	if rec.owner == nil {
 		return info

@@ -82,6 +82,7 @@ func (a *takeover) run(ctx context.Context, opts *ActorOptions) error {
 		a.unsaid = unsaid
 		doubt := a.store.doubts.of(a.id)
 		a.wake.Store(rec.wake)
+		a.found.Store(rec.found)
 		a.reads.Recall(rec.row)
 		if rec.row == nil && doubt == nil && a.store.owners.alone(a.Actor) {
 			a.head, a.exists = layout.Head{Epoch: 1}, false

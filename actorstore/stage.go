@@ -36,6 +36,7 @@ func (f *flight) stage(from, to int) {
 		f.checks, f.Staged = a.appendName(f.checks, f.Staged)
 	}
 	f.stageWake(from)
+	f.stageAttributes(from)
 	f.stageHints(to - from)
 	f.stageNotes(to)
 }
@@ -68,6 +69,9 @@ func (f *flight) stageDrop() {
 		kv.ClearRange(layout.NotesRange(layout.ID(a.id))))
 	if w := a.wake.Load(); w != nil {
 		f.Staged = append(f.Staged, kv.Clear(w.indexKey(a.id)))
+	}
+	for row := range indexRows(a.id, a.found.Load()) {
+		f.Staged = append(f.Staged, kv.Clear(row.Key()))
 	}
 	if name := a.Name(); name != "" && !a.unsaid {
 		f.Staged = append(f.Staged, kv.Clear(layout.NameKey(name)))
@@ -141,6 +145,24 @@ func (f *flight) stageWake(from int) {
 	if f.wake != old || old != nil && a.unsaid { // or with the name, which the index has
 		f.Staged = appendWake(f.Staged, a, old, f.wake)
 	}
+}
+
+// stageAttributes stages what the batch changes of what the actor is found by. Of an Ordered batch it lands with the first part.
+func (f *flight) stageAttributes(from int) {
+	a := f.a
+	if from > 0 {
+		return
+	}
+	old := a.found.Load()
+	f.found = old
+	if a.hidden || a.refound == nil {
+		return
+	}
+	f.found = a.refound.row()
+	if f.found.IsZero() {
+		f.found = nil
+	}
+	f.Staged = appendAttributes(f.Staged, a.id, old, f.found)
 }
 
 // stageHints stages the hints that wait for a commit, if this is one for them, with so

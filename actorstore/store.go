@@ -52,7 +52,8 @@ package actorstore
 
 // Files, from the top down:
 //
-//	fork.go commit.go stage.go open.go own.go flight.go actor.go view.go survey.go check.go notes.go
+//	fork.go commit.go stage.go open.go own.go flight.go actor.go view.go survey.go check.go notes.go search.go buildindex.go
+//	attributes.go
 //	snapshot.go wake.go owners.go user.go published.go incarnation.go store.go sharedsnapshot.go
 //	lifecycle.go describe.go reader.go read.go wakelisteners.go wakerow.go doubt.go
 //	beside.go host.go places.go registry.go head.go names.go rowowner.go id.go errors.go
@@ -180,7 +181,7 @@ func format(ctx context.Context, eng kv.Engine, now func() time.Time, readOnly b
 		}
 		err = eng.Commit(ctx, &kv.Commit{
 			Checks:     []kv.Check{{Key: layout.FormatKey(), Absent: true}},
-			Ops:        []kv.Op{kv.Set(layout.FormatKey(), layout.AppendFormat(nil, now().UnixMilli()))},
+			Ops:        []kv.Op{kv.Set(layout.FormatKey(), layout.AppendFormat(nil, now().UnixMilli())), kv.Set(layout.BuiltKey(), (&layout.Built{Done: true}).Append(nil))},
 			Durability: d,
 		})
 		// A conflict means that another one was faster: look again.

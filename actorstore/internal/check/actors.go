@@ -37,6 +37,7 @@ func (a *actors) check(rec *record, p *layout.Prefix) {
 	h.owner(rec)
 	h.hints(rec)
 	wakes{a.walk}.of(rec)
+	index{a.walk}.of(rec)
 	names{a.walk}.of(rec)
 }
 

@@ -6,7 +6,7 @@ package check
 
 // Files, from the top down:
 //
-//	check.go actors.go names.go wakes.go notes.go heads.go rows.go survey.go walk.go
+//	check.go actors.go names.go wakes.go index.go notes.go heads.go rows.go survey.go walk.go
 
 import (
 	"bytes"
@@ -78,8 +78,15 @@ func (o *own) row(e kv.Entry) {
 		return
 	}
 	o.formatted()
+	if bytes.Equal(e.Key, layout.BuiltKey()) {
+		o.rest()
+		if _, err := layout.ParseBuilt(e.Value); err != nil {
+			o.find(layout.ID{}, "index", "%s", clause(err))
+		}
+		return
+	}
 	kind := uint64(layout.KindHead)
-	for kind <= layout.KindWake && !bytes.HasPrefix(e.Key, layout.AppendRows(nil, kind)) {
+	for kind <= layout.KindIndex && !bytes.HasPrefix(e.Key, layout.AppendRows(nil, kind)) {
 		kind++
 	}
 	var whose layout.ID
@@ -114,6 +121,12 @@ func (o *own) row(e kv.Entry) {
 		if id, key, ok := layout.ParseNoteKey(e.Key); ok {
 			o.rest()
 			o.notes.row(id, key, e.Value)
+			return
+		}
+	case layout.KindIndex:
+		if row, err := layout.ParseIndexKey(e.Key); err == nil {
+			o.rest()
+			index{o.walk}.row(row, e)
 			return
 		}
 	case layout.KindWake:

@@ -9,13 +9,15 @@ import (
 
 // Versions of the rows of a store, each written before its row.
 const (
-	formatVersion = 1
-	headVersion   = 1
-	nameVersion   = 1
-	ownerVersion  = 1
-	hostVersion   = 1
-	layoutVersion = 1
-	wakeVersion   = 1
+	formatVersion     = 1
+	headVersion       = 1
+	nameVersion       = 1
+	ownerVersion      = 1
+	hostVersion       = 1
+	layoutVersion     = 1
+	wakeVersion       = 1
+	attributesVersion = 1
+	builtVersion      = 1
 )
 
 // Layouts is how many layouts an actor's keys may have: they are numbered from 0.

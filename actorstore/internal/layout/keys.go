@@ -18,6 +18,10 @@
 //	                                   where it stands in the index i64 ms, the time i64 ms,
 //	                                   2^63-1 for never, and list<u64> of the versions of its
 //	                                   code that tried in vain, the newest last, at most 4
+//	("greenroom", 1, 1, id, 6)         v1: what the actor is found by, if anything is set: state of
+//	                                   its workflow string, since i64 ms, stuck bool, version
+//	                                   of its schema u64, when it fell asleep i64 ms, and
+//	                                   map<str, str> of its labels, by key
 //	("greenroom", 1, 2, name)          v1: id of the actor that has the name: uuid data[16],
 //	                                   label u16, created i64 ms
 //	("greenroom", 1, 3, host bytes)    v1: a host that owns actors: expires i64 ms, ttl
@@ -30,6 +34,14 @@
 //	("greenroom", 1, 5, ms, id)        v1: the index of those times: the time i64 ms, name
 //	                                   string, layout u8, host data[16] that had the actor open when it
 //	                                   was written, or zeros, and list<u64> as above
+//	("greenroom", 1, 6, field, name, text, order, id)
+//	                                   nothing: the index of what actors are found by. (1, key, value,
+//	                                   0) is a label, (2, "", state, since) the state of a workflow,
+//	                                   (3, "", "", since) a workflow that is stuck, (4, "", "", version)
+//	                                   a schema, (5, "", "", ms) when an actor fell asleep
+//	("greenroom", 1, 7)                v1: how far that index is built, in a store of before: done
+//	                                   bool, and the id behind which it goes on, uuid data[16], label
+//	                                   u16. A store that was made with it has done
 //	(0, 3, 72, id, (key,), …)          the rows of an actor's keys: envelope.go
 //
 //	v1 is a u16le version, 1, and BARE. An id is the tuple element 40 01 uuid label.
@@ -54,6 +66,8 @@ const (
 	KindHost   = 3
 	KindNote   = 4
 	KindWake   = 5
+	KindIndex  = 6
+	kindBuilt  = 7
 
 	rowsName    = "greenroom"
 	rowsVersion = 1
@@ -67,7 +81,8 @@ const (
 	PartHints  = 3
 	PartLayout = 4
 	PartWake   = 5
-	Parts      = PartWake + 1  // their number
+	PartIndex  = 6
+	Parts      = PartIndex + 1 // their number
 	lastPart   = math.MaxInt64 // sorts behind all of them
 )
 
@@ -107,7 +122,7 @@ func appendKey[K any, P keys.Pointer[K]](dst []byte, key K) []byte {
 func FormatKey() []byte { return AppendRows(nil, kindFormat) }
 
 // A RecordRow is the key of one row of what is known of an actor. Its Part is one of
-// PartHead to PartWake; a newer version of this package may have more. The part says what
+// PartHead to PartIndex; a newer version of this package may have more. The part says what
 // the value is.
 type RecordRow struct {
 	ID   ID

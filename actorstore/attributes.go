@@ -1,0 +1,162 @@
+package actorstore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+	"unicode/utf8"
+
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// Attributes are what an actor is found by, beside its name and its id: see Store.Actors. They lie in a row beside the actor's head, and
+// the store has an index of each of them that is set, which the commit that changes an attribute changes with it.
+type Attributes struct {
+	// Workflow is the state of the actor's workflow, "" if the actor has none, and Since is when the workflow entered it, in whole
+	// milliseconds. Stuck says that nothing that comes by itself wakes the workflow.
+	Workflow string
+	Since    time.Time
+	Stuck    bool
+	// Schema is the version of the schema of the actor's database, 0 for none: its PRAGMA user_version.
+	Schema uint64
+	// Slept is when the actor fell asleep last, in whole milliseconds; zero if that isn't known.
+	Slept time.Time
+	// Labels are texts that the actor's code gives the actor, by their keys; nil for none. A label of "" is none.
+	Labels map[string]string
+}
+
+// Bounds of the labels of an actor: their number, and the bytes of a key and of a value.
+const (
+	MaxLabels     = 16
+	MaxLabelKey   = 64
+	MaxLabelValue = 256
+)
+
+// ErrLabel says that a label can't be set: its key is empty, it isn't UTF-8, or it is beyond MaxLabels, MaxLabelKey or MaxLabelValue.
+var ErrLabel = errors.New("actorstore: label can't be set")
+
+// CheckLabel returns an error that wraps ErrLabel if a label of an actor can't have that key and value.
+func CheckLabel(key, value string) error {
+	switch {
+	case key == "":
+		return fmt.Errorf("%w: its key is empty", ErrLabel)
+	case len(key) > MaxLabelKey:
+		return fmt.Errorf("%w: a key of %d bytes, limit %d", ErrLabel, len(key), MaxLabelKey)
+	case len(value) > MaxLabelValue:
+		return fmt.Errorf("%w: a value of %d bytes under %q, limit %d", ErrLabel, len(value), key, MaxLabelValue)
+	case !utf8.ValidString(key) || !utf8.ValidString(value):
+		return fmt.Errorf("%w: %q=%q isn't UTF-8", ErrLabel, key, value)
+	}
+	return nil
+}
+
+// attributesOf returns what a row says.
+func attributesOf(a *layout.Attributes) (at Attributes) {
+	if a == nil {
+		return at
+	}
+	at = Attributes{Workflow: a.Workflow, Stuck: a.Stuck, Schema: a.Schema}
+	if at.Workflow != "" {
+		at.Since = time.UnixMilli(a.Since)
+	}
+	if a.Slept != 0 {
+		at.Slept = time.UnixMilli(a.Slept)
+	}
+	for _, l := range a.Labels {
+		if at.Labels == nil {
+			at.Labels = make(map[string]string, len(a.Labels))
+		}
+		at.Labels[l.Key] = l.Value
+	}
+	return at
+}
+
+// Equal reports whether a and o are the same.
+func (a *Attributes) Equal(o *Attributes) bool {
+	return a.Workflow == o.Workflow && a.Since.Equal(o.Since) && a.Stuck == o.Stuck && a.Schema == o.Schema &&
+		a.Slept.Equal(o.Slept) && maps.Equal(a.Labels, o.Labels)
+}
+
+// row returns what is stored for a.
+func (a *Attributes) row() *layout.Attributes {
+	at := &layout.Attributes{Workflow: a.Workflow, Stuck: a.Stuck && a.Workflow != "", Schema: a.Schema}
+	if a.Workflow != "" && !a.Since.IsZero() {
+		at.Since = a.Since.UnixMilli()
+	}
+	if !a.Slept.IsZero() {
+		at.Slept = a.Slept.UnixMilli()
+	}
+	for key, value := range a.Labels {
+		at.SetLabel(key, value)
+	}
+	return at
+}
+
+// check says why a can't be stored.
+func (a *Attributes) check() error {
+	if len(a.Labels) > MaxLabels {
+		return fmt.Errorf("%w: %d labels, limit %d", ErrLabel, len(a.Labels), MaxLabels)
+	}
+	for key, value := range a.Labels {
+		if err := CheckLabel(key, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// attributes reads what the actor is found by in the state; nil is nothing.
+func (s *Snapshot) attributes(ctx context.Context) (at *layout.Attributes, err error) {
+	id := layout.ID(s.ID())
+	key := layout.RecordKey(id, layout.PartIndex)
+	for e, err := range s.state.Rows.Source.Scan(ctx, kv.Range{Start: key, End: layout.AppendBelow(bytes.Clone(key))}) {
+		if err = errors.Join(err, s.state.Err()); err != nil {
+			return nil, err
+		}
+		found, err := layout.ParseAttributes(id, e.Value)
+		if err != nil {
+			return nil, err
+		}
+		at = &found
+	}
+	return at, s.state.Owned(ctx)
+}
+
+// appendAttributes appends what puts the row at, and its rows of the index, in the place of old; nil is no row.
+func appendAttributes(ops []kv.Op, id ID, old, at *layout.Attributes) []kv.Op {
+	key := layout.RecordKey(layout.ID(id), layout.PartIndex)
+	if at == nil {
+		ops = append(ops, kv.Clear(key))
+	} else {
+		ops = append(ops, kv.Set(key, at.Append(nil)))
+	}
+	was, is := indexRows(id, old), indexRows(id, at)
+	for row := range was {
+		if !is[row] {
+			ops = append(ops, kv.Clear(row.Key()))
+		}
+	}
+	for row := range is {
+		if !was[row] {
+			ops = append(ops, kv.Set(row.Key(), nil))
+		}
+	}
+	return ops
+}
+
+// indexRows returns the rows of the index that an actor with a row has.
+func indexRows(id ID, at *layout.Attributes) map[layout.IndexRow]bool {
+	if at == nil {
+		return nil
+	}
+	all := at.Rows(layout.ID(id))
+	rows := make(map[layout.IndexRow]bool, len(all))
+	for _, row := range all {
+		rows[row] = true
+	}
+	return rows
+}

@@ -1,0 +1,171 @@
+package actorstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/keys"
+)
+
+// A store that an earlier version has made has no attributes of its actors. What they should be follows from what the
+// actors store, which is for others to say: BuildIndex asks them, actor by actor.
+
+// progress reads how far the index is built.
+func (r *registry) progress(ctx context.Context) (layout.Built, error) {
+	row, err := r.eng.Get(ctx, layout.BuiltKey(), nil)
+	switch {
+	case errors.Is(err, kv.ErrNotFound):
+		return layout.Built{}, nil
+	case err != nil:
+		return layout.Built{}, err
+	}
+	return layout.ParseBuilt(row)
+}
+
+// Indexed reports whether the index by which Actors finds actors is whole, as it is in a store that this version has made.
+func (r *registry) Indexed(ctx context.Context) (bool, error) {
+	err := r.indexed(ctx)
+	if errors.Is(err, ErrNotIndexed) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// buildPage is how many actors are visited before what was done is recorded.
+const buildPage = 256
+
+// BuildIndex calls visit with each actor that isn't known to be indexed, so that it gives the actor the attributes that follow from what the actor
+// stores (Actor.StageAttributes), and records how far it has come: after an error, or a crash, the next call goes on from there. In a store whose
+// index is whole it does nothing, unless again is set, which begins at the first actor. It is for one caller at a time.
+//
+// Errors: visit's, which end it; those of the engine.
+func (s *Store) BuildIndex(ctx context.Context, again bool, visit func(ctx context.Context, id ID) error) error {
+	p, err := s.progress(ctx)
+	if again {
+		p = layout.Built{}
+	}
+	for err == nil && !p.Done {
+		err = s.buildPage(ctx, &p, visit)
+	}
+	if err != nil {
+		return fmt.Errorf("actorstore: build index: %w", err)
+	}
+	return nil
+}
+
+// buildPage visits the next actors, and records that.
+func (s *Store) buildPage(ctx context.Context, p *layout.Built, visit func(ctx context.Context, id ID) error) error {
+	o := keys.ScanOptions{}
+	if p.After != (layout.ID{}) {
+		o.After = layout.RecordAfter(p.After)
+	}
+	n := 0
+	for row, err := range pagesOf[layout.RecordRow](ctx, &s.registry, layout.Rows(layout.KindHead), &o) {
+		if err != nil {
+			return err
+		}
+		if row.Key.Part != layout.PartHead {
+			continue
+		}
+		if h, err := layout.ParseHead(row.Key.ID, row.Value); err != nil || h.Seq > 0 { // one that is damaged is visit's to report
+			if err := visit(ctx, ID(row.Key.ID)); err != nil {
+				return err
+			}
+		}
+		p.After = row.Key.ID
+		if n++; n == buildPage {
+			return s.record(ctx, p)
+		}
+	}
+	p.Done = true
+	return s.record(ctx, p)
+}
+
+// record stores how far the index is built.
+func (s *Store) record(ctx context.Context, p *layout.Built) error {
+	return s.eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set(layout.BuiltKey(), p.Append(nil))}, Durability: kv.Applied})
+}
+
+// RepairIndex removes the rows of the index that don't belong to an actor, and writes those that are missing. It returns how many
+// there were. The attributes of the actors stay what they are.
+func (s *Store) RepairIndex(ctx context.Context) (removed, written int, err error) {
+	start, end := layout.RowsRange(layout.KindIndex)
+	for e, err := range s.pages(ctx, start, end) {
+		if err != nil {
+			return removed, written, fmt.Errorf("actorstore: repair index: %w", err)
+		}
+		row, err := layout.ParseIndexKey(e.Key)
+		done := false
+		if err == nil {
+			done, err = s.repairRow(ctx, row.ID, func(at *layout.Attributes) []kv.Op {
+				if at != nil && slices.Contains(at.Rows(row.ID), row) && len(e.Value) == 0 {
+					return nil
+				}
+				return []kv.Op{kv.Clear(e.Key)}
+			})
+		}
+		if err != nil {
+			return removed, written, fmt.Errorf("actorstore: repair index: %w", rowError(err))
+		}
+		if done {
+			removed++
+		}
+	}
+	for id, err := range s.IDs(ctx) {
+		done := false
+		if err == nil {
+			done, err = s.repairRow(ctx, layout.ID(id), func(at *layout.Attributes) (ops []kv.Op) {
+				if at == nil {
+					return nil
+				}
+				for _, row := range at.Rows(layout.ID(id)) {
+					if _, err := s.eng.Get(ctx, row.Key(), nil); errors.Is(err, kv.ErrNotFound) {
+						ops = append(ops, kv.Set(row.Key(), nil))
+					}
+				}
+				return ops
+			})
+		}
+		if err != nil {
+			return removed, written, fmt.Errorf("actorstore: repair index: %w", err)
+		}
+		if done {
+			written++
+		}
+	}
+	return removed, written, nil
+}
+
+// repairRow commits the operations that ops returns for what an actor is found by, which must not change meanwhile. done says whether there were any.
+func (s *Store) repairRow(ctx context.Context, id layout.ID, ops func(at *layout.Attributes) []kv.Op) (done bool, err error) {
+	key := layout.RecordKey(id, layout.PartIndex)
+	for {
+		var at *layout.Attributes
+		row, err := s.eng.Get(ctx, key, nil)
+		switch {
+		case errors.Is(err, kv.ErrNotFound):
+		case err != nil:
+			return false, err
+		default:
+			found, err := layout.ParseAttributes(id, row)
+			if err != nil {
+				return false, err
+			}
+			at = &found
+		}
+		todo := ops(at)
+		if len(todo) == 0 {
+			return false, nil
+		}
+		err = s.eng.Commit(ctx, &kv.Commit{
+			Checks: []kv.Check{{Key: key, Value: row, Absent: at == nil}}, Ops: todo, Durability: kv.Applied,
+		})
+		if !errors.Is(err, kv.ErrConflict) {
+			return err == nil, err
+		}
+	}
+}
