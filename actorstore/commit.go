@@ -245,9 +245,10 @@ func (a *Actor) StageAttributes(b *batch.Batch, edit func(at *Attributes) error)
 }
 
 // StageWorkflow has the state of the actor's workflow land with b, "" for no workflow; see Attributes. Since is then, if the state is another
-// one. If the store says the same already, nothing is staged. It must be called under the commit lock: by a Late function of b.
+// one. If the store says the same already, nothing is staged: b must be the only one
+// that is under way and changes it.
 func (a *Actor) StageWorkflow(b *batch.Batch, state string, stuck bool) {
-	if at := a.found.Load(); a.refound == nil && (at == nil && state == "" || at != nil && at.Workflow == state && at.Stuck == stuck) {
+	if at := a.found.Load(); at == nil && state == "" || at != nil && at.Workflow == state && at.Stuck == stuck {
 		return
 	}
 	a.StageAttributes(b, func(at *Attributes) error {
@@ -261,7 +262,7 @@ func (a *Actor) StageWorkflow(b *batch.Batch, state string, stuck bool) {
 
 // StageSchema has the version of the schema of the actor's database land with b, as StageWorkflow does a state.
 func (a *Actor) StageSchema(b *batch.Batch, version uint64) {
-	if at := a.found.Load(); a.refound == nil && (at == nil && version == 0 || at != nil && at.Schema == version) {
+	if at := a.found.Load(); at == nil && version == 0 || at != nil && at.Schema == version {
 		return
 	}
 	a.StageAttributes(b, func(at *Attributes) error {

@@ -110,6 +110,7 @@ func (db *database) storeOrdered(ctx context.Context, f *chunked) error {
 	b := db.fresh(batch.Ordered)
 	if f.tag == actorstore.FileMain {
 		f.announce(b)
+		db.stageSchema(b)
 	}
 	f.stage(b, 0, maxChunks)
 	f.stageSize(b.Final())
@@ -213,6 +214,9 @@ func (db *database) carrier() *batch.Batch {
 // staging returns a carrier with what is new in f, of its chunks those below number to.
 func (db *database) staging(f *chunked, to int64) *batch.Batch {
 	b := db.carrier()
+	if f == &db.main {
+		db.stageSchema(b)
+	}
 	f.stage(b, 0, to)
 	f.stageSize(b.Final())
 	return b

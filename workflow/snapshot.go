@@ -3,6 +3,7 @@ package workflow
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/cbor"
@@ -228,3 +229,11 @@ func Unfinished(ctx context.Context, s *actorstore.Snapshot) (bool, error) {
 
 // Snapshot returns everything, as it is in memory.
 func (w *Workflow) Snapshot() *Snapshot { return snapshotOf(w.h.Snapshot()) }
+
+// Found returns by which state of its workflow the actor is found that r shows, "" if it has none, whether the workflow is stuck
+// (Snapshot.Stuck), and when the state was stored, zero if that isn't known: what actorstore.Attributes say. It reads nothing of the history but that.
+//
+// Errors: ErrCorrupt; those of reading.
+func Found(ctx context.Context, r actorstore.Reader) (state string, stuck bool, since time.Time, err error) {
+	return history.Found(ctx, r)
+}

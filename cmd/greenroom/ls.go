@@ -12,7 +12,7 @@ import (
 )
 
 func newList(e *env) *cobra.Command {
-	var json bool
+	var json, byName bool
 	var o greenroom.ActorsOptions
 	cmd := &cobra.Command{
 		Use:   "ls STORE [ACTOR [PREFIX]]",
@@ -43,6 +43,9 @@ It is a table on a terminal, and elsewhere lines with fields separated by tabs.`
 			if o.Limit < 0 {
 				return &usageError{"a negative --limit"}
 			}
+			if byName {
+				o.Order = actorstore.OrderName
+			}
 			if keys {
 				return listKeys(cmd.Context(), e, append(args, ""), json)
 			}
@@ -54,7 +57,7 @@ It is a table on a terminal, and elsewhere lines with fields separated by tabs.`
 	logRestFlag(cmd, e)
 	cmd.Flags().BoolVar(&json, "json", false, "write an array of objects")
 	cmd.Flags().StringVar(&o.Prefix, "named", "", "list actors whose names begin with `PREFIX`, by name")
-	cmd.Flags().BoolVar(&o.ByName, "by-name", false, "list actors that have a name, by name")
+	cmd.Flags().BoolVar(&byName, "by-name", false, "list actors that have a name, by name")
 	cmd.Flags().IntVar(&o.Limit, "limit", 0, "list at most `N` actors; 0 means all")
 	return cmd
 }

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 )
 
@@ -63,7 +64,7 @@ func distance(a, b string) int {
 // nearActors is didYouMean for an actor of a store. A store that can't be listed has none.
 func nearActors(ctx context.Context, s *storeurl.Store, actor string) string {
 	var names []string
-	for info, err := range s.Actors(ctx, &greenroom.ActorsOptions{ByName: true, Limit: maxCompared}) {
+	for info, err := range s.Actors(ctx, &greenroom.ActorsOptions{Order: actorstore.OrderName, Limit: maxCompared}) {
 		if err != nil {
 			return ""
 		}

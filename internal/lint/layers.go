@@ -68,6 +68,7 @@ var layers = []layer{
 	{4, []string{"traces/otlp/otlptest"}, "reads OTLP, for tests"},
 	{4, []string{"traces/otelsdk"}, "a span processor for programs with OpenTelemetry's SDK, which it alone links"},
 	{4, []string{"workflow"}, "durable workflows; they wait on `queue`"},
+	{4, []string{"internal/attributes"}, "what actors are found by, from what they store"},
 	{4, []string{"internal/opentx"}, "transactions of the door that package `host` begins in one place and ends in another"},
 	{4, []string{"internal/wake"}, "wakes the actors of a store when their time comes"},
 	{5, []string{"."}, "the door: stores, actors, and one transaction over everything that an actor has"},
@@ -105,6 +106,7 @@ type edge struct {
 // edges lists every import within a floor.
 var edges = []edge{
 	{"batch", "internal/errkind", "its errors are of the kinds that those of the packages above are of"},
+	{"internal/attributes", "workflow", "the state of its workflow is one of the things that an actor is found by"},
 	{"part", "alarm", "the parts of an actor share its alarm clock"},
 	{"itemstore", "internal/filter", "filters and conditions of fields are expressions"},
 	{"docstore", "internal/filter", "categories, catalogues, indexes and queries go by expressions"},

@@ -66,6 +66,7 @@ func (s *staged) Late(b *batch.Batch) error {
 	tx.stageFields(b)
 	tx.stageDeletions(b, false)
 	tx.stageOrphans(b)
+	tx.stageFound(b)
 	state, input := h.m.state, h.m.values[fieldInput]
 	if tx.set[fieldState] {
 		state = tx.to
@@ -253,6 +254,43 @@ func (tx *Tx) stageFields(b *batch.Batch) {
 			b.PutPrior(p.key, value, prior(m.sizes[f]))
 		}
 	}
+}
+
+// stageFound stages what the actor is found by: the state of the workflow as it will be stored.
+//
+// +checklocksread:tx.h.mu
+func (tx *Tx) stageFound(b *batch.Batch) {
+	p, m := &tx.plan, &tx.h.m
+	stored := func(f field) []byte {
+		if p.fields[f] && tx.sets(f) {
+			return tx.values[f]
+		}
+		return m.values[f]
+	}
+	text, input := string(m.values[fieldState]), stored(fieldInput)
+	if p.fields[fieldState] {
+		text = string(p.text)
+	}
+	state, stuck := found(text, input, stored(fieldWaits))
+	tx.h.actor.StageWorkflow(b, state, stuck)
+}
+
+// found returns by which state of its workflow an actor is found, "" for none, and whether that is stuck: what Snapshot.Waits returns for these values has
+// nothing that comes by itself.
+func found(text string, input, waits []byte) (state string, stuck bool) {
+	s, err := parseState(cmp.Or(text, Pending.String()))
+	switch {
+	case err != nil, s == Pending && input == nil:
+		return "", false
+	case s.over():
+		return s.String(), false
+	case input == nil:
+		return s.String(), true
+	case s != Sleeping:
+		return s.String(), false
+	}
+	rest := rested(waits)
+	return s.String(), rest != nil && !slices.ContainsFunc(rest, func(w Wait) bool { return w.For != WaitResume })
 }
 
 // stateText returns the text of the state that is to be stored, nil for none.

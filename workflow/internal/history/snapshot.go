@@ -1,8 +1,14 @@
 package history
 
 import (
+	"bytes"
 	"cmp"
+	"context"
+	"fmt"
 	"slices"
+	"time"
+
+	"github.com/greenroomdb/greenroom/actorstore"
 )
 
 // A Snapshot is everything that is stored of a workflow, or was in memory at a moment. It
@@ -142,4 +148,27 @@ func (s *Snapshot) ByAge() []Entry {
 	es := slices.Clone(s.Entries)
 	slices.SortStableFunc(es, func(a, b Entry) int { return cmp.Compare(age(a), age(b)) })
 	return es
+}
+
+// Found reads by which state of its workflow an actor is to be found, "" for none, whether the workflow is stuck, and when the state was stored, zero for none.
+func Found(ctx context.Context, r actorstore.Reader) (state string, stuck bool, since time.Time, err error) {
+	var values [fields][]byte
+	for _, f := range []field{fieldState, fieldInput, fieldWaits} {
+		key := appendFieldKey(r.Layout(), nil, f)
+		for e, err := range r.List(ctx, actorstore.ListOptions{Start: key, End: append(bytes.Clone(key), 0)}) {
+			if err != nil {
+				return "", false, time.Time{}, err
+			}
+			if values[f] = append([]byte{}, e.Value...); f == fieldState {
+				since = e.Updated
+			}
+		}
+	}
+	if values[fieldWaits] != nil {
+		if _, err := parseWaits(values[fieldWaits]); err != nil {
+			return "", false, time.Time{}, fmt.Errorf("history: waits: %w", err)
+		}
+	}
+	state, stuck = found(string(values[fieldState]), values[fieldInput], values[fieldWaits])
+	return state, stuck, since, nil
 }

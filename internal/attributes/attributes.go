@@ -1,0 +1,55 @@
+// Package attributes says by what an actor is found, from what the actor stores: the state of its workflow and the version of its
+// schema. The packages whose data that is keep the attributes of their actors right in their own commits; this package is for those
+// that store such data as it comes, and for building the index of a store that was made without one.
+package attributes
+
+import (
+	"context"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/vfs"
+	"github.com/greenroomdb/greenroom/workflow"
+)
+
+// Set sets those attributes that follow from what r shows. If the state of the workflow is another one than at has, Since is when the state was stored.
+//
+// Errors are those of reading; at is as it was then.
+func Set(ctx context.Context, r actorstore.Reader, at *actorstore.Attributes) error {
+	state, stuck, since, err := workflow.Found(ctx, r)
+	if err != nil {
+		return err
+	}
+	schema, err := vfs.Schema(ctx, r)
+	if err != nil {
+		return err
+	}
+	if at.Workflow != state {
+		at.Workflow, at.Since = state, since
+	}
+	at.Stuck, at.Schema = stuck, schema
+	return nil
+}
+
+// Stage has the attributes that follow from what an actor stores land with b: as it is stored before b lands.
+func Stage(ctx context.Context, a *actorstore.Actor, b *batch.Batch) {
+	a.StageAttributes(b, func(at *actorstore.Attributes) error { return Set(ctx, a, at) })
+}
+
+// Repair stores the attributes that follow from what an actor stores, in a commit that doesn't wait for stable storage; without one if
+// they are stored already. Errors are those of Set and of actorstore.Actor.Apply.
+func Repair(ctx context.Context, a *actorstore.Actor) error {
+	var b batch.Batch
+	Stage(ctx, a, &b)
+	return a.Apply(ctx, &b)
+}
+
+// Wrong reports whether a view has other attributes than those that follow from what it shows, and which those are.
+func Wrong(ctx context.Context, v *actorstore.View) (want actorstore.Attributes, wrong bool, err error) {
+	has := v.Info().Attributes
+	want = has
+	if err := Set(ctx, v, &want); err != nil {
+		return has, false, err
+	}
+	return want, !want.Equal(&has), nil
+}

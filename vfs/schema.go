@@ -1,0 +1,45 @@
+package vfs
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
+)
+
+// Schema returns the version of the schema of an actor's database, as it is stored: its PRAGMA user_version, by which actors are found
+// (actorstore.Attributes). It is 0 for an actor without a database, for one whose database is encrypted, and if no version was set. In
+// WAL mode it is that of the last checkpoint. See https://www.sqlite.org/fileformat.html#user_version_number.
+//
+// Errors are those of reading.
+func Schema(ctx context.Context, r actorstore.Reader) (uint64, error) {
+	page, err := r.Page(ctx, r.Layout().AppendFileChunk(nil, actorstore.FileMain, 0), nil)
+	if errors.Is(err, actorstore.ErrNotFound) {
+		return 0, nil
+	}
+	return schemaOf(page), err
+}
+
+// headerUserVersion is where the version stands in the header of a database, as a u32 big-endian.
+const headerUserVersion = 60
+
+// schemaOf returns the version that a database whose file begins with page has.
+func schemaOf(page []byte) uint64 {
+	if len(page) < headerUserVersion+4 || !bytes.HasPrefix(page, headerMagic) {
+		return 0
+	}
+	return uint64(binary.BigEndian.Uint32(page[headerUserVersion:]))
+}
+
+// stageSchema has the version of the schema land with the first page of the main file, if that is new.
+func (db *database) stageSchema(b *batch.Batch) {
+	switch page := db.main.dirty.get(0); {
+	case page != nil:
+		db.actor.StageSchema(b, schemaOf(page[:]))
+	case db.main.size == 0:
+		db.actor.StageSchema(b, 0)
+	}
+}
