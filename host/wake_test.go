@@ -186,7 +186,11 @@ func TestOneTurnAtATime(t *testing.T) {
 		Name: "thing",
 		Actions: []AnyAction{
 			NewAction("call", func(c *Context, _ struct{}) (string, error) {
-				if err := errors.Join(alone(0), c.StartWorkflow(nil)); err != nil {
+				err := c.StartWorkflow(nil)
+				if errors.Is(err, workflow.ErrOver) { // its twenty turns came before this one
+					err = nil
+				}
+				if err = errors.Join(alone(0), err); err != nil {
 					return "", err
 				}
 				return c.After(time.Millisecond, "ring")
