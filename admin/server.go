@@ -79,7 +79,7 @@ func (s *Server) Close() error {
 
 // verbs are what can be done to an actor.
 var verbs = []endpoint{
-	PutKey, DeleteKeys, SendMessage, DeleteMessages, RedriveMessages, CancelWorkflow, RetryWorkflow, RestartWorkflow, ReplayWorkflow, DiscardConnection, Fork, Drop,
+	PutKey, DeleteKeys, SetLabels, SendMessage, DeleteMessages, RedriveMessages, CancelWorkflow, RetryWorkflow, RestartWorkflow, ReplayWorkflow, DiscardConnection, Fork, Drop, RepairIndex,
 }
 
 // routes are what can be asked for.

@@ -2,7 +2,6 @@ package workflow
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
@@ -129,15 +128,10 @@ func snapshotOf(h *history.Snapshot) *Snapshot {
 // or of RivetKit, sleeps and steps that failed are known, and the latter without a time.
 func (s *Snapshot) Waits() []Wait { return each(s.stored().Waits(), waitOf) }
 
-// Stuck reports whether the workflow isn't over and nothing that comes by itself can wake it: neither a time, nor a message that
-// it asks for, nor the next attempt at a step. It is paused then, and goes on with Resume, or its input is gone. One that was never
-// started isn't stuck.
-func (s *Snapshot) Stuck() bool {
-	if over(s.State) || s.State == Pending && s.Input == nil {
-		return false
-	}
-	return !slices.ContainsFunc(s.Waits(), func(w Wait) bool { return w.For != WaitResume })
-}
+// Stuck reports whether the workflow came to rest, and nothing that comes by itself can wake it: neither a time, nor a message that
+// it asks for, nor the next attempt at a step. It is paused then, and goes on with Resume, or its input is gone. Of a workflow whose last run made no
+// record of what it waits for, of an older version or of RivetKit, that isn't known, and it is false.
+func (s *Snapshot) Stuck() bool { return s.stored().Stuck() }
 
 // Path returns a location in words, for people: names with "/" between them, and iterations as
 // "loop[3]". A name that holds more than letters, digits and some plain signs is quoted, and one

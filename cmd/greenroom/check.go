@@ -11,8 +11,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/admin"
+	"github.com/greenroomdb/greenroom/internal/attributes"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
+	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/traces"
@@ -21,7 +25,7 @@ import (
 )
 
 func newCheck(e *env) *cobra.Command {
-	var json bool
+	var json, repair bool
 	cmd := &cobra.Command{
 		Use:   "check STORE [ACTOR]",
 		Short: "Walk everything that is stored, and report what is wrong with it",
@@ -37,17 +41,51 @@ rolls back: that is no problem; or a table that SQLite can't check here, because
 needs a function, a collation or a module that the actor's own program registers
 ("unchecked"); or that other users of this machine can read the store's files
 ("exposed" in the last object of --json). The status is 1 if there are
-problems, harmless or not. Nothing is changed.`,
+problems, harmless or not. Nothing is changed.
+
+With --repair, the index by which actors are found (see "greenroom ls") is made what the actors
+store, before it is checked: also that of a store that an older version has made. Nothing else is changed.`,
 		Example: `  greenroom check data
   greenroom check --json data music`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if repair {
+				if err := repairIndex(cmd.Context(), e, args); err != nil {
+					return err
+				}
+			}
 			return check(cmd.Context(), e, args, json)
 		},
 	}
 	cmd.Flags().BoolVar(&json, "json", false, "write one object a line")
+	cmd.Flags().BoolVar(&repair, "repair", false, "make the index what the actors store, before")
 	logRestFlag(cmd, e)
 	return cmd
+}
+
+// repairIndex makes the index of a store what its actors store: here, or by the process that has the store open.
+func repairIndex(ctx context.Context, e *env, args []string) error {
+	if len(args) > 1 || e.withoutLogRest {
+		return &usageError{"--repair is for a whole store"}
+	}
+	in, out := &admin.None{}, &admin.Repaired{}
+	err := withStore(ctx, args[0], greenroom.Options{MustExist: true}, func(s *storeurl.Store) (err error) {
+		out, err = admin.RepairIndex.Do(ctx, admin.On{Store: s.Store}, in)
+		return err
+	})
+	if errors.Is(err, kv.ErrStoreInUse) {
+		var c *admin.Client
+		if c, err = storeurl.Ask(ctx, args[0], err); err != nil {
+			return storeError(args[0], err)
+		}
+		defer c.Close()
+		out, err = admin.RepairIndex.Ask(ctx, c, in)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(e.stderr, "greenroom: repaired %d actors and %d rows of the index\n", out.Actors, out.Rows)
+	return err
 }
 
 func check(ctx context.Context, e *env, args []string, json bool) error {
@@ -158,7 +196,7 @@ func (c *storeCheck) actor(ctx context.Context, id actorstore.ID) (err error) {
 		c.summary.Keys++
 	}
 	for _, findings := range []iter.Seq2[actorstore.Finding, error]{
-		vfs.Check(ctx, v, nil), queue.Check(ctx, v), checkWorkflow(ctx, v), checkTraces(ctx, v),
+		vfs.Check(ctx, v, nil), queue.Check(ctx, v), checkWorkflow(ctx, v), checkTraces(ctx, v), checkAttributes(ctx, v),
 	} {
 		if err := c.walk(ctx, id, findings); err != nil {
 			return err
@@ -186,6 +224,22 @@ func checkTraces(ctx context.Context, v *actorstore.View) iter.Seq2[actorstore.F
 		texts, err := traces.Check(ctx, v.Snapshot)
 		for _, what := range texts {
 			found = append(found, actorstore.Finding{Actor: v.Info().ID, Where: "traces", What: what})
+		}
+		return found, err
+	})
+}
+
+// checkAttributes yields what the actor is found by and doesn't follow from what it stores. What can't be read was found before.
+func checkAttributes(ctx context.Context, v *actorstore.View) iter.Seq2[actorstore.Finding, error] {
+	return findings(func() (found []actorstore.Finding, err error) {
+		want, wrong, err := attributes.Wrong(ctx, v)
+		if errors.Is(err, actorstore.ErrCorrupt) || errors.Is(err, actorstore.ErrNewerFormat) {
+			return nil, nil
+		}
+		if has := v.Info().Attributes; wrong {
+			found = append(found, actorstore.Finding{Actor: v.Info().ID, Where: "attributes", What: fmt.Sprintf(
+				"it is found by workflow %q, stuck %t, schema %d, and has workflow %q, stuck %t, schema %d: --repair mends that",
+				has.Workflow, has.Stuck, has.Schema, want.Workflow, want.Stuck, want.Schema)})
 		}
 		return found, err
 	})

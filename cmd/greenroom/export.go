@@ -1,34 +1,51 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/internal/sqlrun"
 	"github.com/spf13/cobra"
 )
 
 func newExport(e *env) *cobra.Command {
 	var force bool
+	many := bulk{reads: true}
 	cmd := &cobra.Command{
-		Use:   "export STORE ACTOR FILE.db",
+		Use:   "export STORE {ACTOR FILE.db | DIR}",
 		Short: "Write the actor's database to an SQLite file",
 		Long: `Copy the actor's database, in the state it has now, to the SQLite file FILE.db,
 which appears when it is whole and on stable storage. A file that is there is
-replaced with --force only.`,
-		Example: `  greenroom export data music music.db`,
-		Args:    cobra.ExactArgs(3),
+replaced with --force only.
+
+With flags that choose actors, the databases of all of these are copied into the folder DIR, each
+to NAME.db, where a "/" of the name is %2F. Without --force a file that is there is left, so that an
+export that was interrupted goes on when it is run again; an actor without a database gets no file.
+--dry-run lists the actors, and writes nothing. The status is 1 if one of them can't be exported.`,
+		Example: `  greenroom export data music music.db
+  greenroom export data backup/ --named room/`,
+		Args: cobra.RangeArgs(2, 3),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := many.parse(len(args) == 3); err != nil {
+				return err
+			}
+			if len(args) == 2 {
+				return exportAll(cmd.Context(), e, &many, exportArgs{url: args[0], file: args[1], force: force})
+			}
 			return exportFile(cmd.Context(), e, exportArgs{args[0], args[1], args[2], force})
 		},
 	}
+	many.flags(cmd)
 	cmd.Flags().BoolVar(&force, "force", false, "replace FILE.db")
 	logRestFlag(cmd, e)
 	return cmd
@@ -43,12 +60,41 @@ func exportFile(ctx context.Context, e *env, args exportArgs) error {
 	if err := mayWrite(args.file, args.force); err != nil {
 		return err
 	}
-	return viewDatabase(ctx, target{url: args.url, actor: args.actor, env: e}, func(db *sql.DB) error {
+	return viewDatabase(ctx, target{url: args.url, actor: args.actor, env: e}, exportTo(ctx, e, args))
+}
+
+// exportAll exports the databases of all actors of a selection into the folder args.file.
+func exportAll(ctx context.Context, e *env, many *bulk, args exportArgs) error {
+	if info, err := os.Stat(args.file); err != nil || !info.IsDir() {
+		return cmp.Or(err, say(nil, "%s is not a folder", args.file))
+	}
+	return many.run(ctx, e, args.url, func(o opened, actor string) error {
+		one := args
+		one.actor, one.file = actor, filepath.Join(args.file, url.PathEscape(actor)+".db")
+		if err := mayWrite(one.file, one.force); err != nil {
+			if errors.Is(err, fs.ErrExist) {
+				return nil
+			}
+			return err
+		}
+		t := target{url: args.url, actor: actor, env: e}
+		return viewIn(ctx, o.Store, t, func(v *greenroom.View) error {
+			if found, err := hasDatabase(ctx, v.Lower()); err != nil || !found {
+				return err
+			}
+			return databaseOf(t, v, exportTo(ctx, e, one))
+		})
+	})
+}
+
+// exportTo returns what copies a database to the file of args.
+func exportTo(ctx context.Context, e *env, args exportArgs) func(*sql.DB) error {
+	return func(db *sql.DB) error {
 		tmp, err := createBeside(args.file)
 		if err != nil {
 			return err
 		}
-		err = onConn(ctx, db, func(c sqlrun.Conn) error { return exportTo(ctx, e, c, tmp) })
+		err = onConn(ctx, db, func(c sqlrun.Conn) error { return copyTo(ctx, e, c, tmp) })
 		if err == nil {
 			err = publish(tmp, args)
 		}
@@ -56,7 +102,7 @@ func exportFile(ctx context.Context, e *env, args exportArgs) error {
 			err = errors.Join(err, os.Remove(tmp))
 		}
 		return err
-	})
+	}
 }
 
 // mayWrite refuses a file that is there, unless force, and what is no file.
@@ -89,8 +135,8 @@ func createBeside(file string) (string, error) {
 	return tmp, f.Close()
 }
 
-// exportTo copies the database to the file tmp, onto stable storage.
-func exportTo(ctx context.Context, e *env, c sqlrun.Conn, tmp string) error {
+// copyTo copies the database to the file tmp, onto stable storage.
+func copyTo(ctx context.Context, e *env, c sqlrun.Conn, tmp string) error {
 	// If it fails it is thrown away: no journal, and one fsync at the end.
 	err := copyDatabase(ctx, c.Raw(), fileURI(tmp, "journal_mode(off)", "synchronous(off)"), e.progress)
 	if err != nil {

@@ -38,25 +38,42 @@ func fork(ctx context.Context, e *env, url, actor, name string) error {
 	return doStore(ctx, target{url: url, actor: actor, limits: e.limits}, admin.Fork, in, nil)
 }
 
-func newDrop(stdin io.Reader, stdout io.Writer) *cobra.Command {
+func newDrop(e *env) *cobra.Command {
 	yes := false
+	var many bulk
 	cmd := &cobra.Command{
-		Use:   "drop STORE ACTOR",
+		Use:   "drop STORE [ACTOR]",
 		Short: "Remove an actor with all that it has",
 		Long: `Remove an actor: its name, database, user keys, queue, workflows, traces, connections and
 own record. Its code isn't asked. In a store that a host has open, an actor that is awake
 leaves memory first; one that another program has open is left as it is. A program that
 uses the name later makes a new actor.
 
-On a terminal drop asks first; elsewhere it needs --yes.`,
-		Example: "  greenroom drop data lobby --yes",
-		Args:    cobra.ExactArgs(2),
+On a terminal drop asks first; elsewhere, and for more than one actor, it needs --yes.
+
+` + bulkHelp,
+		Example: "  greenroom drop data lobby --yes\n  greenroom drop data --named session/ --idle 720h --rate 50 --yes",
+		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := many.parse(len(args) == 2); err != nil {
+				return err
+			}
+			if len(args) == 1 {
+				if !yes && !many.dryRun {
+					return &usageError{"to remove all actors that the flags choose, say --yes; --dry-run lists them"}
+				}
+				return many.run(cmd.Context(), e, args[0], func(o opened, actor string) error {
+					if o.client != nil {
+						return invalid(admin.Drop.Ask(cmd.Context(), o.client, actor, &admin.None{}))
+					}
+					return admin.Drop.Do(cmd.Context(), admin.On{Store: o.Store.Store}, actor, &admin.None{})
+				})
+			}
 			t := target{url: args[0], actor: args[1]}
 			if yes {
 				return drop(cmd.Context(), t, func(string) error { return nil })
 			}
-			in, out := terminal(stdin), terminal(stdout)
+			in, out := terminal(e.stdin), terminal(e.stdout)
 			if in == nil || out == nil {
 				return &usageError{"drop asks on a terminal only: without one, say --yes"}
 			}
@@ -69,6 +86,7 @@ On a terminal drop asks first; elsewhere it needs --yes.`,
 			})
 		},
 	}
+	many.flags(cmd)
 	cmd.Flags().BoolVar(&yes, "yes", false, "don't ask")
 	return cmd
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,16 +14,20 @@ import (
 
 func newList(e *env) *cobra.Command {
 	var json, byName bool
-	var o greenroom.ActorsOptions
+	var o selection
 	cmd := &cobra.Command{
 		Use:   "ls STORE [ACTOR [PREFIX]]",
 		Short: "List the actors, or the keys of one actor in words",
 		Long: `Without ACTOR, list the actors with their names, ids, sizes in bytes, when they
 were created, and which host has them open, if several hosts use the store. With
-ACTOR, list its keys in words, with the size of each value and when it was written.
+ACTOR, list its keys in words, with the size of each value and when it was written. Of an
+actor with a workflow the state is listed, and its labels.
 
 Actors come in the order of their ids; with --named or --by-name in that of their
-names, and those without a name don't.
+names, and those without a name don't; and with other flags in an order that suits these,
+unless --order says which.
+
+` + searchHelp + `
 
 PREFIX selects the keys whose words begin with it, compared as text: end it with
 a slash to stay in one branch (sqlite/chunks/main/), or leave that out
@@ -31,17 +36,19 @@ a slash to stay in one branch (sqlite/chunks/main/), or leave that out
 It is a table on a terminal, and elsewhere lines with fields separated by tabs.`,
 		Example: `  greenroom ls data
   greenroom ls data --named room: --limit 20
+  greenroom ls data --label customer=42
+  greenroom ls data --idle 720h --order slept --json
   greenroom ls data music sqlite/`,
 		Args: cobra.RangeArgs(1, 3),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			keys := len(args) > 1
-			for _, flag := range []string{"named", "by-name", "limit"} {
+			for _, flag := range []string{"named", "by-name", "limit", "label", "state", "stuck", "schema-below", "wakes-before", "idle", "order"} {
 				if keys && cmd.Flags().Changed(flag) {
 					return &usageError{"--" + flag + " is for a list of actors, not for the keys of one"}
 				}
 			}
-			if o.Limit < 0 {
-				return &usageError{"a negative --limit"}
+			if err := o.parse(time.Now()); err != nil {
+				return err
 			}
 			if byName {
 				o.Order = actorstore.OrderName
@@ -50,25 +57,57 @@ It is a table on a terminal, and elsewhere lines with fields separated by tabs.`
 				return listKeys(cmd.Context(), e, append(args, ""), json)
 			}
 			return readStore(cmd.Context(), target{url: args[0], env: e}, func(s *storeurl.Store) error {
-				return listActors(cmd.Context(), output{e, json, "name id size created owner"}, s, &o)
+				return listActors(cmd.Context(), output{e, json, o.columns()}, s, &o)
 			})
 		},
 	}
 	logRestFlag(cmd, e)
 	cmd.Flags().BoolVar(&json, "json", false, "write an array of objects")
-	cmd.Flags().StringVar(&o.Prefix, "named", "", "list actors whose names begin with `PREFIX`, by name")
 	cmd.Flags().BoolVar(&byName, "by-name", false, "list actors that have a name, by name")
-	cmd.Flags().IntVar(&o.Limit, "limit", 0, "list at most `N` actors; 0 means all")
+	o.listFlags(cmd)
 	return cmd
 }
 
-func listActors(ctx context.Context, out output, s *storeurl.Store, o *greenroom.ActorsOptions) error {
+// columns are those of a list of actors: what it is chosen or ordered by is shown.
+func (s *selection) columns() string {
+	columns := "name id size created owner state labels"
+	if s.Order == actorstore.OrderSince || s.Workflow != nil || s.Stuck {
+		columns += " since"
+	}
+	if s.Order == actorstore.OrderSchema || s.SchemaBelow != 0 {
+		columns += " schema"
+	}
+	if s.Order == actorstore.OrderWake || !s.WakesBefore.IsZero() {
+		columns += " wakes"
+	}
+	if s.Order == actorstore.OrderSlept || !s.SleptBefore.IsZero() {
+		columns += " slept"
+	}
+	return columns
+}
+
+func listActors(ctx context.Context, out output, s *storeurl.Store, o *selection) error {
 	var hosts map[actorstore.HostID]string
-	return list(out, s.Actors(ctx, o), func(info greenroom.ActorInfo) (_ []any, err error) {
+	return list(out, s.Actors(ctx, &o.ActorsOptions), func(info greenroom.ActorInfo) (_ []any, err error) {
 		if hosts == nil && !info.Host.IsZero() {
 			hosts, err = hostNames(ctx, s)
 		}
-		return []any{maybe(info.Name), info.ID, info.Used, info.Created, maybe(hosts[info.Host])}, err
+		at := info.Attributes
+		cells := map[string]any{
+			"name": maybe(info.Name), "id": info.ID, "size": info.Used, "created": info.Created, "owner": maybe(hosts[info.Host]),
+			"state": maybe(at.Workflow), "labels": labelsInWords(at.Labels), "since": at.Since, "schema": at.Schema, "wakes": info.Wake.At, "slept": at.Slept,
+		}
+		if out.json && at.Labels != nil {
+			cells["labels"] = jsonCell(at.Labels)
+		}
+		if at.Stuck {
+			cells["state"] = at.Workflow + ", stuck"
+		}
+		var row []any
+		for _, column := range strings.Fields(out.columns) {
+			row = append(row, cells[column])
+		}
+		return row, err
 	})
 }
 

@@ -4,12 +4,14 @@ import (
 	"compress/gzip"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/attributes"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
 )
 
@@ -61,7 +63,7 @@ func rivetKitStore(t *testing.T, dir string) (connection string) {
 			}
 			b.Put(k, v)
 		}
-		if err := actor.Commit(t.Context(), &b); err != nil {
+		if err := errors.Join(actor.Commit(t.Context(), &b), attributes.Repair(t.Context(), actor)); err != nil {
 			t.Fatal(err)
 		}
 		if err := actor.Close(); err != nil {

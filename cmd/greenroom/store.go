@@ -190,12 +190,17 @@ func viewDatabase(ctx context.Context, t target, fn func(*sql.DB) error) error {
 		if found, err := hasDatabase(ctx, v.Lower()); err != nil || !found {
 			return cmp.Or(err, say(nil, "the actor %s has no database", t.actor))
 		}
-		db, err := v.SQL()
-		if err != nil {
-			return err
-		}
-		return cutOff(t.url, t.actor, fn(db))
+		return databaseOf(t, v, fn)
 	})
+}
+
+// databaseOf runs fn with the database that a view shows.
+func databaseOf(t target, v *greenroom.View, fn func(*sql.DB) error) error {
+	db, err := v.SQL()
+	if err != nil {
+		return err
+	}
+	return cutOff(t.url, t.actor, fn(db))
 }
 
 // cutOff explains that a database can't be read before its owner has rolled back

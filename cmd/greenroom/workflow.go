@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
+	"reflect"
 	"strings"
 	"time"
 
@@ -20,28 +20,30 @@ import (
 
 func newWorkflow(e *env) *cobra.Command {
 	return newGroup("workflow", "Look into the workflows of actors, and control them",
-		newWorkflowList(e), newWorkflowShow(e), newWorkflowSave(e), newWorkflowCancel(), newWorkflowRetry(), newWorkflowAgain(), newWorkflowReplay())
+		newWorkflowList(e), newWorkflowShow(e), newWorkflowSave(e), newWorkflowCancel(e), newWorkflowRetry(e), newWorkflowAgain(e), newWorkflowReplay())
 }
 
 func newWorkflowList(e *env) *cobra.Command {
 	var asJSON bool
-	var which workflowFilter
+	var which selection
 	cmd := &cobra.Command{
 		Use:   "ls STORE",
 		Short: "List the actors that have a workflow",
 		Long: `List the actors that have a workflow, in the order of their ids: the state of the
 workflow, how many entries its history has, the next time that it waits for, what it waits
 for, and the error with which it failed, or what is damaged. An actor whose head is damaged
-is listed, too, unless a filter is set: it may have a workflow.
+is listed, too, unless a flag chooses actors: it may have a workflow.
 
 A workflow is stuck if it isn't over, and neither a time, a message that it asks for nor the
 next attempt at a step can wake it: "greenroom workflow retry" wakes one that is paused.
+
+` + searchHelp + `
 
 It is a table on a terminal, and elsewhere lines with fields separated by tabs.`,
 		Example: "  greenroom workflow ls data\n  greenroom workflow ls data --named order- --json\n  greenroom workflow ls data --state failed --state sleeping\n  greenroom workflow ls data --stuck",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := which.check(); err != nil {
+			if err := which.parse(time.Now()); err != nil {
 				return err
 			}
 			return readStore(cmd.Context(), target{url: args[0], env: e}, func(s *storeurl.Store) error {
@@ -50,47 +52,12 @@ It is a table on a terminal, and elsewhere lines with fields separated by tabs.`
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write an array of objects")
-	cmd.Flags().StringVar(&which.prefix, "named", "", "actors whose names begin with `PREFIX`, by name")
-	cmd.Flags().StringArrayVar(&which.states, "state", nil, "workflows in this `STATE`: "+strings.Join(workflowStates(), ", ")+"; may be set more than once")
-	cmd.Flags().BoolVar(&which.stuck, "stuck", false, "workflows that nothing wakes that comes by itself")
+	which.listFlags(cmd)
 	return cmd
 }
 
-// A workflowFilter says which workflows are listed.
-type workflowFilter struct {
-	prefix string // of the names of actors; "" for all
-	states []string
-	stuck  bool
-}
-
-// workflowStates are the words of the states, in their order.
-func workflowStates() (words []string) {
-	for s := workflow.Pending; s <= workflow.RollingBack; s++ {
-		words = append(words, s.String())
-	}
-	return words
-}
-
-// check says which state isn't one.
-func (f *workflowFilter) check() error {
-	for _, s := range f.states {
-		if !slices.Contains(workflowStates(), s) {
-			return &usageError{fmt.Sprintf("--state %s: a workflow is %s", s, strings.Join(workflowStates(), ", "))}
-		}
-	}
-	return nil
-}
-
-// lists says whether a workflow is listed; nil is one that can't be read.
-func (f *workflowFilter) lists(s *workflow.Snapshot) bool {
-	if s == nil {
-		return len(f.states) == 0 && !f.stuck
-	}
-	return (len(f.states) == 0 || slices.Contains(f.states, s.State.String())) && (!f.stuck || s.Stuck())
-}
-
-func listWorkflows(ctx context.Context, out output, s *actorstore.Store, which *workflowFilter) error {
-	return list(out, listed(ctx, s, which.prefix), func(at actorstore.NameInfo) ([]any, error) {
+func listWorkflows(ctx context.Context, out output, s *actorstore.Store, which *selection) error {
+	return list(out, listed(ctx, s, which), func(at actorstore.NameInfo) ([]any, error) {
 		v, err := s.View(ctx, at.ID)
 		var snap *workflow.Snapshot
 		var damages []workflow.Damage
@@ -103,11 +70,8 @@ func listWorkflows(ctx context.Context, out output, s *actorstore.Store, which *
 		case errors.Is(err, actorstore.ErrUnknownActor): // it is gone
 			return nil, nil
 		case errors.Is(err, actorstore.ErrCorrupt), errors.Is(err, actorstore.ErrNewerFormat): // others are listed all the same
-			if !which.lists(nil) {
-				return nil, nil
-			}
 			return []any{maybe(at.Name), at.ID, nil, nil, nil, nil, "damaged: " + oneLine(err.Error())}, nil
-		case err != nil || noWorkflow(snap, damages) || !which.lists(snap):
+		case err != nil || noWorkflow(snap, damages):
 			return nil, err
 		}
 		waits := snap.Waits()
@@ -119,9 +83,28 @@ func listWorkflows(ctx context.Context, out output, s *actorstore.Store, which *
 	})
 }
 
-// listed yields the actors whose names begin with prefix, by name; with none all actors, by
-// id and without a name. Those with a damaged head are among them: Store.Actors ends there.
-func listed(ctx context.Context, s *actorstore.Store, prefix string) iter.Seq2[actorstore.NameInfo, error] {
+// listed yields the actors that are chosen. If no more than a name is asked for, those with a damaged head are among them: Store.Actors
+// ends there.
+func listed(ctx context.Context, s *actorstore.Store, which *selection) iter.Seq2[actorstore.NameInfo, error] {
+	return func(yield func(actorstore.NameInfo, error) bool) {
+		o := which.ActorsOptions
+		if named := (actorstore.ActorsOptions{Prefix: o.Prefix}); reflect.DeepEqual(o, named) {
+			allNamed(ctx, s, o.Prefix)(yield)
+			return
+		}
+		if o.Workflow == nil {
+			o.Workflow = workflowStates()
+		}
+		for info, err := range s.Actors(ctx, &o) {
+			if !yield(actorstore.NameInfo{ID: info.ID, Name: info.Name}, err) {
+				return
+			}
+		}
+	}
+}
+
+// allNamed yields the actors whose names begin with prefix, by name; with none all actors, by id and without a name.
+func allNamed(ctx context.Context, s *actorstore.Store, prefix string) iter.Seq2[actorstore.NameInfo, error] {
 	return func(yield func(actorstore.NameInfo, error) bool) {
 		if prefix == "" {
 			for id, err := range s.IDs(ctx) {
@@ -208,52 +191,64 @@ func readWorkflow(ctx context.Context, t target, fn func(*workflow.Snapshot, []w
 	})
 }
 
-func newWorkflowCancel() *cobra.Command {
-	return &cobra.Command{
-		Use:   "cancel STORE ACTOR",
+func newWorkflowCancel(e *env) *cobra.Command {
+	var all bulk
+	cmd := &cobra.Command{
+		Use:   "cancel STORE [ACTOR]",
 		Short: "Cancel a workflow, for ever",
 		Long: `Cancel the workflow of an actor that isn't open. It can only be started anew, by "greenroom
 workflow again"; nothing that the workflow has done is undone. Messages that it has received and not
-completed are there again for others.`,
-		Example: "  greenroom workflow cancel data order-1",
-		Args:    cobra.ExactArgs(2),
+completed are there again for others.
+
+` + bulkHelp,
+		Example: "  greenroom workflow cancel data order-1\n  greenroom workflow cancel data --named order/ --stuck --dry-run",
+		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			_, err := do(cmd.Context(), target{url: args[0], actor: args[1]}, admin.CancelWorkflow, &admin.None{})
-			return err
+			return doAll(cmd.Context(), e, &all, args, admin.CancelWorkflow)
 		},
 	}
+	all.flags(cmd)
+	return cmd
 }
 
-func newWorkflowRetry() *cobra.Command {
-	return &cobra.Command{
-		Use:   "retry STORE ACTOR",
+func newWorkflowRetry(e *env) *cobra.Command {
+	var all bulk
+	cmd := &cobra.Command{
+		Use:   "retry STORE [ACTOR]",
 		Short: "Try the steps that failed again",
 		Long: `Have the steps of a workflow that failed tried again, with all their attempts: of a
 workflow that has failed, or waits for a next attempt or to be resumed. The steps are tried when its program runs the
-workflow.`,
-		Example: "  greenroom workflow retry data order-1",
-		Args:    cobra.ExactArgs(2),
+workflow.
+
+` + bulkHelp,
+		Example: "  greenroom workflow retry data order-1\n  greenroom workflow retry data --state failed --rate 10",
+		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			_, err := do(cmd.Context(), target{url: args[0], actor: args[1]}, admin.RetryWorkflow, &admin.None{})
-			return err
+			return doAll(cmd.Context(), e, &all, args, admin.RetryWorkflow)
 		},
 	}
+	all.flags(cmd)
+	return cmd
 }
 
-func newWorkflowAgain() *cobra.Command {
-	return &cobra.Command{
-		Use:   "again STORE ACTOR",
+func newWorkflowAgain(e *env) *cobra.Command {
+	var all bulk
+	cmd := &cobra.Command{
+		Use:   "again STORE [ACTOR]",
 		Short: "Start a workflow that is over anew, with its input",
 		Long: `Start the workflow of an actor anew, with the input that it had: one that has completed, has
 failed, or was cancelled. Its history, output and error are removed, and all steps are done
-again when its program runs the workflow. What the steps have done stays.`,
-		Example: "  greenroom workflow again data order-1",
-		Args:    cobra.ExactArgs(2),
+again when its program runs the workflow. What the steps have done stays.
+
+` + bulkHelp,
+		Example: "  greenroom workflow again data order-1\n  greenroom workflow again data --state cancelled --label customer=42",
+		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			_, err := do(cmd.Context(), target{url: args[0], actor: args[1]}, admin.RestartWorkflow, &admin.None{})
-			return err
+			return doAll(cmd.Context(), e, &all, args, admin.RestartWorkflow)
 		},
 	}
+	all.flags(cmd)
+	return cmd
 }
 
 func newWorkflowReplay() *cobra.Command {

@@ -57,7 +57,7 @@ func TestWorkflowListDamage(t *testing.T) {
 		if !bytes.HasPrefix(e.Key, []byte("\x02greenroom\x00")) || bytes.Contains(e.Value, idOf("flow-b")) || string(e.Value) == "flow-b" {
 			return nil
 		}
-		return []kv.Op{kv.Set(e.Key, e.Value[:10])}
+		return []kv.Op{kv.Set(e.Key, e.Value[:min(10, len(e.Value))])}
 	})
 	for _, args := range [][]string{nil, {"--named", "flow-"}} {
 		r := program(t.Context(), strings.NewReader(""), append([]string{"workflow", "ls", p.dir}, args...)...)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/attributes"
 	"github.com/greenroomdb/greenroom/rivetkit/internal/rivetstore"
 	rp "github.com/greenroomdb/greenroom/rivetkit/internal/runnerproto"
 )
@@ -401,6 +402,7 @@ func (a *actor) storeSleep(rec rivetstore.Record) {
 	if !started { // else what follows is stored behind it
 		err = a.handle.StageWake(&b, w)
 	}
+	attributes.Stage(a.e.ctx, a.handle, &b) // what the program has stored, as it came
 	if err == nil {
 		err = a.handle.Apply(a.e.ctx, &b)
 	}

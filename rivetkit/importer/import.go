@@ -15,6 +15,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/attributes"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/rivetkit/internal/rivetstore"
 )
@@ -227,11 +228,15 @@ func (w *writer) write(a *Actor) error {
 			}
 		}
 	}
+	if err := w.commit(); err != nil {
+		return err
+	}
 	if err := w.wake(a.Wake); err != nil {
 		return err
 	}
 	w.b.Final().Delete(rivetstore.ImportKey())
 	w.b.Final().Put(rivetstore.RecordKey(), record(&a.State))
+	attributes.Stage(w.ctx, w.actor, &w.b) // which reads what landed before
 	return w.commit()
 }
 

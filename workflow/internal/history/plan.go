@@ -275,22 +275,16 @@ func (tx *Tx) stageFound(b *batch.Batch) {
 	tx.h.actor.StageWorkflow(b, state, stuck)
 }
 
-// found returns by which state of its workflow an actor is found, "" for none, and whether that is stuck: what Snapshot.Waits returns for these values has
-// nothing that comes by itself.
+// found returns by which state of its workflow an actor is found, "" for none, and whether it is stuck: see Snapshot.Stuck.
 func found(text string, input, waits []byte) (state string, stuck bool) {
 	s, err := parseState(cmp.Or(text, Pending.String()))
 	switch {
 	case err != nil, s == Pending && input == nil:
 		return "", false
-	case s.over():
-		return s.String(), false
-	case input == nil:
-		return s.String(), true
 	case s != Sleeping:
 		return s.String(), false
 	}
-	rest := rested(waits)
-	return s.String(), rest != nil && !slices.ContainsFunc(rest, func(w Wait) bool { return w.For != WaitResume })
+	return s.String(), (&Snapshot{State: s, Input: input, Rested: rested(waits)}).Stuck()
 }
 
 // stateText returns the text of the state that is to be stored, nil for none.

@@ -75,6 +75,13 @@ func (s *Snapshot) Waits() []Wait {
 	return []Wait{{For: WaitRun}}
 }
 
+// Stuck reports whether the workflow came to rest, and nothing that comes by itself can wake it: it waits for nothing but
+// Resume, or its input is gone. Of one that no run has recorded the waits of, of RivetKit for one, that isn't known.
+func (s *Snapshot) Stuck() bool {
+	return s.State == Sleeping && s.Rested != nil &&
+		(s.Input == nil || !slices.ContainsFunc(s.Rested, func(w Wait) bool { return w.For != WaitResume }))
+}
+
 // evident returns the waits that follow from entries. What has lost a race has none.
 func (s *Snapshot) evident() (waits []Wait) {
 	for _, e := range s.Entries {

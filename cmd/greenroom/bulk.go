@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/admin"
+	"github.com/greenroomdb/greenroom/internal/storeurl"
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// A bulk is what a command does to all actors of a selection, one after the other.
+type bulk struct {
+	selection
+	dryRun bool
+	reads  bool    // what is done only reads
+	rate   float64 // actors a second; 0: without bound
+}
+
+// bulkHelp is what the help of such commands says.
+const bulkHelp = `Instead of ACTOR, flags choose the actors: all that meet each of them. --dry-run lists them, and does nothing. What can't be done to an
+actor is written to standard error, and the others are done all the same; the status is 1 then. If the command is
+interrupted, or has failed for some, it goes on when it is run again, as long as what it does takes actors out of the selection.`
+
+// flags adds the flags that choose the actors, and those that say how.
+func (b *bulk) flags(cmd *cobra.Command) {
+	b.selection.flags(cmd)
+	cmd.Flags().IntVar(&b.Limit, "limit", 0, "at most `N` actors; 0 means all")
+	cmd.Flags().BoolVar(&b.dryRun, "dry-run", false, "list the actors that the flags choose, and do nothing")
+	cmd.Flags().Float64Var(&b.rate, "rate", 0, "at most `N` actors a second; 0 means as fast as it goes")
+}
+
+// parse checks the flags, of which one must choose unless one actor is named.
+func (b *bulk) parse(named bool) error {
+	switch err := b.selection.parse(time.Now()); {
+	case err != nil:
+		return err
+	case named && (b.chosen() || b.dryRun || b.rate != 0 || b.Limit != 0):
+		return &usageError{"either ACTOR, or flags that choose actors"}
+	case !named && !b.chosen():
+		return &usageError{"say which actors: ACTOR, or flags such as --state, --label or --named"}
+	case b.rate < 0:
+		return &usageError{"a negative --rate"}
+	}
+	return nil
+}
+
+// An opened is a store as it is open to a bulk: here, or with a client of the process that has it.
+type opened struct {
+	*storeurl.Store
+	client *admin.Client // nil if the store is open here
+}
+
+// run calls do with each actor of the selection, whose name is as a command is given it.
+func (b *bulk) run(ctx context.Context, e *env, url string, do func(o opened, actor string) error) error {
+	err := withStore(ctx, url, greenroom.Options{MustExist: true, Limits: e.limits, ReadOnly: b.dryRun || b.reads}, func(s *storeurl.Store) error {
+		return b.each(ctx, e, opened{Store: s}, do)
+	})
+	if !errors.Is(err, kv.ErrStoreInUse) {
+		return err
+	}
+	c, err := storeurl.Ask(ctx, url, err)
+	if err != nil {
+		return storeError(url, err)
+	}
+	defer c.Close()
+	return withStore(ctx, url, greenroom.Options{ReadOnly: true}, func(s *storeurl.Store) error {
+		return b.each(ctx, e, opened{s, c}, do)
+	})
+}
+
+// each is run in a store that is open. The actors are those that the selection has when it begins: what is done to one doesn't bring it in once more.
+func (b *bulk) each(ctx context.Context, e *env, o opened, do func(o opened, actor string) error) error {
+	var actors []string
+	for info, err := range o.Actors(ctx, &b.ActorsOptions) {
+		if err != nil {
+			return err
+		}
+		name := info.Name
+		if name == "" {
+			name = "id:" + info.ID.String()
+		}
+		actors = append(actors, name)
+	}
+	if b.dryRun {
+		return list(output{e, false, "name"}, all(actors), func(name string) ([]any, error) { return []any{name}, nil })
+	}
+	failed, began := 0, time.Now()
+	for i, actor := range actors {
+		hide := showHint(e.progress, fmt.Sprintf("%d of %d …", i+1, len(actors)))
+		err := b.pace(ctx, began, i)
+		if err == nil {
+			err = do(o, actor)
+		}
+		hide()
+		switch {
+		case ctx.Err() != nil:
+			return say(err, "interrupted after %d of %d actors", i, len(actors))
+		case err != nil:
+			failed++
+			fmt.Fprintf(e.stderr, "greenroom: %s: %s\n", visible(actor), message(err))
+		}
+	}
+	if failed > 0 {
+		return say(nil, "%d of %d actors failed", failed, len(actors))
+	}
+	_, err := fmt.Fprintf(e.stdout, "%d\n", len(actors))
+	return err
+}
+
+// pace waits until the actor of that number may be done, counted from 0.
+func (b *bulk) pace(ctx context.Context, began time.Time, n int) error {
+	if b.rate == 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(time.Until(began.Add(time.Duration(float64(n) / b.rate * float64(time.Second)))))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return ctx.Err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// doAll has a verb done to the actor that args name, or to all of the selection.
+func doAll[Out any](ctx context.Context, e *env, b *bulk, args []string, v *admin.Verb[admin.None, Out]) error {
+	if err := b.parse(len(args) == 2); err != nil {
+		return err
+	}
+	if len(args) == 2 {
+		_, err := do(ctx, target{url: args[0], actor: args[1]}, v, &admin.None{})
+		return err
+	}
+	return b.run(ctx, e, args[0], func(o opened, actor string) error {
+		if o.client != nil {
+			_, err := v.Ask(ctx, o.client, actor, false, &admin.None{})
+			return invalid(err)
+		}
+		t := target{url: args[0], actor: actor}
+		return t.own(ctx, o.Store, func(a *greenroom.Actor) error {
+			_, err := v.Do(ctx, a, actor, &admin.None{})
+			return invalid(err)
+		})
+	})
+}
