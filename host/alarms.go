@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/wake"
 )
 
 // When an actor must be woken is in the store, beside the actor: each commit that stores something
-// to be done brings that time forward, and an actor that goes to sleep puts it right (noteWake). A host that
+// to be done brings that time forward, and an actor that goes to sleep puts it right (noteSleep). A host that
 // starts after another was killed wakes the actors for which something was stored, some of it done by now; they find out
 // themselves what is left.
 
@@ -21,7 +22,7 @@ import (
 type alarms struct {
 	*wake.Table
 	host     *Host
-	adopting sync.WaitGroup // of adoptAll
+	adopting sync.WaitGroup // of adoptAll and Host.buildIndex
 }
 
 func newAlarms(h *Host) *alarms {
@@ -37,6 +38,7 @@ func (s *alarms) start(ctx context.Context) error {
 	err := s.Start(ctx)
 	if err == nil {
 		s.adopting.Go(s.adoptAll)
+		s.adopting.Go(s.host.buildIndex)
 	}
 	return err
 }
@@ -85,9 +87,10 @@ func (s *alarms) wakeFor(name string, at time.Time) {
 	}
 }
 
-// noteWake notes in the store when an actor that is about to leave memory must be woken: at once if there
+// noteSleep notes in the store, in one commit that isn't waited for, what there is to say of an actor that is about to leave memory: when it must be woken,
+// and when it fell asleep. It must be woken at once if there
 // is something for it to do. If there is something that its type can't do, another version of the type is to look.
-func (l *life) noteWake(left remnant) {
+func (l *life) noteSleep(left remnant) {
 	now := l.host.clock()
 	at := l.clock.Next()
 	switch {
@@ -100,8 +103,22 @@ func (l *life) noteWake(left remnant) {
 	if left.stuck {
 		l.kind.try(&w, &l.had, left.fresh, now)
 	}
-	l.report("note when it must be woken", l.actor.SetWake(l.steady, w)) // else it is woken too early
+	var b batch.Batch
+	err := l.actor.StageWake(&b, w)
+	if seq := l.actor.Seq(); err == nil && seq > 0 && (seq != l.seq || now.Sub(l.woke) > briefly) {
+		l.actor.StageAttributes(&b, func(at *actorstore.Attributes) error {
+			at.Slept = now
+			return nil
+		})
+	}
+	if err == nil {
+		err = l.actor.Apply(l.steady, &b)
+	}
+	l.report("note that it sleeps", err) // else it is woken too early
 }
+
+// briefly is how long an actor may have been awake of which nothing is noted that hasn't written: calls that only read cost no commit.
+const briefly = time.Minute
 
 // try notes that the version of the type that k is can't do all that the actor has to do. What
 // the store said of other versions when it woke holds unless there is work that those didn't see,

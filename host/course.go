@@ -132,7 +132,7 @@ func (c *course) fallAsleep() stage {
 	}
 	var left remnant
 	left.of(c.life)
-	c.noteWake(left)
+	c.noteSleep(left)
 	c.shut(false)
 	c.host.meter.Count(metricSlept, 1)
 	c.host.forget(c.life)
@@ -239,7 +239,7 @@ func (c *course) takeOver() error {
 		return err
 	}
 	c.host.alarms.Forget(c.name)
-	c.had = c.actor.Wake()
+	c.had, c.seq, c.woke = c.actor.Wake(), c.actor.Seq(), c.host.clock()
 	return c.creation.begin()
 }
 

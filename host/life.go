@@ -71,6 +71,8 @@ type life struct {
 	out       outbox
 	seen      map[sender]seen // what has come from other actors, of those of late
 	had       actorstore.Wake // what the store said when it woke
+	seq       uint64          // of the actor's newest commit, when it woke
+	woke      time.Time       // when that was
 	found     map[string]int  // messages by name, when it woke although versions of its type had tried
 	strange   bool            // a turn has scheduled what its type can't do
 	absence   *alarm.Source   // rings when a client has been away for too long; nil if that is for ever

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/attributes"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
@@ -125,6 +126,15 @@ func runModel(t *testing.T, rnd *rand.Rand, server *faultkv.Server) {
 	must(t, err)
 	for f, err := range store.Check(t.Context()) {
 		t.Errorf("%v, %v", f, err)
+	}
+	for id, err := range store.IDs(t.Context()) {
+		must(t, err)
+		v, err := store.View(t.Context(), id)
+		must(t, err)
+		if want, wrong, err := attributes.Wrong(t.Context(), v); wrong || err != nil {
+			t.Errorf("%s is found by %+v, and stores %+v, %v", v.Info().Name, v.Info().Attributes, want, err)
+		}
+		must(t, v.Close())
 	}
 }
 

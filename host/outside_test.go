@@ -109,6 +109,7 @@ func TestIdleReads(t *testing.T) {
 		engine := faultkv.New(memkv.New())
 		h, err := Open(t.Context(), engines.Shared(engine), []*Type{rightType(&diary{})}, &Options{Logger: quiet})
 		must(t, err)
+		synctest.Wait() // it has looked whether the index is whole
 		before := engine.Counts()
 		pass(10 * time.Minute)
 		c := engine.Counts()

@@ -438,3 +438,61 @@ func TestDestroyFails(t *testing.T) {
 		}, wholeThing())
 	}
 }
+
+// TestSlept: the store says when an actor fell asleep, by one commit that isn't waited for; by none if it neither wrote nor was awake for long.
+func TestSlept(t *testing.T) {
+	bubble(t, Options{IdleTimeout: 10 * time.Second}, func(r *rig) {
+		slept := func() time.Time {
+			for info, err := range r.Store().Actors(r.ctx, nil) {
+				must(t, err)
+				return info.Attributes.Slept
+			}
+			return time.Time{}
+		}
+		commits := func(fn func()) int64 {
+			r.engine.Reset()
+			fn()
+			return r.engine.Counts().Commits
+		}
+		r.call(lobby, "add", 1)
+		if n := commits(func() { pass(11 * time.Second) }); n != 1 || r.engine.Counts().Syncs != 0 {
+			t.Errorf("it fell asleep with %d commits and %d waits for stable storage, want 1 and 0", n, r.engine.Counts().Syncs)
+		}
+		r.wantAsleep(0)
+		first := slept()
+		if d := time.Since(first); d < 0 || d > 2*time.Second {
+			t.Errorf("it fell asleep %v ago", d)
+		}
+		if n := commits(func() {
+			r.call(lobby, "get", 0)
+			pass(11 * time.Second)
+		}); n != 1 { // which takes the actor over
+			t.Errorf("it was read with %d commits", n)
+		}
+		r.wantAsleep(0)
+		if got := slept(); !got.Equal(first) {
+			t.Errorf("a call that only read changed when it slept from %v to %v", first, got)
+		}
+		if n := commits(func() {
+			for range 10 {
+				r.call(lobby, "get", 0)
+				pass(9 * time.Second)
+			}
+			pass(2 * time.Second)
+		}); n != 2 {
+			t.Errorf("it was read for long with %d commits", n)
+		}
+		r.wantAsleep(0)
+		if d := time.Since(slept()); d < 0 || d > 2*time.Second {
+			t.Errorf("after a minute and more it fell asleep %v ago", d)
+		}
+		var idle []string
+		for info, err := range r.Store().Actors(r.ctx, &greenroom.ActorsOptions{SleptBefore: time.Now()}) {
+			must(t, err)
+			idle = append(idle, info.Name)
+		}
+		if len(idle) != 1 || idle[0] != lobby.String() {
+			t.Errorf("asleep are %q", idle)
+		}
+	}, thing(add, NewAction("get", func(*Context, int) (int, error) { return 0, nil })))
+}
