@@ -16,6 +16,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/alarm"
 	"github.com/greenroomdb/greenroom/conn"
+	"github.com/greenroomdb/greenroom/internal/attributes"
 	"github.com/greenroomdb/greenroom/internal/cbor"
 	"github.com/greenroomdb/greenroom/persist"
 	"github.com/greenroomdb/greenroom/queue"
@@ -147,6 +148,59 @@ func (s *Store) Visit(ctx context.Context, id actorstore.ID, fn func(ctx context
 		}
 		return fmt.Errorf("greenroom: visit actor %v: %w", id, err)
 	}
+}
+
+// BuildIndex completes the index by which Actors finds actors, of a store from an older version of this module: until then a search by
+// anything but names is actorstore.ErrNotIndexed. In any other store it returns at once. It may be interrupted, and goes on where it ended. Actors may be
+// in use meanwhile.
+//
+// Errors: ErrInUse, if another process has an actor open that isn't indexed yet; those of the engine.
+func (s *Store) BuildIndex(ctx context.Context) error {
+	return s.lower.BuildIndex(ctx, false, func(ctx context.Context, id actorstore.ID) error {
+		_, err := indexer{s}.repair(ctx, id)
+		return err
+	})
+}
+
+// RepairIndex gives every actor the attributes that follow from what it stores, and makes the index what those say. It returns how many actors, and how many rows of
+// the index, were another way. What damage keeps from being read stays as it is; see actorstore.Store.Check. Errors are those of BuildIndex.
+func (s *Store) RepairIndex(ctx context.Context) (actors, rows int, err error) {
+	removed, written, err := s.lower.RepairIndex(ctx)
+	if err != nil {
+		return 0, removed + written, err
+	}
+	err = s.lower.BuildIndex(ctx, true, func(ctx context.Context, id actorstore.ID) error {
+		repaired, err := indexer{s}.repair(ctx, id)
+		if repaired {
+			actors++
+		}
+		return err
+	})
+	return actors, removed + written, err
+}
+
+// An indexer makes the actors of a store be found by what they store.
+type indexer struct{ *Store }
+
+// repair gives an actor the attributes that follow from what it stores, and says whether it had others. An actor that is gone, or that can't be
+// read, is left as it is.
+func (s indexer) repair(ctx context.Context, id actorstore.ID) (repaired bool, err error) {
+	wrong := false
+	v, err := s.lower.View(ctx, id)
+	if err == nil {
+		_, wrong, err = attributes.Wrong(ctx, v)
+		err = errors.Join(err, v.Close())
+	}
+	if wrong && err == nil {
+		err = s.Visit(ctx, id, func(ctx context.Context, a *Actor) error { return attributes.Repair(ctx, a.actor) })
+		repaired = err == nil
+	}
+	for _, left := range []error{ErrNotFound, ErrCorrupt, ErrNewerFormat} {
+		if errors.Is(err, left) {
+			return false, nil
+		}
+	}
+	return repaired, err
 }
 
 // newActor returns the actor whose handle is lower. The options become its own.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"runtime"
 	"strings"
@@ -117,6 +118,18 @@ func (s *Store) Close() error {
 	}
 	return err
 }
+
+// Actors yields the actors that opts selects, open or not; nil is all of them,
+// in the order of their ids. It finds them by an index, so that it costs no more in a store that has many others. An error is yielded once, with a zero ActorInfo.
+func (s *Store) Actors(ctx context.Context, opts *ActorsOptions) iter.Seq2[ActorInfo, error] {
+	return s.lower.Actors(ctx, opts)
+}
+
+// ActorsOptions select actors; see actorstore.ActorsOptions.
+type ActorsOptions = actorstore.ActorsOptions
+
+// An ActorInfo is what the store has recorded about an actor; see actorstore.ActorInfo.
+type ActorInfo = actorstore.ActorInfo
 
 // Fork makes the actor to, with everything but connections that the actor from stores now.
 // The one that is copied may be in use meanwhile, here or elsewhere. An actor of the name

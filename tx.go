@@ -20,6 +20,7 @@ import (
 // methods return ErrClosed when the function has returned.
 type Tx struct {
 	txContext
+	labels
 	actor *Actor
 	open  *openTx
 	over  atomic.Bool
@@ -129,6 +130,35 @@ func failedRow(ctx context.Context, err error) *sql.Row {
 	db := sql.OpenDB(refusal{func(context.Context) error { return err }})
 	defer func() { _ = db.Close() }() // it has no connection
 	return db.QueryRowContext(context.WithoutCancel(ctx), "")
+}
+
+// A labels is what a transaction does to the labels of its actor.
+type labels struct{ tx *Tx }
+
+// Label sets a label of the actor, by which Store.Actors finds it, when the transaction lands; "" removes it. An actor
+// has at most actorstore.MaxLabels labels. A label is for what actors are looked for by: what code decides by belongs in the actor's state.
+//
+// Errors: actorstore.ErrLabel, which Update may return too, for too many.
+func (l labels) Label(key, value string) error {
+	tx := l.tx
+	if err := tx.check(); err != nil {
+		return err
+	}
+	if err := actorstore.CheckLabel(key, value); err != nil {
+		return err
+	}
+	tx.actor.actor.StageAttributes(tx.Batch(), func(at *actorstore.Attributes) error {
+		if value == "" {
+			delete(at.Labels, key)
+			return nil
+		}
+		if at.Labels == nil {
+			at.Labels = map[string]string{}
+		}
+		at.Labels[key] = value
+		return nil
+	})
+	return nil
 }
 
 // Entry is one key with its value; see actorstore.Entry.

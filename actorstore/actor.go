@@ -55,6 +55,7 @@ type Actor struct {
 	lifecycle
 	published
 	hints
+	found
 
 	store   *Store
 	place   *place
@@ -78,10 +79,9 @@ type Actor struct {
 	// forking: the handle makes a fork. hidden: the fork isn't complete, and its
 	// commits count for nothing yet: a head of no commit is one of no actor.
 	forking, hidden bool
-	tries           uint64      // engine commits started
-	notes           []Note      // what lands with the batch that is being committed
-	rewake          *Wake       // what SetWake wants of the commit that is being made
-	refound         *Attributes // what StageAttributes wants of it
+	tries           uint64 // engine commits started
+	notes           []Note // what lands with the batch that is being committed
+	rewake          *Wake  // what SetWake wants of the commit that is being made
 
 	kept [16]atomic.Bool // the namespaces that have a keeper
 }

@@ -1,15 +1,15 @@
 package actorstore
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
+	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -25,7 +25,7 @@ type Attributes struct {
 	Schema uint64
 	// Slept is when the actor fell asleep last, in whole milliseconds; zero if that isn't known.
 	Slept time.Time
-	// Labels are texts that the actor's code gives the actor, by their keys; nil for none. A label of "" is none.
+	// Labels are texts that the actor's code gives the actor, by their keys; nil for none. A label of "" counts as one that isn't set.
 	Labels map[string]string
 }
 
@@ -109,24 +109,71 @@ func (a *Attributes) check() error {
 	return nil
 }
 
-// attributes reads what the actor is found by in the state; nil is nothing.
-func (s *Snapshot) attributes(ctx context.Context) (at *layout.Attributes, err error) {
-	id := layout.ID(s.ID())
-	key := layout.RecordKey(id, layout.PartIndex)
-	for e, err := range s.state.Rows.Source.Scan(ctx, kv.Range{Start: key, End: layout.AppendBelow(bytes.Clone(key))}) {
-		if err = errors.Join(err, s.state.Err()); err != nil {
-			return nil, err
-		}
-		found, err := layout.ParseAttributes(id, e.Value)
-		if err != nil {
-			return nil, err
-		}
-		at = &found
-	}
-	return at, s.state.Owned(ctx)
+// found is what a handle knows of what its actor is found by.
+type found struct {
+	row    atomic.Pointer[layout.Attributes] // as the newest applied commit left it; nil for nothing
+	wanted *Attributes                       // what StageAttributes wants of the commit that is being made; the commit lock guards it
+	now    func() int64                      // in ms
 }
 
-// appendAttributes appends what puts the row at, and its rows of the index, in the place of old; nil is no row.
+// Attributes returns what the actor is found by, as the newest applied commit left it.
+func (f *found) Attributes() Attributes { return attributesOf(f.row.Load()) }
+
+// StageAttributes has edit change what the actor is found by, with b: edit is called when b is committed, under the actor's
+// commit lock, with a copy of what is stored, or of what an edit before it in b has made of that. It may return an error, which refuses b.
+// If that changes nothing in the end, nothing is written. An actor that doesn't exist does then.
+//
+// It may be called while b is open, and by Late functions of b.
+//
+// Errors of the commit: edit's; ErrLabel.
+func (f *found) StageAttributes(b *batch.Batch, edit func(at *Attributes) error) {
+	b.Late(func(*batch.Batch) error {
+		at := f.Attributes()
+		if f.wanted != nil {
+			at = *f.wanted
+		}
+		if err := edit(&at); err != nil {
+			return err
+		}
+		if err := at.check(); err != nil {
+			return err
+		}
+		f.wanted = nil
+		if was := f.Attributes(); !at.Equal(&was) {
+			f.wanted = &at
+		}
+		return nil
+	})
+}
+
+// StageWorkflow has the state of the actor's workflow land with b, "" for no workflow; see Attributes. Since is then, if the state is another
+// one. If the store says the same already, nothing is staged: b must be the only one
+// that is under way and changes it.
+func (f *found) StageWorkflow(b *batch.Batch, state string, stuck bool) {
+	if at := f.row.Load(); at == nil && state == "" || at != nil && at.Workflow == state && at.Stuck == stuck {
+		return
+	}
+	f.StageAttributes(b, func(at *Attributes) error {
+		if at.Workflow != state {
+			at.Workflow, at.Since = state, time.UnixMilli(f.now())
+		}
+		at.Stuck = stuck
+		return nil
+	})
+}
+
+// StageSchema has the version of the schema of the actor's database land with b, as StageWorkflow does a state.
+func (f *found) StageSchema(b *batch.Batch, version uint64) {
+	if at := f.row.Load(); at == nil && version == 0 || at != nil && at.Schema == version {
+		return
+	}
+	f.StageAttributes(b, func(at *Attributes) error {
+		at.Schema = version
+		return nil
+	})
+}
+
+// appendAttributes appends what puts the row at, and its rows of the index, in the place of old; nil stands for a missing row.
 func appendAttributes(ops []kv.Op, id ID, old, at *layout.Attributes) []kv.Op {
 	key := layout.RecordKey(layout.ID(id), layout.PartIndex)
 	if at == nil {

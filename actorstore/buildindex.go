@@ -5,18 +5,38 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/keys"
 )
 
-// A store that an earlier version has made has no attributes of its actors. What they should be follows from what the
+// A store from an earlier version lacks the attributes of its actors. What they should be follows from what the
 // actors store, which is for others to say: BuildIndex asks them, actor by actor.
 
+// A directory finds the actors of a registry.
+type directory struct {
+	registry
+	built atomic.Bool // the index is known to be whole
+}
+
+// indexed returns ErrNotIndexed if the index isn't whole.
+func (d *directory) indexed(ctx context.Context) error {
+	if d.built.Load() {
+		return nil
+	}
+	p, err := d.progress(ctx)
+	if err == nil && !p.Done {
+		err = ErrNotIndexed
+	}
+	d.built.Store(err == nil)
+	return err
+}
+
 // progress reads how far the index is built.
-func (r *registry) progress(ctx context.Context) (layout.Built, error) {
-	row, err := r.eng.Get(ctx, layout.BuiltKey(), nil)
+func (d *directory) progress(ctx context.Context) (layout.Built, error) {
+	row, err := d.eng.Get(ctx, layout.BuiltKey(), nil)
 	switch {
 	case errors.Is(err, kv.ErrNotFound):
 		return layout.Built{}, nil
@@ -27,8 +47,8 @@ func (r *registry) progress(ctx context.Context) (layout.Built, error) {
 }
 
 // Indexed reports whether the index by which Actors finds actors is whole, as it is in a store that this version has made.
-func (r *registry) Indexed(ctx context.Context) (bool, error) {
-	err := r.indexed(ctx)
+func (d *directory) Indexed(ctx context.Context) (bool, error) {
+	err := d.indexed(ctx)
 	if errors.Is(err, ErrNotIndexed) {
 		return false, nil
 	}
@@ -43,13 +63,13 @@ const buildPage = 256
 // index is whole it does nothing, unless again is set, which begins at the first actor. It is for one caller at a time.
 //
 // Errors: visit's, which end it; those of the engine.
-func (s *Store) BuildIndex(ctx context.Context, again bool, visit func(ctx context.Context, id ID) error) error {
-	p, err := s.progress(ctx)
+func (d *directory) BuildIndex(ctx context.Context, again bool, visit func(ctx context.Context, id ID) error) error {
+	p, err := d.progress(ctx)
 	if again {
 		p = layout.Built{}
 	}
 	for err == nil && !p.Done {
-		err = s.buildPage(ctx, &p, visit)
+		err = d.buildPage(ctx, &p, visit)
 	}
 	if err != nil {
 		return fmt.Errorf("actorstore: build index: %w", err)
@@ -58,13 +78,13 @@ func (s *Store) BuildIndex(ctx context.Context, again bool, visit func(ctx conte
 }
 
 // buildPage visits the next actors, and records that.
-func (s *Store) buildPage(ctx context.Context, p *layout.Built, visit func(ctx context.Context, id ID) error) error {
+func (d *directory) buildPage(ctx context.Context, p *layout.Built, visit func(ctx context.Context, id ID) error) error {
 	o := keys.ScanOptions{}
 	if p.After != (layout.ID{}) {
 		o.After = layout.RecordAfter(p.After)
 	}
 	n := 0
-	for row, err := range pagesOf[layout.RecordRow](ctx, &s.registry, layout.Rows(layout.KindHead), &o) {
+	for row, err := range pagesOf[layout.RecordRow](ctx, &d.registry, layout.Rows(layout.KindHead), &o) {
 		if err != nil {
 			return err
 		}
@@ -78,30 +98,30 @@ func (s *Store) buildPage(ctx context.Context, p *layout.Built, visit func(ctx c
 		}
 		p.After = row.Key.ID
 		if n++; n == buildPage {
-			return s.record(ctx, p)
+			return d.record(ctx, p)
 		}
 	}
 	p.Done = true
-	return s.record(ctx, p)
+	return d.record(ctx, p)
 }
 
 // record stores how far the index is built.
-func (s *Store) record(ctx context.Context, p *layout.Built) error {
-	return s.eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set(layout.BuiltKey(), p.Append(nil))}, Durability: kv.Applied})
+func (d *directory) record(ctx context.Context, p *layout.Built) error {
+	return d.eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set(layout.BuiltKey(), p.Append(nil))}, Durability: kv.Applied})
 }
 
 // RepairIndex removes the rows of the index that don't belong to an actor, and writes those that are missing. It returns how many
 // there were. The attributes of the actors stay what they are.
-func (s *Store) RepairIndex(ctx context.Context) (removed, written int, err error) {
+func (d *directory) RepairIndex(ctx context.Context) (removed, written int, err error) {
 	start, end := layout.RowsRange(layout.KindIndex)
-	for e, err := range s.pages(ctx, start, end) {
+	for e, err := range d.pages(ctx, start, end) {
 		if err != nil {
 			return removed, written, fmt.Errorf("actorstore: repair index: %w", err)
 		}
 		row, err := layout.ParseIndexKey(e.Key)
 		done := false
 		if err == nil {
-			done, err = s.repairRow(ctx, row.ID, func(at *layout.Attributes) []kv.Op {
+			done, err = d.repairRow(ctx, row.ID, func(at *layout.Attributes) []kv.Op {
 				if at != nil && slices.Contains(at.Rows(row.ID), row) && len(e.Value) == 0 {
 					return nil
 				}
@@ -115,15 +135,15 @@ func (s *Store) RepairIndex(ctx context.Context) (removed, written int, err erro
 			removed++
 		}
 	}
-	for id, err := range s.IDs(ctx) {
+	for id, err := range d.IDs(ctx) {
 		done := false
 		if err == nil {
-			done, err = s.repairRow(ctx, layout.ID(id), func(at *layout.Attributes) (ops []kv.Op) {
+			done, err = d.repairRow(ctx, layout.ID(id), func(at *layout.Attributes) (ops []kv.Op) {
 				if at == nil {
 					return nil
 				}
 				for _, row := range at.Rows(layout.ID(id)) {
-					if _, err := s.eng.Get(ctx, row.Key(), nil); errors.Is(err, kv.ErrNotFound) {
+					if _, err := d.eng.Get(ctx, row.Key(), nil); errors.Is(err, kv.ErrNotFound) {
 						ops = append(ops, kv.Set(row.Key(), nil))
 					}
 				}
@@ -141,11 +161,11 @@ func (s *Store) RepairIndex(ctx context.Context) (removed, written int, err erro
 }
 
 // repairRow commits the operations that ops returns for what an actor is found by, which must not change meanwhile. done says whether there were any.
-func (s *Store) repairRow(ctx context.Context, id layout.ID, ops func(at *layout.Attributes) []kv.Op) (done bool, err error) {
+func (d *directory) repairRow(ctx context.Context, id layout.ID, ops func(at *layout.Attributes) []kv.Op) (done bool, err error) {
 	key := layout.RecordKey(id, layout.PartIndex)
 	for {
 		var at *layout.Attributes
-		row, err := s.eng.Get(ctx, key, nil)
+		row, err := d.eng.Get(ctx, key, nil)
 		switch {
 		case errors.Is(err, kv.ErrNotFound):
 		case err != nil:
@@ -161,7 +181,7 @@ func (s *Store) repairRow(ctx context.Context, id layout.ID, ops func(at *layout
 		if len(todo) == 0 {
 			return false, nil
 		}
-		err = s.eng.Commit(ctx, &kv.Commit{
+		err = d.eng.Commit(ctx, &kv.Commit{
 			Checks: []kv.Check{{Key: key, Value: row, Absent: at == nil}}, Ops: todo, Durability: kv.Applied,
 		})
 		if !errors.Is(err, kv.ErrConflict) {

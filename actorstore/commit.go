@@ -58,7 +58,7 @@ func (a *Actor) write(ctx context.Context, b *batch.Batch, d kv.Durability, with
 		return err
 	}
 	if f.Ops() == 0 {
-		if len(a.notes) == 0 && !besideOf(f.b).writes() && (a.rewake == nil || !a.exists || a.hidden) && (a.refound == nil || a.hidden) && (!a.forking || a.hidden) {
+		if len(a.notes) == 0 && !besideOf(f.b).writes() && (a.rewake == nil || !a.exists || a.hidden) && (a.found.wanted == nil || a.hidden) && (!a.forking || a.hidden) {
 			if err := a.owned(ctx, a.store.eng); err != nil {
 				return err
 			}
@@ -215,58 +215,4 @@ func (a *Actor) StageWake(b *batch.Batch, w Wake) error {
 		return nil
 	})
 	return nil
-}
-
-// StageAttributes has edit change what the actor is found by, with b: edit is called when b is committed, under the actor's
-// commit lock, with a copy of what is stored, or of what an edit before it in b has made of that. It may return an error, which refuses b.
-// If that changes nothing in the end, nothing is written. An actor that doesn't exist does then.
-//
-// It may be called while b is open, and by Late functions of b.
-//
-// Errors of the commit: edit's; ErrLabel.
-func (a *Actor) StageAttributes(b *batch.Batch, edit func(at *Attributes) error) {
-	b.Late(func(*batch.Batch) error {
-		at := a.Attributes()
-		if a.refound != nil {
-			at = *a.refound
-		}
-		if err := edit(&at); err != nil {
-			return err
-		}
-		if err := at.check(); err != nil {
-			return err
-		}
-		a.refound = nil
-		if was := a.Attributes(); !at.Equal(&was) {
-			a.refound = &at
-		}
-		return nil
-	})
-}
-
-// StageWorkflow has the state of the actor's workflow land with b, "" for no workflow; see Attributes. Since is then, if the state is another
-// one. If the store says the same already, nothing is staged: b must be the only one
-// that is under way and changes it.
-func (a *Actor) StageWorkflow(b *batch.Batch, state string, stuck bool) {
-	if at := a.found.Load(); at == nil && state == "" || at != nil && at.Workflow == state && at.Stuck == stuck {
-		return
-	}
-	a.StageAttributes(b, func(at *Attributes) error {
-		if at.Workflow != state {
-			at.Workflow, at.Since = state, time.UnixMilli(a.store.millis())
-		}
-		at.Stuck = stuck
-		return nil
-	})
-}
-
-// StageSchema has the version of the schema of the actor's database land with b, as StageWorkflow does a state.
-func (a *Actor) StageSchema(b *batch.Batch, version uint64) {
-	if at := a.found.Load(); at == nil && version == 0 || at != nil && at.Schema == version {
-		return
-	}
-	a.StageAttributes(b, func(at *Attributes) error {
-		at.Schema = version
-		return nil
-	})
 }

@@ -122,7 +122,7 @@ func (f *flight) unlock() {
 
 // prepare does everything that may refuse the batch.
 func (f *flight) prepare(ctx context.Context) (err error) {
-	f.a.notes, f.a.rewake, f.a.refound = f.a.notes[:0], nil, nil
+	f.a.notes, f.a.rewake, f.a.found.wanted = f.a.notes[:0], nil, nil
 	// Late functions may stage more, so nothing is known before they have run.
 	if err := f.b.Seal(); err != nil {
 		return err
@@ -276,7 +276,7 @@ func (f *flight) publish() {
 	a := f.a
 	a.head, a.row, a.exists, a.unsaid = f.next, f.row, !f.Drop, a.unsaid && a.hidden
 	a.wake.Store(f.wake)
-	a.found.Store(f.found)
+	a.found.row.Store(f.found)
 	if f.Drop {
 		a.shut()
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 )
@@ -51,7 +52,7 @@ func (c *copier) run(ctx context.Context, from *Snapshot, everything bool) error
 	if err := c.copyNotes(ctx, from); err != nil {
 		return err
 	}
-	found, err := from.attributes(ctx)
+	found, err := c.attributes(ctx, from)
 	if err = errors.Join(err, ctx.Err()); err != nil {
 		return err
 	}
@@ -167,4 +168,21 @@ func (c *copier) copyNotes(ctx context.Context, from *Snapshot) error {
 		n++
 	}
 	return nil
+}
+
+// attributes reads what the actor is found by in a state; nil is nothing.
+func (c *copier) attributes(ctx context.Context, s *Snapshot) (at *layout.Attributes, err error) {
+	id := layout.ID(s.ID())
+	key := layout.RecordKey(id, layout.PartIndex)
+	for e, err := range s.state.Rows.Source.Scan(ctx, kv.Range{Start: key, End: layout.AppendBelow(bytes.Clone(key))}) {
+		if err = errors.Join(err, s.state.Err()); err != nil {
+			return nil, err
+		}
+		found, err := layout.ParseAttributes(id, e.Value)
+		if err != nil {
+			return nil, err
+		}
+		at = &found
+	}
+	return at, s.state.Owned(ctx)
 }

@@ -17,7 +17,7 @@ import (
 // newActor returns a handle that has not been taken over yet.
 func newActor(id ID, s *Store, p *place) *Actor {
 	a := &Actor{
-		lifecycle: lifecycle{over: make(chan struct{})}, published: published{id: id}, reader: reader{space: s.space(id, s.eng)},
+		lifecycle: lifecycle{over: make(chan struct{})}, published: published{id: id}, found: found{now: s.millis}, reader: reader{space: s.space(id, s.eng)},
 		store: s, place: p, headKey: layout.RecordKey(layout.ID(id), layout.PartHead), lock: make(chan struct{}, 1),
 	}
 	rand.Read(a.nonce[:]) // never fails
@@ -82,7 +82,7 @@ func (a *takeover) run(ctx context.Context, opts *ActorOptions) error {
 		a.unsaid = unsaid
 		doubt := a.store.doubts.of(a.id)
 		a.wake.Store(rec.wake)
-		a.found.Store(rec.found)
+		a.found.row.Store(rec.found)
 		a.reads.Recall(rec.row)
 		if rec.row == nil && doubt == nil && a.store.owners.alone(a.Actor) {
 			a.head, a.exists = layout.Head{Epoch: 1}, false

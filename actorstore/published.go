@@ -1,10 +1,6 @@
 package actorstore
 
-import (
-	"sync/atomic"
-
-	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
-)
+import "sync/atomic"
 
 // published is what readers may see of an actor's newest applied state.
 type published struct {
@@ -14,8 +10,7 @@ type published struct {
 	// Of the head; durable is up to where it is that for sure.
 	seq, used, durable atomic.Int64
 	incarnation        incarnation
-	wake               atomic.Pointer[wakeRow]           // as stored, nil for none
-	found              atomic.Pointer[layout.Attributes] // what the actor is found by, as stored; nil for nothing
+	wake               atomic.Pointer[wakeRow] // as stored, nil for none
 	name               atomic.Pointer[string]
 	// phase is odd while an engine commit is under way, and never the same again.
 	phase atomic.Uint64
@@ -42,6 +37,3 @@ func (s *published) opened() bool { return s.epoch.Load() != 0 }
 
 // Wake returns what the store says of when the actor must be woken: the zero Wake for never. Tried must not be modified.
 func (s *published) Wake() Wake { return s.wake.Load().wake() }
-
-// Attributes returns what the actor is found by, as the newest applied commit left it.
-func (s *published) Attributes() Attributes { return attributesOf(s.found.Load()) }

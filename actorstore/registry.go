@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"sync/atomic"
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
@@ -19,7 +18,6 @@ type registry struct {
 	eng     kv.Engine
 	limits  batch.Limits
 	closing chan struct{} // closed by Store.Close
-	built   atomic.Bool   // the index of attributes is known to be whole
 }
 
 // check says why no call may go on.

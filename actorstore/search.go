@@ -87,8 +87,8 @@ var (
 //
 // An error is yielded once, with a zero ActorInfo, and ends the sequence: ErrNotIndexed, ErrPosition, those of the engine. A record that
 // is damaged is one; see IDs and Check.
-func (r *registry) Actors(ctx context.Context, opts *ActorsOptions) iter.Seq2[ActorInfo, error] {
-	s := search{registry: r}
+func (d *directory) Actors(ctx context.Context, opts *ActorsOptions) iter.Seq2[ActorInfo, error] {
+	s := search{directory: d}
 	if opts != nil {
 		s.ActorsOptions = *opts // the consumer may change it for the next listing
 	}
@@ -101,7 +101,7 @@ func (r *registry) Actors(ctx context.Context, opts *ActorsOptions) iter.Seq2[Ac
 
 // A search is one listing of actors.
 type search struct {
-	*registry
+	*directory
 	ActorsOptions
 }
 
@@ -264,7 +264,7 @@ func indexSource(field uint64, name, text string) source {
 	return source{[]kv.Range{prefixRange(layout.AppendIndex(nil, field, name, text))}}
 }
 
-// below bounds the order of the rows of a source, which is one value of an attribute; 0 is no bound.
+// below bounds the order of the rows of a source, which is one value of an attribute; 0 sets none.
 func (src source) below(order int64) source {
 	if order != 0 {
 		src.ranges[0].End = tuple.AppendInt(bytes.Clone(src.ranges[0].Start), order)
@@ -313,19 +313,6 @@ func (s *search) rows(ctx context.Context, src kv.Reader, ranges []kv.Range, lim
 		}
 	}
 	return rows, nil
-}
-
-// indexed returns ErrNotIndexed if the index isn't whole.
-func (r *registry) indexed(ctx context.Context) error {
-	if r.built.Load() {
-		return nil
-	}
-	p, err := r.progress(ctx)
-	if err == nil && !p.Done {
-		err = ErrNotIndexed
-	}
-	r.built.Store(err == nil)
-	return err
 }
 
 // byRows reads the next rows of a source, and what is recorded about their actors, from one state. next is the key behind

@@ -20,7 +20,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
-// states are those of workflows in tests; "" is none.
+// states are those of workflows in tests; "" stands for no workflow.
 var states = []string{"", "running", "sleeping", "failed"}
 
 // drawAttributes draws what an actor is found by.

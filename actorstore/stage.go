@@ -70,7 +70,7 @@ func (f *flight) stageDrop() {
 	if w := a.wake.Load(); w != nil {
 		f.Staged = append(f.Staged, kv.Clear(w.indexKey(a.id)))
 	}
-	for row := range indexRows(a.id, a.found.Load()) {
+	for row := range indexRows(a.id, a.found.row.Load()) {
 		f.Staged = append(f.Staged, kv.Clear(row.Key()))
 	}
 	if name := a.Name(); name != "" && !a.unsaid {
@@ -153,12 +153,12 @@ func (f *flight) stageAttributes(from int) {
 	if from > 0 {
 		return
 	}
-	old := a.found.Load()
+	old := a.found.row.Load()
 	f.found = old
-	if a.hidden || a.refound == nil {
+	if a.hidden || a.found.wanted == nil {
 		return
 	}
-	f.found = a.refound.row()
+	f.found = a.found.wanted.row()
 	if f.found.IsZero() {
 		f.found = nil
 	}

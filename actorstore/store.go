@@ -98,7 +98,7 @@ type Options struct {
 // host with a lease, and an actor that a living host has open is ErrInUse elsewhere:
 // see HostOptions and docs/hosts.md.
 type Store struct {
-	registry
+	directory
 	engLimits kv.Limits
 	now       func() time.Time
 	readOnly  bool
@@ -126,7 +126,7 @@ func Open(ctx context.Context, eng kv.Engine, opts *Options) (*Store, error) {
 		opts = &Options{}
 	}
 	s := &Store{
-		registry: registry{eng: eng, limits: opts.Limits.OrDefault(), closing: make(chan struct{})}, engLimits: eng.Limits(),
+		directory: directory{registry: registry{eng: eng, limits: opts.Limits.OrDefault(), closing: make(chan struct{})}}, engLimits: eng.Limits(),
 		now: opts.Now, readOnly: opts.ReadOnly, owners: ownersOf(eng), wakes: listenersOf(eng),
 	}
 	if s.now == nil {

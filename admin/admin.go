@@ -15,7 +15,7 @@ package admin
 
 // Files, from the top down:
 //
-//	server.go sqlclient.go queue.go store.go conns.go database.go sql.go userkeys.go workflow.go
+//	server.go sqlclient.go queue.go store.go conns.go database.go sql.go userkeys.go labels.go index.go workflow.go
 //	verb.go client.go admin.go cancels.go errors.go
 
 import (

@@ -22,7 +22,7 @@ import (
 type alarms struct {
 	*wake.Table
 	host     *Host
-	adopting sync.WaitGroup // of adoptAll and Host.buildIndex
+	adopting sync.WaitGroup // of adoptAll and buildIndex
 }
 
 func newAlarms(h *Host) *alarms {
@@ -38,7 +38,7 @@ func (s *alarms) start(ctx context.Context) error {
 	err := s.Start(ctx)
 	if err == nil {
 		s.adopting.Go(s.adoptAll)
-		s.adopting.Go(s.host.buildIndex)
+		s.adopting.Go(s.buildIndex)
 	}
 	return err
 }

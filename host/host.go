@@ -271,24 +271,6 @@ func (h *Host) Close(ctx context.Context) error {
 	return errors.Join(err, h.store.Close())
 }
 
-// buildIndex completes the index by which actors are found, in a store that an older version has made. Actors that it can't have now, it
-// tries again.
-func (h *Host) buildIndex() {
-	for {
-		err := h.door.BuildIndex(h.ctx)
-		if err == nil || h.ctx.Err() != nil || errors.Is(err, actorstore.ErrClosed) {
-			return
-		}
-		h.log.Warn("host: build the index of the store", slog.Any("error", err))
-		again := time.NewTimer(h.opts.Rescan)
-		select {
-		case <-again.C:
-		case <-h.ctx.Done():
-		}
-		again.Stop()
-	}
-}
-
 // drained waits until all actors sleep.
 func (h *Host) drained(ctx context.Context) error {
 	for {

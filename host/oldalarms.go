@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/wake"
@@ -40,4 +41,23 @@ func (s *alarms) adopt(ctx context.Context, row kv.Entry) (done bool) {
 		h.log.Error("host: take over when an actor must be woken", slog.String("actor", name), slog.Any("error", err))
 	}
 	return err == nil || errors.Is(err, ErrNoActor)
+}
+
+// buildIndex completes the index by which actors are found, in a store that an older version has made. Actors that it can't have now, it
+// tries again.
+func (s *alarms) buildIndex() {
+	h := s.host
+	for {
+		err := h.door.BuildIndex(h.ctx)
+		if err == nil || h.ctx.Err() != nil || errors.Is(err, actorstore.ErrClosed) {
+			return
+		}
+		h.log.Warn("host: build the index of the store", slog.Any("error", err))
+		again := time.NewTimer(h.opts.Rescan)
+		select {
+		case <-again.C:
+		case <-h.ctx.Done():
+		}
+		again.Stop()
+	}
 }

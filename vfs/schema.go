@@ -7,7 +7,6 @@ import (
 	"errors"
 
 	"github.com/greenroomdb/greenroom/actorstore"
-	"github.com/greenroomdb/greenroom/batch"
 )
 
 // Schema returns the version of the schema of an actor's database, as it is stored: its PRAGMA user_version, by which actors are found
@@ -34,12 +33,10 @@ func schemaOf(page []byte) uint64 {
 	return uint64(binary.BigEndian.Uint32(page[headerUserVersion:]))
 }
 
-// stageSchema has the version of the schema land with the first page of the main file, if that is new.
-func (db *database) stageSchema(b *batch.Batch) {
-	switch page := db.main.dirty.get(0); {
-	case page != nil:
-		db.actor.StageSchema(b, schemaOf(page[:]))
-	case db.main.size == 0:
-		db.actor.StageSchema(b, 0)
+// schema returns the version of the schema that the main file has, if that may be another one than the one that is stored.
+func (f *chunked) schema() (version uint64, changed bool) {
+	if page := f.dirty.get(0); page != nil {
+		return schemaOf(page[:]), true
 	}
+	return 0, f.size == 0
 }

@@ -110,7 +110,9 @@ func (db *database) storeOrdered(ctx context.Context, f *chunked) error {
 	b := db.fresh(batch.Ordered)
 	if f.tag == actorstore.FileMain {
 		f.announce(b)
-		db.stageSchema(b)
+		if v, changed := f.schema(); changed {
+			db.actor.StageSchema(b, v)
+		}
 	}
 	f.stage(b, 0, maxChunks)
 	f.stageSize(b.Final())
@@ -214,8 +216,8 @@ func (db *database) carrier() *batch.Batch {
 // staging returns a carrier with what is new in f, of its chunks those below number to.
 func (db *database) staging(f *chunked, to int64) *batch.Batch {
 	b := db.carrier()
-	if f == &db.main {
-		db.stageSchema(b)
+	if v, changed := f.schema(); changed && f == &db.main {
+		db.actor.StageSchema(b, v)
 	}
 	f.stage(b, 0, to)
 	f.stageSize(b.Final())

@@ -16,6 +16,7 @@ import (
 
 // A bulk is what a command does to all actors of a selection, one after the other.
 type bulk struct {
+	*env
 	selection
 	dryRun bool
 	reads  bool    // what is done only reads
@@ -57,9 +58,9 @@ type opened struct {
 }
 
 // run calls do with each actor of the selection, whose name is as a command is given it.
-func (b *bulk) run(ctx context.Context, e *env, url string, do func(o opened, actor string) error) error {
-	err := withStore(ctx, url, greenroom.Options{MustExist: true, Limits: e.limits, ReadOnly: b.dryRun || b.reads}, func(s *storeurl.Store) error {
-		return b.each(ctx, e, opened{Store: s}, do)
+func (b *bulk) run(ctx context.Context, url string, do func(o opened, actor string) error) error {
+	err := withStore(ctx, url, greenroom.Options{MustExist: true, Limits: b.limits, ReadOnly: b.dryRun || b.reads}, func(s *storeurl.Store) error {
+		return b.each(ctx, opened{Store: s}, do)
 	})
 	if !errors.Is(err, kv.ErrStoreInUse) {
 		return err
@@ -70,12 +71,12 @@ func (b *bulk) run(ctx context.Context, e *env, url string, do func(o opened, ac
 	}
 	defer c.Close()
 	return withStore(ctx, url, greenroom.Options{ReadOnly: true}, func(s *storeurl.Store) error {
-		return b.each(ctx, e, opened{s, c}, do)
+		return b.each(ctx, opened{s, c}, do)
 	})
 }
 
 // each is run in a store that is open. The actors are those that the selection has when it begins: what is done to one doesn't bring it in once more.
-func (b *bulk) each(ctx context.Context, e *env, o opened, do func(o opened, actor string) error) error {
+func (b *bulk) each(ctx context.Context, o opened, do func(o opened, actor string) error) error {
 	var actors []string
 	for info, err := range o.Actors(ctx, &b.ActorsOptions) {
 		if err != nil {
@@ -88,11 +89,11 @@ func (b *bulk) each(ctx context.Context, e *env, o opened, do func(o opened, act
 		actors = append(actors, name)
 	}
 	if b.dryRun {
-		return list(output{e, false, "name"}, all(actors), func(name string) ([]any, error) { return []any{name}, nil })
+		return list(output{b.env, false, "name"}, all(actors), func(name string) ([]any, error) { return []any{name}, nil })
 	}
 	failed, began := 0, time.Now()
 	for i, actor := range actors {
-		hide := showHint(e.progress, fmt.Sprintf("%d of %d …", i+1, len(actors)))
+		hide := showHint(b.progress, fmt.Sprintf("%d of %d …", i+1, len(actors)))
 		err := b.pace(ctx, began, i)
 		if err == nil {
 			err = do(o, actor)
@@ -103,13 +104,13 @@ func (b *bulk) each(ctx context.Context, e *env, o opened, do func(o opened, act
 			return say(err, "interrupted after %d of %d actors", i, len(actors))
 		case err != nil:
 			failed++
-			fmt.Fprintf(e.stderr, "greenroom: %s: %s\n", visible(actor), message(err))
+			fmt.Fprintf(b.stderr, "greenroom: %s: %s\n", visible(actor), message(err))
 		}
 	}
 	if failed > 0 {
 		return say(nil, "%d of %d actors failed", failed, len(actors))
 	}
-	_, err := fmt.Fprintf(e.stdout, "%d\n", len(actors))
+	_, err := fmt.Fprintf(b.stdout, "%d\n", len(actors))
 	return err
 }
 
@@ -129,7 +130,7 @@ func (b *bulk) pace(ctx context.Context, began time.Time, n int) error {
 }
 
 // doAll has a verb done to the actor that args name, or to all of the selection.
-func doAll[Out any](ctx context.Context, e *env, b *bulk, args []string, v *admin.Verb[admin.None, Out]) error {
+func doAll[Out any](ctx context.Context, b *bulk, args []string, v *admin.Verb[admin.None, Out]) error {
 	if err := b.parse(len(args) == 2); err != nil {
 		return err
 	}
@@ -137,7 +138,7 @@ func doAll[Out any](ctx context.Context, e *env, b *bulk, args []string, v *admi
 		_, err := do(ctx, target{url: args[0], actor: args[1]}, v, &admin.None{})
 		return err
 	}
-	return b.run(ctx, e, args[0], func(o opened, actor string) error {
+	return b.run(ctx, args[0], func(o opened, actor string) error {
 		if o.client != nil {
 			_, err := v.Ask(ctx, o.client, actor, false, &admin.None{})
 			return invalid(err)

@@ -49,70 +49,22 @@ store, before it is checked: also that of a store that an older version has made
   greenroom check --json data music`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if repair && (len(args) > 1 || e.withoutLogRest) {
+				return &usageError{"--repair is for a whole store"}
+			}
+			c := &storeCheck{env: e, url: args[0], out: bufio.NewWriter(e.stdout), json: json, hide: func() {}}
 			if repair {
-				if err := repairIndex(cmd.Context(), e, args); err != nil {
+				if err := c.repair(cmd.Context()); err != nil {
 					return err
 				}
 			}
-			return check(cmd.Context(), e, args, json)
+			return c.run(cmd.Context(), args[1:])
 		},
 	}
 	cmd.Flags().BoolVar(&json, "json", false, "write one object a line")
 	cmd.Flags().BoolVar(&repair, "repair", false, "make the index what the actors store, before")
 	logRestFlag(cmd, e)
 	return cmd
-}
-
-// repairIndex makes the index of a store what its actors store: here, or by the process that has the store open.
-func repairIndex(ctx context.Context, e *env, args []string) error {
-	if len(args) > 1 || e.withoutLogRest {
-		return &usageError{"--repair is for a whole store"}
-	}
-	in, out := &admin.None{}, &admin.Repaired{}
-	err := withStore(ctx, args[0], greenroom.Options{MustExist: true}, func(s *storeurl.Store) (err error) {
-		out, err = admin.RepairIndex.Do(ctx, admin.On{Store: s.Store}, in)
-		return err
-	})
-	if errors.Is(err, kv.ErrStoreInUse) {
-		var c *admin.Client
-		if c, err = storeurl.Ask(ctx, args[0], err); err != nil {
-			return storeError(args[0], err)
-		}
-		defer c.Close()
-		out, err = admin.RepairIndex.Ask(ctx, c, in)
-	}
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(e.stderr, "greenroom: repaired %d actors and %d rows of the index\n", out.Actors, out.Rows)
-	return err
-}
-
-func check(ctx context.Context, e *env, args []string, json bool) error {
-	out := bufio.NewWriter(e.stdout)
-	c := &storeCheck{env: e, url: args[0], out: out, json: json, hide: func() {}}
-	err := readStore(ctx, target{url: args[0], env: e}, func(s *storeurl.Store) error {
-		c.store = s.Lower()
-		if e.leftOut != nil {
-			c.find(ctx, actorstore.Finding{Where: "the log", What: "its end is left out: " + message(e.leftOut)})
-		}
-		if len(args) == 1 {
-			return c.all(ctx, s)
-		}
-		id, err := s.ID(ctx, args[1])
-		if err == nil {
-			err = c.one(ctx, id)
-		}
-		return actorError(ctx, s, &target{url: args[0], actor: args[1]}, err)
-	})
-	c.hide()
-	if err == nil {
-		c.summarize()
-	}
-	if err = errors.Join(err, out.Flush()); err == nil && c.summary.Problems > 0 {
-		return errProblems
-	}
-	return err
 }
 
 // A storeCheck is one run of greenroom check.
@@ -130,6 +82,54 @@ type storeCheck struct {
 	label string
 
 	summary summaryLine
+}
+
+// run checks the actor that is named, or without a name the store.
+func (c *storeCheck) run(ctx context.Context, actor []string) error {
+	err := readStore(ctx, target{url: c.url, env: c.env}, func(s *storeurl.Store) error {
+		c.store = s.Lower()
+		if c.env.leftOut != nil {
+			c.find(ctx, actorstore.Finding{Where: "the log", What: "its end is left out: " + message(c.env.leftOut)})
+		}
+		if len(actor) == 0 {
+			return c.all(ctx, s)
+		}
+		id, err := s.ID(ctx, actor[0])
+		if err == nil {
+			err = c.one(ctx, id)
+		}
+		return actorError(ctx, s, &target{url: c.url, actor: actor[0]}, err)
+	})
+	c.hide()
+	if err == nil {
+		c.summarize()
+	}
+	if err = errors.Join(err, c.out.Flush()); err == nil && c.summary.Problems > 0 {
+		return errProblems
+	}
+	return err
+}
+
+// repair makes the index of the store what its actors store: here, or by the process that has the store open.
+func (c *storeCheck) repair(ctx context.Context) error {
+	out := &admin.Repaired{}
+	err := withStore(ctx, c.url, greenroom.Options{MustExist: true}, func(s *storeurl.Store) (err error) {
+		out, err = admin.RepairIndex.Do(ctx, admin.On{Store: s.Store}, &admin.None{})
+		return err
+	})
+	if errors.Is(err, kv.ErrStoreInUse) {
+		client, aerr := storeurl.Ask(ctx, c.url, err)
+		if aerr != nil {
+			return storeError(c.url, aerr)
+		}
+		defer client.Close()
+		out, err = admin.RepairIndex.Ask(ctx, client, &admin.None{})
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(c.env.stderr, "greenroom: repaired %d actors and %d rows of the index\n", out.Actors, out.Rows)
+	return err
 }
 
 // all checks the store.

@@ -331,7 +331,7 @@ package main
 //	engine.go sql.go firstwrite.go state.go traces.go workflowshow.go
 //	export.go hosttokens.go import.go importrivetkit.go queuedrain.go shell.go statecodec.go
 //	traceswaterfall.go workflow.go check.go conns.go host.go itemscommand.go docscommand.go docsjson.go modelcommand.go
-//	ls.go queue.go rivetkeys.go session.go admin.go
+//	label.go bulk.go ls.go search.go queue.go rivetkeys.go session.go admin.go
 //	sourcecopy.go fork.go hostserve.go print.go source.go userkeys.go env.go hostwasm.go serve.go
 //	serve_other.go sourceerrors.go store.go terminal.go backup.go doc.go errors.go near.go group.go history.go
 //	hostdemo.go bytesize.go connlimit.go input.go serve_unix.go signals.go split.go visible.go

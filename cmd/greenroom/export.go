@@ -20,7 +20,7 @@ import (
 
 func newExport(e *env) *cobra.Command {
 	var force bool
-	many := bulk{reads: true}
+	many := bulk{env: e, reads: true}
 	cmd := &cobra.Command{
 		Use:   "export STORE {ACTOR FILE.db | DIR}",
 		Short: "Write the actor's database to an SQLite file",
@@ -40,7 +40,7 @@ export that was interrupted goes on when it is run again; an actor without a dat
 				return err
 			}
 			if len(args) == 2 {
-				return exportAll(cmd.Context(), e, &many, exportArgs{url: args[0], file: args[1], force: force})
+				return exportAll(cmd.Context(), &many, exportArgs{url: args[0], file: args[1], force: force})
 			}
 			return exportFile(cmd.Context(), e, exportArgs{args[0], args[1], args[2], force})
 		},
@@ -60,15 +60,15 @@ func exportFile(ctx context.Context, e *env, args exportArgs) error {
 	if err := mayWrite(args.file, args.force); err != nil {
 		return err
 	}
-	return viewDatabase(ctx, target{url: args.url, actor: args.actor, env: e}, exportTo(ctx, e, args))
+	return viewDatabase(ctx, target{url: args.url, actor: args.actor, env: e}, args.copier(ctx, e))
 }
 
 // exportAll exports the databases of all actors of a selection into the folder args.file.
-func exportAll(ctx context.Context, e *env, many *bulk, args exportArgs) error {
+func exportAll(ctx context.Context, many *bulk, args exportArgs) error {
 	if info, err := os.Stat(args.file); err != nil || !info.IsDir() {
 		return cmp.Or(err, say(nil, "%s is not a folder", args.file))
 	}
-	return many.run(ctx, e, args.url, func(o opened, actor string) error {
+	return many.run(ctx, args.url, func(o opened, actor string) error {
 		one := args
 		one.actor, one.file = actor, filepath.Join(args.file, url.PathEscape(actor)+".db")
 		if err := mayWrite(one.file, one.force); err != nil {
@@ -77,18 +77,18 @@ func exportAll(ctx context.Context, e *env, many *bulk, args exportArgs) error {
 			}
 			return err
 		}
-		t := target{url: args.url, actor: actor, env: e}
+		t := target{url: args.url, actor: actor, env: many.env}
 		return viewIn(ctx, o.Store, t, func(v *greenroom.View) error {
 			if found, err := hasDatabase(ctx, v.Lower()); err != nil || !found {
 				return err
 			}
-			return databaseOf(t, v, exportTo(ctx, e, one))
+			return databaseOf(t, v, one.copier(ctx, many.env))
 		})
 	})
 }
 
-// exportTo returns what copies a database to the file of args.
-func exportTo(ctx context.Context, e *env, args exportArgs) func(*sql.DB) error {
+// copier returns what copies a database to the file of args.
+func (args exportArgs) copier(ctx context.Context, e *env) func(*sql.DB) error {
 	return func(db *sql.DB) error {
 		tmp, err := createBeside(args.file)
 		if err != nil {

@@ -38,9 +38,8 @@ func fork(ctx context.Context, e *env, url, actor, name string) error {
 	return doStore(ctx, target{url: url, actor: actor, limits: e.limits}, admin.Fork, in, nil)
 }
 
-func newDrop(e *env) *cobra.Command {
+func newDrop(many bulk) *cobra.Command {
 	yes := false
-	var many bulk
 	cmd := &cobra.Command{
 		Use:   "drop STORE [ACTOR]",
 		Short: "Remove an actor with all that it has",
@@ -62,7 +61,7 @@ On a terminal drop asks first; elsewhere, and for more than one actor, it needs 
 				if !yes && !many.dryRun {
 					return &usageError{"to remove all actors that the flags choose, say --yes; --dry-run lists them"}
 				}
-				return many.run(cmd.Context(), e, args[0], func(o opened, actor string) error {
+				return many.run(cmd.Context(), args[0], func(o opened, actor string) error {
 					if o.client != nil {
 						return invalid(admin.Drop.Ask(cmd.Context(), o.client, actor, &admin.None{}))
 					}
@@ -73,7 +72,7 @@ On a terminal drop asks first; elsewhere, and for more than one actor, it needs 
 			if yes {
 				return drop(cmd.Context(), t, func(string) error { return nil })
 			}
-			in, out := terminal(e.stdin), terminal(e.stdout)
+			in, out := terminal(many.stdin), terminal(many.stdout)
 			if in == nil || out == nil {
 				return &usageError{"drop asks on a terminal only: without one, say --yes"}
 			}

@@ -13,7 +13,10 @@ import (
 	"github.com/greenroomdb/greenroom/admin"
 )
 
-func newLabel(e *env) *cobra.Command {
+// A labeller is the command that labels actors.
+type labeller struct{ *env }
+
+func (e labeller) command() *cobra.Command {
 	return &cobra.Command{
 		Use:   "label STORE ACTOR [KEY=VALUE…]",
 		Short: "List the labels of an actor, or set some of them",
@@ -25,11 +28,11 @@ A label is what the actor's code sets with Label; the two are the same.`,
   greenroom ls data --label customer=42`,
 		Args: cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			t := target{url: args[0], actor: args[1], env: e}
+			t := target{url: args[0], actor: args[1], env: e.env}
 			if len(args) == 2 {
 				return view(cmd.Context(), t, func(v *greenroom.View) error {
 					labels := v.Info().Attributes.Labels
-					return list(output{e, false, "key value"}, all(slices.Sorted(maps.Keys(labels))), func(key string) ([]any, error) {
+					return list(output{e.env, false, "key value"}, all(slices.Sorted(maps.Keys(labels))), func(key string) ([]any, error) {
 						return []any{key, labels[key]}, nil
 					})
 				})

@@ -31,8 +31,8 @@ lets them in by admin.Listen.`,
 	root.SetErr(e.stderr)
 	root.SetVersionTemplate("greenroom {{.Version}}\n")
 	root.AddCommand(
-		newSQL(e), newImport(e), newImportRivetKit(e), newExport(e), newFork(e), newList(e), newLabel(e),
-		newGet(e), newPut(e), newRemove(), newDrop(e), newQueue(e), newCheck(e), salvager{e}.command(),
+		newSQL(e), newImport(e), newImportRivetKit(e), newExport(e), newFork(e), newList(e), labeller{e}.command(),
+		newGet(e), newPut(e), newRemove(), newDrop(bulk{env: e}), newQueue(e), newCheck(e), salvager{e}.command(),
 		newConns(e), newState(e), newTraces(e), newItems(itemsCommand{itemsModel.command(e)}), newDocs(docsCommand{docsModel.command(e)}),
 		newWorkflow(e), newHost(e), newEngine(e),
 	)

@@ -20,7 +20,7 @@ import (
 
 func newWorkflow(e *env) *cobra.Command {
 	return newGroup("workflow", "Look into the workflows of actors, and control them",
-		newWorkflowList(e), newWorkflowShow(e), newWorkflowSave(e), newWorkflowCancel(e), newWorkflowRetry(e), newWorkflowAgain(e), newWorkflowReplay())
+		newWorkflowList(e), newWorkflowShow(e), newWorkflowSave(e), newWorkflowCancel(bulk{env: e}), newWorkflowRetry(bulk{env: e}), newWorkflowAgain(bulk{env: e}), newWorkflowReplay())
 }
 
 func newWorkflowList(e *env) *cobra.Command {
@@ -191,8 +191,7 @@ func readWorkflow(ctx context.Context, t target, fn func(*workflow.Snapshot, []w
 	})
 }
 
-func newWorkflowCancel(e *env) *cobra.Command {
-	var all bulk
+func newWorkflowCancel(all bulk) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cancel STORE [ACTOR]",
 		Short: "Cancel a workflow, for ever",
@@ -204,15 +203,14 @@ completed are there again for others.
 		Example: "  greenroom workflow cancel data order-1\n  greenroom workflow cancel data --named order/ --stuck --dry-run",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return doAll(cmd.Context(), e, &all, args, admin.CancelWorkflow)
+			return doAll(cmd.Context(), &all, args, admin.CancelWorkflow)
 		},
 	}
 	all.flags(cmd)
 	return cmd
 }
 
-func newWorkflowRetry(e *env) *cobra.Command {
-	var all bulk
+func newWorkflowRetry(all bulk) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "retry STORE [ACTOR]",
 		Short: "Try the steps that failed again",
@@ -224,15 +222,14 @@ workflow.
 		Example: "  greenroom workflow retry data order-1\n  greenroom workflow retry data --state failed --rate 10",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return doAll(cmd.Context(), e, &all, args, admin.RetryWorkflow)
+			return doAll(cmd.Context(), &all, args, admin.RetryWorkflow)
 		},
 	}
 	all.flags(cmd)
 	return cmd
 }
 
-func newWorkflowAgain(e *env) *cobra.Command {
-	var all bulk
+func newWorkflowAgain(all bulk) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "again STORE [ACTOR]",
 		Short: "Start a workflow that is over anew, with its input",
@@ -244,7 +241,7 @@ again when its program runs the workflow. What the steps have done stays.
 		Example: "  greenroom workflow again data order-1\n  greenroom workflow again data --state cancelled --label customer=42",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return doAll(cmd.Context(), e, &all, args, admin.RestartWorkflow)
+			return doAll(cmd.Context(), &all, args, admin.RestartWorkflow)
 		},
 	}
 	all.flags(cmd)

@@ -21,7 +21,7 @@ type plain struct {
 // plainErrors lists them all.
 var plainErrors = []plain{
 	{"a mistake in the program that calls, or in what it was configured with: nothing can be done about it while it runs", []string{
-		"actorstore.ErrID", "actorstore.ErrName", "batch.ErrSettled",
+		"actorstore.ErrID", "actorstore.ErrLabel", "actorstore.ErrName", "actorstore.ErrPosition", "batch.ErrSettled",
 		"conn.ErrInfo", "conn.ErrValue",
 		"host.ErrAddress", "host.ErrArgs", "host.ErrTypes", "host/front.ErrOptions", "host/front.ErrSecret", "host/wasm.ErrModule",
 		"kv.ErrInvalid", "kv/txn.ErrManaged", "kv/keys.ErrMisuse", "kv/txn.ErrNoVersionstamp", "kv/keys.ErrOtherKey", "kv/txn.ErrUnreadable",
@@ -43,7 +43,7 @@ var plainErrors = []plain{
 	}},
 	{"it passes: the same call can be made again, and nothing was done", []string{
 		"docstore.ErrBuilding", "docstore.ErrImporting",
-		"actorstore.ErrLeaseLost", "host.ErrNotAwake", "host.ErrOutboxFull", "host.ErrOverloaded", "host.ErrTooFast",
+		"actorstore.ErrLeaseLost", "actorstore.ErrNotIndexed", "host.ErrNotAwake", "host.ErrOutboxFull", "host.ErrOverloaded", "host.ErrTooFast",
 		"kv.ErrIncarnation", "kv.ErrNotApplied", "kv/pgkv.ErrBusy", "kv/pgkv.ErrUnavailable",
 	}},
 	{"what became of the caller's own code", []string{

@@ -14,7 +14,7 @@ import (
 // Attributes are what an actor is found by. Their row lies beside the head, and each of them that is set has a row of the index. The zero
 // Attributes have no row at all.
 type Attributes struct {
-	Workflow string  // state of the actor's workflow; "" if there is none
+	Workflow string  // state of the actor's workflow; "" without one
 	Since    int64   // when the workflow entered it, in ms
 	Stuck    bool    // nothing that comes by itself wakes the workflow
 	Schema   uint64  // version of the schema of the actor's database; 0 for none

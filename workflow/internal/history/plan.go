@@ -66,7 +66,7 @@ func (s *staged) Late(b *batch.Batch) error {
 	tx.stageFields(b)
 	tx.stageDeletions(b, false)
 	tx.stageOrphans(b)
-	tx.stageFound(b)
+	p.stageFound(tx, b)
 	state, input := h.m.state, h.m.values[fieldInput]
 	if tx.set[fieldState] {
 		state = tx.to
@@ -259,8 +259,8 @@ func (tx *Tx) stageFields(b *batch.Batch) {
 // stageFound stages what the actor is found by: the state of the workflow as it will be stored.
 //
 // +checklocksread:tx.h.mu
-func (tx *Tx) stageFound(b *batch.Batch) {
-	p, m := &tx.plan, &tx.h.m
+func (p *plan) stageFound(tx *Tx, b *batch.Batch) {
+	m := &tx.h.m
 	stored := func(f field) []byte {
 		if p.fields[f] && tx.sets(f) {
 			return tx.values[f]

@@ -295,7 +295,7 @@ func TestForkFound(t *testing.T) {
 	wantSound(t, s.store, "a fork")
 }
 
-// TestBuildIndex: a store that an older version has made is indexed, also if that is interrupted, with actors that are open and those
+// TestBuildIndex: a store from an older version is indexed, also if that is interrupted, with actors that are open and those
 // that aren't.
 func TestBuildIndex(t *testing.T) {
 	s := newTaped(t)
