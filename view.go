@@ -38,6 +38,19 @@ func (s *Store) View(ctx context.Context, name string, fn func(v *View) error) e
 	if err != nil {
 		return err
 	}
+	return s.look(ctx, at, fn)
+}
+
+// ViewID is View of the actor with that id, whether it has a name or not.
+func (s *Store) ViewID(ctx context.Context, id actorstore.ID, fn func(v *View) error) error {
+	at, err := s.lower.View(ctx, id)
+	if err != nil {
+		return err
+	}
+	return s.look(ctx, at, fn)
+}
+
+func (s *Store) look(ctx context.Context, at *actorstore.View, fn func(v *View) error) error {
 	return look(ctx, at, &vfs.Options{Env: part.Env{Logger: s.opts.Logger, Metrics: s.opts.Metrics}}, time.Now, fn)
 }
 

@@ -217,3 +217,31 @@ func TestControlWorkflow(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestViewID: an actor is looked at by its id, and one that doesn't exist isn't.
+func TestViewID(t *testing.T) {
+	s, _ := visited(t)
+	id, err := s.ID(t.Context(), "room")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.ViewID(t.Context(), id, func(v *greenroom.View) error {
+		value, err := v.Get([]byte("k"))
+		if string(value) != "0" || v.Info().Name != "room" {
+			t.Errorf("the value %q of %s", value, v.Info().Name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if id, err = s.ID(t.Context(), "new"); err != nil {
+		t.Fatal(err)
+	}
+	if err = s.ViewID(t.Context(), id, func(*greenroom.View) error { return nil }); !errors.Is(err, greenroom.ErrNotFound) {
+		t.Errorf("an actor that doesn't exist: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -83,6 +83,7 @@ type Session struct {
 	Check func(*sqlite3.Stmt) error
 
 	guest  bool
+	reader bool // a guest that only reads
 	db     *sql.DB
 	pooled *sql.Conn
 	below  Conn
@@ -111,7 +112,10 @@ func (s *Session) open(ctx context.Context) (err error) {
 	return s.pooled.Raw(func(c any) error {
 		s.below = c.(Conn)
 		s.conn = s.below.Raw()
-		if s.guest {
+		switch {
+		case s.reader:
+			return s.conn.SetAuthorizer(onlyReads)
+		case s.guest:
 			return s.conn.SetAuthorizer(noFiles)
 		}
 		return nil
@@ -153,7 +157,7 @@ const Beginning = `(?is)^(\s|--[^\n]*\n|/\*.*?\*/)*`
 // Run runs the statements of text. ran counts those that began. An error of SQLite's is an *Error; any other is that of the sink.
 func (s *Session) Run(ctx context.Context, text string, sink Sink) (ran int, err error) {
 	if i := strings.IndexByte(text, 0); i >= 0 {
-		return 1, &Error{i, errors.New("a NUL byte in SQL, which would end there for SQLite")}
+		return 1, &Error{i, errNUL}
 	}
 	defer s.conn.SetInterrupt(s.conn.SetInterrupt(ctx))
 	offset := 0
@@ -287,6 +291,9 @@ func (s *Session) Replace(ctx context.Context, src *Source) error {
 func (s *Session) explain(ctx context.Context, err error) error {
 	if errors.Is(err, sqlite3.INTERRUPT) && ctx.Err() != nil {
 		return ErrInterrupted
+	}
+	if s.reader && errors.Is(err, sqlite3.AUTH) {
+		return errReads
 	}
 	if s.guest && errors.Is(err, sqlite3.AUTH) {
 		return errkind.Say(err, "files of the operating system can't be reached while another process has the store open: greenroom export writes the database to one")
