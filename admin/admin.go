@@ -15,8 +15,9 @@ package admin
 
 // Files, from the top down:
 //
-//	server.go sqlclient.go queue.go store.go conns.go database.go sql.go userkeys.go labels.go index.go workflow.go
-//	verb.go client.go admin.go cancels.go errors.go
+//	server.go actors.go keysread.go stateread.go queueread.go connsread.go workflowread.go workflowtree.go tracesread.go
+//	sqlread.go hosts.go sqlclient.go queue.go store.go conns.go database.go sql.go userkeys.go labels.go index.go workflow.go
+//	verb.go route.go values.go client.go admin.go cancels.go errors.go
 
 import (
 	"context"
@@ -48,17 +49,20 @@ type Options struct {
 	Logger *slog.Logger
 	// TxDeadline bounds how long a transaction that a tool has begun may be open: the actor can't write meanwhile. 0 means 30 seconds.
 	TxDeadline time.Duration
+	// Metrics answers GET /v1/metrics, in the text format of Prometheus; nil means that there are none.
+	Metrics http.Handler
 }
 
 // A Server answers tools. All methods are safe for concurrent use.
 type Server struct {
-	store  *greenroom.Store
-	actors Actors
-	log    *slog.Logger
-	txTime time.Duration
-	http   *http.Server
-	ctx    context.Context // of what is being done: ends with Close
-	stop   context.CancelFunc
+	store   *greenroom.Store
+	actors  Actors
+	log     *slog.Logger
+	txTime  time.Duration
+	metrics http.Handler // nil for none
+	http    *http.Server
+	ctx     context.Context // of what is being done: ends with Close
+	stop    context.CancelFunc
 
 	working sync.WaitGroup // of engine connections, which the HTTP server has given away
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // DiscardConnection deletes what is stored of a connection that can't be read, or the rows that belong to none.
-var DiscardConnection = &Verb[DiscardConnectionIn, None]{"connections/discard", discardConnection}
+var DiscardConnection = &Verb[DiscardConnectionIn, None]{"connections/discard", "Delete what is stored of a connection that can't be read.", discardConnection}
 
 // DiscardConnectionIn is the request of DiscardConnection.
 type DiscardConnectionIn struct {

@@ -13,7 +13,7 @@ import (
 )
 
 // SendMessage enqueues a message.
-var SendMessage = &Verb[SendMessageIn, SendMessageOut]{"queue/send", sendMessage}
+var SendMessage = &Verb[SendMessageIn, SendMessageOut]{"queue/send", "Enqueue a message.", sendMessage}
 
 // SendMessageIn is the request of SendMessage.
 type SendMessageIn struct {
@@ -50,7 +50,7 @@ func sendMessage(ctx context.Context, a *greenroom.Actor, _ string, in *SendMess
 }
 
 // DeleteMessages removes messages from the queue.
-var DeleteMessages = &Verb[DeleteMessagesIn, DeleteMessagesOut]{"queue/delete", deleteMessages}
+var DeleteMessages = &Verb[DeleteMessagesIn, DeleteMessagesOut]{"queue/delete", "Remove messages from the queue.", deleteMessages}
 
 // DeleteMessagesIn is the request of DeleteMessages.
 type DeleteMessagesIn struct {
@@ -73,11 +73,14 @@ func deleteMessages(ctx context.Context, a *greenroom.Actor, _ string, in *Delet
 		remove = q.DeleteReady
 	}
 	deleted, err := remove(ctx, in.IDs...)
+	if deleted == nil {
+		deleted = []queue.ID{}
+	}
 	return &DeleteMessagesOut{deleted}, err
 }
 
 // RedriveMessages makes messages of dead letters again; see queue.Queue.Redrive.
-var RedriveMessages = &Verb[RedriveMessagesIn, RedriveMessagesOut]{"queue/redrive", redriveMessages}
+var RedriveMessages = &Verb[RedriveMessagesIn, RedriveMessagesOut]{"queue/redrive", "Make messages of dead letters again.", redriveMessages}
 
 // RedriveMessagesIn is the request of RedriveMessages.
 type RedriveMessagesIn struct {

@@ -27,7 +27,7 @@ func Listen(ctx context.Context, dir string, store *greenroom.Store, opts *Optio
 	if opts != nil {
 		o = *opts
 	}
-	s := &Server{store: store, actors: o.Actors, log: o.Logger, txTime: cmp.Or(o.TxDeadline, 30*time.Second)}
+	s := &Server{store: store, actors: o.Actors, log: o.Logger, metrics: o.Metrics, txTime: cmp.Or(o.TxDeadline, 30*time.Second)}
 	if s.actors == nil {
 		s.actors = store
 	}
@@ -42,7 +42,7 @@ func Listen(ctx context.Context, dir string, store *greenroom.Store, opts *Optio
 	}
 	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	s.http = &http.Server{
-		Handler:           s.routes(),
+		Handler:           s.handler(),
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    32 << 10,
@@ -83,14 +83,45 @@ var verbs = []endpoint{
 }
 
 // routes are what can be asked for.
-func (s *Server) routes() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/process", s.process)
-	mux.HandleFunc("GET /v1/engine", s.engine)
-	mux.HandleFunc("GET /v1/actors/{actor}/sql", s.sql)
-	mux.HandleFunc("PUT /v1/actors/{actor}/database", s.putDatabase)
+func routes() []route {
+	all := []route{
+		{
+			method: http.MethodGet, path: "/v1/process", what: "What is known of the process that has the store open.", out: Process{}, reads: true,
+			serve: func(_ *Server, w http.ResponseWriter, _ *http.Request) { reply(w, &Process{PID: os.Getpid()}) },
+		},
+		{
+			method: http.MethodGet, path: "/v1/metrics", what: "What the process counts, in the text format of Prometheus.", gives: "text/plain", reads: true,
+			serve: func(s *Server, w http.ResponseWriter, r *http.Request) {
+				if s.metrics == nil {
+					refuse(w, &Error{Code: "not_found", Message: "this process gives no metrics here"})
+					return
+				}
+				s.metrics.ServeHTTP(w, r)
+			},
+		},
+		{method: http.MethodGet, path: "/v1/engine", what: "Read the engine of the store.", protocol: engineProtocol, serve: (*Server).engine},
+		{method: http.MethodGet, path: "/v1/actors/{actor}/sql", what: "Run SQL for a shell.", params: []param{createParam}, protocol: sqlProtocol, serve: (*Server).sql},
+		{
+			method: http.MethodPut, path: "/v1/actors/{actor}/database", what: "Make an SQLite file the database of an actor.", params: []param{createParam},
+			takes: "application/vnd.sqlite3", out: None{}, serve: (*Server).putDatabase,
+		},
+	}
+	for _, reads := range [][]route{
+		actorReads(), keyReads(), stateReads(), queueReads(), connReads(), workflowReads(), traceReads(), sqlReads(), hostReads(),
+	} {
+		all = append(all, reads...)
+	}
 	for _, v := range verbs {
-		mux.HandleFunc(v.path(), func(w http.ResponseWriter, r *http.Request) { v.serve(s, w, r) })
+		all = append(all, v.route())
+	}
+	return all
+}
+
+// handler answers all requests.
+func (s *Server) handler() http.Handler {
+	mux := http.NewServeMux()
+	for _, rt := range routes() {
+		mux.HandleFunc(rt.method+" "+rt.path, func(w http.ResponseWriter, r *http.Request) { rt.serve(s, w, r) })
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, &Error{Code: "not_found", Message: "there is nothing at " + r.Method + " " + r.URL.Path})
@@ -101,10 +132,6 @@ func (s *Server) routes() http.Handler {
 // A Process is what is known of a process that has a store open.
 type Process struct {
 	PID int `json:"pid"`
-}
-
-func (s *Server) process(w http.ResponseWriter, _ *http.Request) {
-	reply(w, &Process{PID: os.Getpid()})
 }
 
 // engine gives a tool the engine of the store: all of it to read, and to write what belongs to none of the actors.

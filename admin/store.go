@@ -10,7 +10,7 @@ import (
 )
 
 // Fork copies an actor to a new one of the same store; see greenroom.Store.Fork.
-var Fork = &StoreVerb[ForkIn]{"fork", fork}
+var Fork = &StoreVerb[ForkIn]{"fork", "Make a new actor with all that the actor has.", fork}
 
 // ForkIn is the request of Fork.
 type ForkIn struct {
@@ -60,7 +60,7 @@ func forkError(name string, err error) error {
 }
 
 // Drop removes an actor with everything in it; its code isn't asked.
-var Drop = &StoreVerb[None]{"drop", drop}
+var Drop = &StoreVerb[None]{"drop", "Remove the actor with all that it has.", drop}
 
 func drop(ctx context.Context, on On, actor string, _ *None) error {
 	id, err := idOf(ctx, on.Store, actor)

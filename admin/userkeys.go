@@ -29,7 +29,7 @@ func ParseBytes(text, what string) ([]byte, error) {
 }
 
 // PutKey stores a value under a user key.
-var PutKey = &Verb[PutKeyIn, None]{"keys/put", putKey}
+var PutKey = &Verb[PutKeyIn, None]{"keys/put", "Store a value under a user key.", putKey}
 
 // PutKeyIn is the request of PutKey.
 type PutKeyIn struct {
@@ -47,7 +47,7 @@ func putKey(ctx context.Context, a *greenroom.Actor, actor string, in *PutKeyIn)
 }
 
 // DeleteKeys removes user keys: all of those that are named, or none if one of them isn't there; or those that begin with a prefix.
-var DeleteKeys = &Verb[DeleteKeysIn, None]{"keys/delete", deleteKeys}
+var DeleteKeys = &Verb[DeleteKeysIn, None]{"keys/delete", "Remove user keys: those that are named, those with a prefix, or all.", deleteKeys}
 
 // DeleteKeysIn is the request of DeleteKeys.
 type DeleteKeysIn struct {

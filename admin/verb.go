@@ -12,7 +12,8 @@ import (
 
 // A Verb is something that a tool does to one actor. Its request and its answer are objects in JSON.
 type Verb[In, Out any] struct {
-	name string // of the last element of its path: see routes
+	name string // the end of its path: see route
+	what string // it does, for the document
 	do   func(ctx context.Context, a *greenroom.Actor, actor string, in *In) (*Out, error)
 }
 
@@ -46,6 +47,7 @@ func (v *Verb[In, Out]) Ask(ctx context.Context, c *Client, actor string, create
 // A StoreVerb is something that a tool does to a store, with one actor that is named.
 type StoreVerb[In any] struct {
 	name string
+	what string
 	do   func(ctx context.Context, on On, actor string, in *In) error
 }
 
@@ -69,7 +71,12 @@ func (v *StoreVerb[In]) Ask(ctx context.Context, c *Client, actor string, in *In
 	return err
 }
 
-func (v *StoreVerb[In]) path() string { return "POST /v1/actors/{actor}/" + v.name }
+func (v *StoreVerb[In]) route() route {
+	return route{
+		method: http.MethodPost, path: "/v1/actors/{actor}/" + v.name, what: v.what, in: *new(In), out: None{},
+		serve: func(s *Server, w http.ResponseWriter, r *http.Request) { v.serve(s, w, r) },
+	}
+}
 
 func (v *StoreVerb[In]) serve(s *Server, w http.ResponseWriter, r *http.Request) {
 	serve(s, w, r, v.name, func(ctx context.Context, actor string, in *In) (*None, error) {
@@ -82,11 +89,15 @@ const maxBody = 128 << 20
 
 // An endpoint is a Verb, whatever its types.
 type endpoint interface {
-	path() string
-	serve(s *Server, w http.ResponseWriter, r *http.Request)
+	route() route
 }
 
-func (v *Verb[In, Out]) path() string { return "POST /v1/actors/{actor}/" + v.name }
+func (v *Verb[In, Out]) route() route {
+	return route{
+		method: http.MethodPost, path: "/v1/actors/{actor}/" + v.name, what: v.what, params: []param{createParam}, in: *new(In), out: *new(Out),
+		serve: func(s *Server, w http.ResponseWriter, r *http.Request) { v.serve(s, w, r) },
+	}
+}
 
 func (v *Verb[In, Out]) serve(s *Server, w http.ResponseWriter, r *http.Request) {
 	create := r.URL.Query().Get("create") == "true"

@@ -10,14 +10,14 @@ import (
 
 var (
 	// CancelWorkflow cancels the workflow, for ever: see workflow.Workflow.Cancel.
-	CancelWorkflow = controls("workflow/cancel", func(ctx context.Context, _ string, w *workflow.Workflow, _ *None) error { return w.Cancel(ctx) })
+	CancelWorkflow = controls("workflow/cancel", "Cancel the workflow, for ever.", func(ctx context.Context, _ string, w *workflow.Workflow, _ *None) error { return w.Cancel(ctx) })
 	// RetryWorkflow tries the steps that failed again, with all their attempts: of a workflow that has failed, or waits for a
 	// next attempt or to be resumed.
-	RetryWorkflow = controls("workflow/retry", retry)
+	RetryWorkflow = controls("workflow/retry", "Try the steps of the workflow that failed again.", retry)
 	// RestartWorkflow starts a workflow that is over anew, with the input that it has: see workflow.Workflow.Restart.
-	RestartWorkflow = controls("workflow/restart", restart)
+	RestartWorkflow = controls("workflow/restart", "Start a workflow that is over anew, with its input.", restart)
 	// ReplayWorkflow has the workflow go on from before a step: see workflow.Workflow.ReplayFrom.
-	ReplayWorkflow = controls("workflow/replay", replay)
+	ReplayWorkflow = controls("workflow/replay", "Have the workflow go on from before a step.", replay)
 )
 
 // ReplayWorkflowIn is the request of ReplayWorkflow.
@@ -26,8 +26,8 @@ type ReplayWorkflowIn struct {
 }
 
 // controls returns the verb that fn is of a workflow.
-func controls[In any](name string, fn func(ctx context.Context, actor string, w *workflow.Workflow, in *In) error) *Verb[In, None] {
-	return &Verb[In, None]{name, func(ctx context.Context, a *greenroom.Actor, actor string, in *In) (*None, error) {
+func controls[In any](name, what string, fn func(ctx context.Context, actor string, w *workflow.Workflow, in *In) error) *Verb[In, None] {
+	return &Verb[In, None]{name, what, func(ctx context.Context, a *greenroom.Actor, actor string, in *In) (*None, error) {
 		err := a.ControlWorkflow(ctx, func(w *workflow.Workflow) error {
 			s := w.Snapshot()
 			if s.Empty() {

@@ -2,21 +2,13 @@ package main
 
 import (
 	"context"
-	"encoding/hex"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"github.com/greenroomdb/greenroom"
-	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/admin"
 	"github.com/greenroomdb/greenroom/conn"
-	"github.com/greenroomdb/greenroom/internal/cbor"
 )
 
 func newConns(e *env) *cobra.Command {
@@ -86,12 +78,12 @@ func listConns(ctx context.Context, e *env, url, actor string, asJSON bool) erro
 	return view(ctx, target{url: url, actor: actor, env: e}, func(v *greenroom.View) error {
 		if asJSON {
 			return list(output{e, true, ""}, v.Connections(), func(c conn.Stored) ([]any, error) {
-				return []any{jsonCell(newConnJSON(c))}, nil
+				return []any{jsonCell(admin.NewConnection(c))}, nil
 			})
 		}
 		const columns = "id gateway request in out subscriptions path size updated problem"
 		return list(output{e, false, columns}, v.Connections(), func(c conn.Stored) ([]any, error) {
-			j := newConnJSON(c)
+			j := admin.NewConnection(c)
 			if c.Record != nil {
 				j.Problem = "" // that is of a value, which is not shown
 			}
@@ -99,81 +91,4 @@ func listConns(ctx context.Context, e *env, url, actor string, asJSON bool) erro
 				maybe(j.Path), j.Size, c.Updated, maybe(j.Problem)}, nil
 		})
 	})
-}
-
-// connID is an id as parseBytes reads it, in characters that a command line can hold.
-func connID(id conn.ID) string {
-	text := string(id)
-	unprinted := func(r rune) bool { return !unicode.IsPrint(r) }
-	if !utf8.ValidString(text) || strings.ContainsFunc(text, unprinted) || strings.HasPrefix(text, "hex:") {
-		return "hex:" + hex.EncodeToString([]byte(text))
-	}
-	return text
-}
-
-// problem says why a record can't be read.
-func problem(c conn.Stored) string {
-	err := c.Err
-	if c.Stray {
-		return "rows that belong to no connection: " + strings.TrimSuffix(err.Error(), ": "+actorstore.ErrCorrupt.Error())
-	}
-	if format := (*actorstore.FormatError)(nil); errors.As(err, &format) {
-		return fmt.Sprintf("version %d, known are versions up to %d", format.Found, format.Known)
-	}
-	text := strings.TrimPrefix(err.Error(), "conn: record: ")
-	text = strings.TrimPrefix(text, "actorstore: "+actorstore.Describe(actorstore.AppendConnection(nil, string(c.ID)))+": ")
-	return strings.TrimPrefix(strings.TrimSuffix(text, ": "+actorstore.ErrCorrupt.Error()), "bare: ")
-}
-
-// A connJSON is a connection as it is listed in JSON.
-type connJSON struct {
-	ID            string            `json:"id"`
-	Gateway       string            `json:"gateway,omitempty"`
-	Request       string            `json:"request,omitempty"`
-	In            *conn.Index       `json:"in,omitempty"`
-	Out           *conn.Index       `json:"out,omitempty"`
-	Subscriptions []string          `json:"subscriptions,omitempty"`
-	Path          string            `json:"path,omitempty"`
-	Headers       map[string]string `json:"headers,omitempty"`
-	Parameters    json.RawMessage   `json:"parameters,omitempty"` // left out if undefined
-	State         json.RawMessage   `json:"state,omitempty"`      // left out if undefined
-	Size          *int              `json:"size,omitempty"`       // left out if rows are damaged
-	Updated       string            `json:"updated,omitempty"`    // left out if rows are damaged
-	Problem       string            `json:"problem,omitempty"`
-}
-
-func newConnJSON(c conn.Stored) connJSON {
-	j := connJSON{ID: connID(c.ID)}
-	if !c.Damaged && !c.Stray {
-		j.Size, j.Updated = &c.Size, stamp(c.Updated)
-	}
-	r := c.Record
-	if r == nil {
-		j.Problem = problem(c)
-		return j
-	}
-	j.Gateway, j.Request, j.In, j.Out = r.Gateway.String(), r.Request.String(), &r.Server, &r.Client
-	j.Subscriptions, j.Path = r.Subscriptions, r.Path
-	j.Headers = make(map[string]string, len(r.Headers)) // left out if it is empty
-	for _, h := range r.Headers {
-		j.Headers[h.Name] = h.Value
-	}
-	var errs [2]error
-	j.Parameters, errs[0] = valueJSON(r.Parameters)
-	j.State, errs[1] = valueJSON(r.State)
-	for i, what := range []string{"parameters", "state"} {
-		if errs[i] != nil {
-			j.Problem = what + ": " + strings.TrimPrefix(errs[i].Error(), "cbor: ")
-		}
-	}
-	return j
-}
-
-// valueJSON returns a value in CBOR as JSON, nil if it is undefined.
-func valueJSON(value []byte) (json.RawMessage, error) {
-	v, err := cbor.Decode(value)
-	if _, is := v.(cbor.Undefined); is || err != nil {
-		return nil, err
-	}
-	return json.Marshal(v)
 }

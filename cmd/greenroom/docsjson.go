@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/greenroomdb/greenroom/admin"
 	"github.com/greenroomdb/greenroom/docstore"
 )
 
@@ -62,7 +63,7 @@ func forJSON(v any) any {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			return map[string]any{"$float": strconv.FormatFloat(v, 'g', -1, 64)}
 		}
-		return json.RawMessage(appendReal(nil, v))
+		return json.RawMessage(admin.AppendReal(nil, v))
 	case uint64:
 		if v <= math.MaxInt64 {
 			return map[string]any{"$uint": v}

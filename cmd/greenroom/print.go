@@ -7,15 +7,14 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"math"
 	"reflect"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
+	"github.com/greenroomdb/greenroom/admin"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/workflow"
 )
@@ -341,23 +340,11 @@ func appendJSON(dst []byte, c cell) []byte {
 	case cellJSON:
 		return appendVisibleJSON(dst, c.text)
 	case cellReal:
-		return appendReal(dst, c.real)
+		return admin.AppendReal(dst, c.real)
 	case cellBlob:
 		return append(appendBlob(append(dst, '"'), c.text), '"')
 	}
 	return appendJSONString(dst, c.text)
-}
-
-func appendReal(dst []byte, f float64) []byte {
-	if math.IsInf(f, 0) {
-		return fmt.Appendf(dst, "%.1fe+999", math.Copysign(9, f))
-	}
-	from := len(dst)
-	dst = strconv.AppendFloat(dst, f, 'g', -1, 64)
-	if !strings.ContainsAny(string(dst[from:]), ".e") {
-		dst = append(dst, ".0"...)
-	}
-	return dst
 }
 
 // appendJSONString replaces what isn't UTF-8.

@@ -7,6 +7,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/greenroomdb/greenroom/admin"
 )
 
 func realCell(text string, f float64) cell { return cell{cellReal, []byte(text), f} }
@@ -91,7 +93,7 @@ func TestPrintNothing(t *testing.T) {
 
 func TestPrintReal(t *testing.T) {
 	for _, f := range []float64{0, 1, -1.5, 0.1, 1e100, 1e-7, 123456789.123456789, math.MaxFloat64, math.SmallestNonzeroFloat64} {
-		text := string(appendReal(nil, f))
+		text := string(admin.AppendReal(nil, f))
 		var back float64
 		if err := json.Unmarshal([]byte(text), &back); err != nil || back != f {
 			t.Errorf("%v is written %s, read back as %v, %v", f, text, back, err)

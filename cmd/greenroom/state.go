@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	_ "time/tzdata" // the zones of cron events, wherever the program runs
 
 	"github.com/spf13/cobra"
 
 	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/admin"
 	"github.com/greenroomdb/greenroom/persist"
 )
 
@@ -54,7 +54,7 @@ func showState(ctx context.Context, e *env, url, actor string, o stateOutput) er
 		case err != nil:
 			return err
 		case o.asJSON:
-			return e.object(newStateJSON(c, o.codec.of(c)), "")
+			return e.object(admin.NewState(c, o.codec.of(c) == codecJSON), "")
 		}
 		return printState(e, c, o.codec.of(c))
 	})
@@ -82,44 +82,4 @@ func printState(e *env, c *persist.Contents, codec stateCodec) error {
 		return []any{ev.ID, ev.At, ev.Action, optionalCell(ev.Args, bodyCell), maybe(ev.Cron), maybe(ev.Zone),
 			ev.Attempts, again, maybe(ev.LastError)}, nil
 	})
-}
-
-// A stateJSON is the record in JSON.
-type stateJSON struct {
-	Initialized bool            `json:"initialized"`
-	Input       json.RawMessage `json:"input,omitempty"`
-	State       json.RawMessage `json:"state"`
-	Events      []eventJSON     `json:"events"`
-}
-
-type eventJSON struct {
-	ID       string          `json:"id"`
-	At       string          `json:"at"`
-	Action   string          `json:"action"`
-	Args     json.RawMessage `json:"args,omitempty"`
-	Cron     string          `json:"cron,omitempty"`
-	Zone     string          `json:"zone,omitempty"`
-	Attempts int             `json:"attempts,omitempty"`
-	Again    string          `json:"again,omitempty"`
-	Parked   bool            `json:"parked,omitempty"`
-	Problem  string          `json:"problem,omitempty"`
-}
-
-func newStateJSON(c *persist.Contents, codec stateCodec) *stateJSON {
-	j := &stateJSON{Initialized: c.Initialized, Input: storedJSON(codec, c.Input), State: storedJSON(codec, c.State), Events: []eventJSON{}}
-	for _, ev := range c.Events {
-		j.Events = append(j.Events, eventJSON{
-			ID: ev.ID, At: stamp(ev.At), Action: ev.Action, Args: storedJSON(codecCBOR, ev.Args), Cron: ev.Cron, Zone: ev.Zone,
-			Attempts: ev.Attempts, Again: stamp(ev.NotBefore), Parked: ev.Parked, Problem: ev.LastError,
-		})
-	}
-	return j
-}
-
-// storedJSON is the cell of a value in JSON, nil for no value.
-func storedJSON(codec stateCodec, value []byte) json.RawMessage {
-	if value == nil {
-		return nil
-	}
-	return appendJSON(nil, codec.cell(value))
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 
+	"github.com/greenroomdb/greenroom/admin"
 	"github.com/greenroomdb/greenroom/persist"
 )
 
@@ -46,10 +47,8 @@ func (s stateCodec) of(c *persist.Contents) stateCodec {
 	if s != codecAuto {
 		return s
 	}
-	for _, value := range [][]byte{c.Input, c.State} {
-		if bodyCell(value).kind == cellBlob && json.Valid(value) {
-			return codecJSON
-		}
+	if admin.StateIsJSON(c) {
+		return codecJSON
 	}
 	return codecCBOR
 }

@@ -1,4 +1,4 @@
-package main
+package admin
 
 import (
 	"strings"
@@ -10,12 +10,12 @@ import (
 // iterations and branches, each with what is inside.
 type workflowTree struct {
 	s     *workflow.Snapshot
-	nodes map[workflow.Location]*workflowRow
+	nodes map[workflow.Location]*WorkflowEntry
 }
 
-// workflowRows returns the places of a history, each followed by those inside it.
-func workflowRows(s *workflow.Snapshot) []*workflowRow {
-	t := &workflowTree{s, map[workflow.Location]*workflowRow{"": {}}}
+// WorkflowEntries returns the places of a history, each followed by those inside it.
+func WorkflowEntries(s *workflow.Snapshot) []*WorkflowEntry {
+	t := &workflowTree{s, map[workflow.Location]*WorkflowEntry{"": {}}}
 	for i := range s.Entries {
 		e := &s.Entries[i]
 		t.node(e.Location).record(e)
@@ -30,32 +30,27 @@ func workflowRows(s *workflow.Snapshot) []*workflowRow {
 }
 
 // flat returns nodes, each followed by what is inside.
-func flat(nodes []*workflowRow, depth int) (rows []*workflowRow) {
+func flat(nodes []*WorkflowEntry, depth int) (rows []*WorkflowEntry) {
 	for _, n := range nodes {
-		n.depth = depth
-		if n.value.kind == cellBlob {
-			n.Bytes = n.value.text
-		} else if n.value.kind != cellNull {
-			n.Value = appendJSON(nil, n.value)
-		}
+		n.Depth = depth
 		rows = append(append(rows, n), flat(n.inside, depth+1)...)
 	}
 	return rows
 }
 
 // node returns the place of a location, and makes those around it that are missing.
-func (t *workflowTree) node(l workflow.Location) *workflowRow {
+func (t *workflowTree) node(l workflow.Location) *WorkflowEntry {
 	if n := t.nodes[l]; n != nil {
 		return n
 	}
 	parent, last, _ := l.Parent()
-	n := &workflowRow{Path: t.s.Path(l), Kind: "scope"}
+	n := &WorkflowEntry{Path: t.s.Path(l), Kind: "scope"}
 	if last.Loop {
 		n.Kind = "iteration"
 	}
-	n.label = n.Path
+	n.Label = n.Path
 	if parent != "" {
-		n.label = strings.TrimPrefix(strings.TrimPrefix(n.Path, t.s.Path(parent)), "/")
+		n.Label = strings.TrimPrefix(strings.TrimPrefix(n.Path, t.s.Path(parent)), "/")
 	}
 	t.nodes[l] = n
 	around := t.node(parent)
@@ -68,18 +63,18 @@ func (t *workflowTree) node(l workflow.Location) *workflowRow {
 func (t *workflowTree) branches(e *workflow.Entry, branches []workflow.BranchEntry) {
 	for i := range branches {
 		b := &branches[i]
-		var n *workflowRow
+		var n *WorkflowEntry
 		if index, ok := t.s.Lookup(b.Name); ok {
 			n = t.node(e.Location.Name(index))
 		} else {
 			alone := workflow.Snapshot{Names: []string{b.Name}}
 			var root workflow.Location
-			n = &workflowRow{label: alone.Path(root.Name(0))}
-			n.Path = t.s.Path(e.Location) + "/" + n.label
+			n = &WorkflowEntry{Label: alone.Path(root.Name(0))}
+			n.Path = t.s.Path(e.Location) + "/" + n.Label
 			around := t.node(e.Location)
 			around.inside = append(around.inside, n)
 		}
-		n.Kind, n.Status, n.Error, n.recorded = "branch", b.Status.String(), textOf(b.Error), true
-		n.value = optionalCell(b.Output, storedCell)
+		n.Kind, n.Status, n.Error, n.Recorded = "branch", b.Status.String(), textOf(b.Error), true
+		n.stored(b.Output)
 	}
 }

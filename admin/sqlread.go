@@ -1,0 +1,170 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/internal/sqlrun"
+)
+
+// A Schema is the tables, indices, views and triggers of a database, in the order in which they were made.
+type Schema struct {
+	Tables []SchemaTable `json:"tables"`
+	More   bool          `json:"more,omitempty"` // there are more than are answered
+}
+
+// A SchemaTable is one of them.
+type SchemaTable struct {
+	Name string  `json:"name"`
+	Type string  `json:"type"` // table, index, view or trigger
+	SQL  *string `json:"sql"`  // that made it; null for an index that SQLite made
+}
+
+// QueryIn is a query of the database of an actor.
+type QueryIn struct {
+	SQL  string            `json:"sql"`            // one statement that only reads
+	Args []json.RawMessage `json:"args,omitempty"` // null, booleans, numbers and texts, for the parameters of the statement in their order
+	Rows int               `json:"rows,omitempty"` // the largest number of rows, up to 1000; 0 means 100
+}
+
+// A QueryOut is the answer. Integers have all their digits, and a blob is a text with a literal of SQL in it, X'00FF'.
+type QueryOut struct {
+	Columns []string            `json:"columns"`
+	Rows    [][]json.RawMessage `json:"rows"`
+	More    bool                `json:"more"` // there are more rows, beyond the number that was asked for or 4 MiB of values
+}
+
+// queryTime is how long a query may take.
+const queryTime = 5 * time.Second
+
+// maxQuery bounds the request of a query, in bytes.
+const maxQuery = 1 << 20
+
+func sqlReads() []route {
+	return []route{
+		readActor("/schema", "List the tables of the database of an actor.", nil, readSchema),
+		{
+			method: http.MethodPost, path: "/v1/actors/{actor}/query", in: QueryIn{}, out: QueryOut{}, reads: true,
+			what: "Run one statement of SQL that only reads on one state of the database of an actor. It has 5 seconds.",
+			serve: func(s *Server, w http.ResponseWriter, r *http.Request) {
+				var out *QueryOut
+				in, err := queryBody(w, r)
+				if err == nil {
+					out, err = runQuery(r.Context(), s.store, r.PathValue("actor"), in)
+				}
+				if err != nil {
+					refuse(w, err)
+					return
+				}
+				reply(w, out)
+			},
+		},
+	}
+}
+
+func readSchema(ctx context.Context, v *greenroom.View, _ *query) (*Schema, error) {
+	out := &Schema{Tables: []SchemaTable{}}
+	read := &sqlrun.Reading{SQL: "SELECT name, type, sql FROM sqlite_schema ORDER BY rowid", Rows: maxLimit, Bytes: readBytes}
+	_, more, err := readSQL(ctx, v, read, func(row []sqlrun.Cell) {
+		t := SchemaTable{Name: string(row[0].Text), Type: string(row[1].Text)}
+		if row[2].Kind != sqlrun.Null {
+			text := string(row[2].Text)
+			t.SQL = &text
+		}
+		out.Tables = append(out.Tables, t)
+	})
+	out.More = more
+	return out, err
+}
+
+// queryBody reads the request of a query.
+func queryBody(w http.ResponseWriter, r *http.Request) (*sqlrun.Reading, error) {
+	in := &QueryIn{}
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxQuery))
+	d.DisallowUnknownFields()
+	if err := d.Decode(in); err != nil {
+		return nil, invalid("the request of query is not what it takes: %v", err)
+	}
+	if in.Rows < 0 || in.Rows > maxLimit {
+		return nil, invalid("rows is a number up to %d, not %d", maxLimit, in.Rows)
+	}
+	read := &sqlrun.Reading{SQL: in.SQL, Rows: in.Rows, Bytes: readBytes}
+	if read.Rows == 0 {
+		read.Rows = defaultLimit
+	}
+	for i, text := range in.Args {
+		arg, err := sqlArg(text)
+		if err != nil {
+			return nil, invalid("argument %d: %v", i+1, err)
+		}
+		read.Args = append(read.Args, arg)
+	}
+	return read, nil
+}
+
+// sqlArg returns a value in JSON as an argument of SQL.
+func sqlArg(text json.RawMessage) (arg any, err error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	if err := d.Decode(&arg); err != nil {
+		return nil, err
+	}
+	switch v := arg.(type) {
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return n, nil
+		}
+		return v.Float64()
+	case []any, map[string]any:
+		return nil, errors.New("it is neither null, a boolean, a number nor a text")
+	}
+	return arg, nil
+}
+
+// runQuery runs the query in of an actor.
+func runQuery(ctx context.Context, s *greenroom.Store, actor string, in *sqlrun.Reading) (*QueryOut, error) {
+	ctx, cancel := context.WithTimeout(ctx, queryTime)
+	defer cancel()
+	out := &QueryOut{Columns: []string{}, Rows: [][]json.RawMessage{}}
+	err := viewActor(ctx, s, actor, func(v *greenroom.View) error {
+		columns, more, err := readSQL(ctx, v, in, func(row []sqlrun.Cell) {
+			values := make([]json.RawMessage, len(row))
+			for i, c := range row {
+				values[i] = cellJSON(c)
+			}
+			out.Rows = append(out.Rows, values)
+		})
+		out.Columns, out.More = append(out.Columns, columns...), more
+		return err
+	})
+	return out, err
+}
+
+// readSQL runs a statement on the database that v shows.
+func readSQL(ctx context.Context, v *greenroom.View, r *sqlrun.Reading, each func([]sqlrun.Cell)) (columns []string, more bool, err error) {
+	db, err := v.SQL()
+	if err != nil {
+		return nil, false, err
+	}
+	s, err := sqlrun.OpenReader(ctx, db)
+	if err == nil {
+		columns, more, err = s.Read(ctx, r, each)
+	}
+	err = errors.Join(err, s.Close())
+	switch at := (*sqlrun.Error)(nil); {
+	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
+		err = say(ctx.Err(), "the query takes too long, and is ended")
+	case errors.Is(err, sqlrun.ErrRowSize):
+		err = &Error{Code: "too_large", Message: err.Error()}
+	case errors.As(err, &at):
+		if e, _ := newError(err); e.Code == "failed" { // what SQLite says of the statement
+			err = invalid("%v", at.Err)
+		}
+	}
+	return columns, more, err
+}

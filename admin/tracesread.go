@@ -1,0 +1,71 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/traces"
+	"github.com/greenroomdb/greenroom/traces/otlp"
+)
+
+// A TraceList is spans that an actor has stored.
+type TraceList struct {
+	OTLP    json.RawMessage `json:"otlp"`           // the spans, as the body of a request of OTLP/HTTP
+	Spans   int             `json:"spans"`          // how many there are
+	More    bool            `json:"more,omitempty"` // there may be more than are answered
+	Damaged []string        `json:"damaged,omitempty"`
+}
+
+// spanStatuses are the words of the status of a span, by its traces.StatusCode.
+var spanStatuses = []string{"unset", "ok", "error"}
+
+func traceReads() []route {
+	return []route{readActor("/traces", "Show the spans that an actor has stored, in OTLP.", []param{
+		{name: "trace", kind: "string", what: "Spans of the trace with this id, 32 hexadecimal digits."},
+		{name: "since", kind: "date-time", what: "Spans of which something is recorded at this time or after it."},
+		{name: "until", kind: "date-time", what: "Spans of which something is recorded before this time, as they were then."},
+		{name: "name", kind: "string", what: "Spans of this name."},
+		{name: "status", kind: "string", repeated: true, of: spanStatuses, what: "Spans with this status, or with one of these."},
+		limitParam,
+	}, func(_ context.Context, v *greenroom.View, q *query) (*TraceList, error) {
+		spans, err := spansQuery(q)
+		if err != nil {
+			return nil, err
+		}
+		res, err := v.Spans(spans)
+		if err != nil {
+			return nil, err
+		}
+		out := &TraceList{Spans: len(res.Spans), More: res.Clamped}
+		out.OTLP, err = otlp.AppendJSON(nil, res.Spans)
+		for _, d := range res.Damaged[:min(len(res.Damaged), maxLimit)] {
+			out.Damaged = append(out.Damaged, d.Words+": "+d.Err.Error())
+		}
+		return out, err
+	})}
+}
+
+// spansQuery returns what a query selects.
+func spansQuery(q *query) (s traces.Query, err error) {
+	if text := q.text("trace"); text != "" {
+		if s.TraceID, err = traces.ParseTraceID(text); err != nil {
+			return s, invalid("trace is an id of 32 hexadecimal digits, not %q", text)
+		}
+	}
+	for _, word := range q.values["status"] {
+		for i, status := range spanStatuses {
+			if word == status {
+				s.Status = append(s.Status, traces.StatusCode(i))
+			}
+		}
+	}
+	s.Name = q.text("name")
+	if s.Limit, err = q.limit(); err == nil {
+		s.Start, err = q.time("since")
+	}
+	if err == nil {
+		s.End, err = q.time("until")
+	}
+	return s, err
+}
