@@ -8,6 +8,7 @@ require (
 	github.com/cockroachdb/pebble/v2 v2.1.7 // kv/pebblekv: the embedded engine
 	github.com/coder/websocket v1.8.15 // host/front: WebSockets; ISC, nothing but the standard library
 	github.com/fxamacker/cbor/v2 v2.9.6 // internal/cbor: CBOR of Go's types
+	github.com/getkin/kin-openapi v0.153.0 // tests: writes admin's OpenAPI document from Go's types, and holds answers against it; MIT
 	github.com/google/cel-go v0.31.0 // internal/filter: expressions in CEL; Apache-2.0, with ANTLR (BSD), protobuf and YAML: 4 MB in a program that opens a store, 6 in one of nothing else
 	github.com/google/uuid v1.6.0 // actorstore: random and name-based ids
 	github.com/jackc/pgx/v5 v5.12.0 // kv/pgkv: the PostgreSQL driver
@@ -48,6 +49,8 @@ require (
 	github.com/getsentry/sentry-go v0.27.0 // indirect
 	github.com/go-logr/logr v1.4.4 // indirect
 	github.com/go-logr/stdr v1.2.2 // indirect
+	github.com/go-openapi/jsonpointer v0.22.5 // indirect
+	github.com/go-openapi/swag/jsonname v0.25.5 // indirect
 	github.com/gogo/protobuf v1.3.2 // indirect
 	github.com/golang/snappy v0.0.5-0.20231225225746-43d5d4cd4e0e // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
@@ -68,11 +71,13 @@ require (
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect
 	github.com/rogpeppe/go-internal v1.14.1 // indirect
+	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3 // indirect
 	github.com/x448/float16 v0.8.4 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/otel/log v1.47.0 // indirect
 	go.opentelemetry.io/otel/metric v1.47.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	go.yaml.in/yaml/v4 v4.0.0 // indirect
 	golang.org/x/crypto v0.57.0 // indirect
 	golang.org/x/exp v0.0.0-20240823005443-9b4947da3948 // indirect
 	google.golang.org/genproto/googleapis/api v0.0.0-20260928230214-8a89bd6388cc // indirect

@@ -16,7 +16,7 @@ package admin
 // Files, from the top down:
 //
 //	server.go actors.go keysread.go stateread.go queueread.go connsread.go workflowread.go workflowtree.go tracesread.go
-//	sqlread.go hosts.go sqlclient.go queue.go store.go conns.go database.go sql.go userkeys.go labels.go index.go workflow.go
+//	sqlread.go hosts.go openapi.go sqlclient.go queue.go store.go conns.go database.go sql.go userkeys.go labels.go index.go workflow.go
 //	verb.go route.go values.go client.go admin.go cancels.go errors.go
 
 import (

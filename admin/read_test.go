@@ -73,7 +73,9 @@ func (r *rig) furnish() {
 		})
 	})
 	for _, name := range []string{"rome", "x/y z"} {
-		r.actor(name, func(a *greenroom.Actor) error { return a.Update(ctx, func(tx *greenroom.Tx) error { return tx.Put([]byte("k"), nil) }) })
+		r.actor(name, func(a *greenroom.Actor) error {
+			return a.Update(ctx, func(tx *greenroom.Tx) error { return tx.Put([]byte("k"), nil) })
+		})
 	}
 }
 

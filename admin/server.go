@@ -85,6 +85,7 @@ var verbs = []endpoint{
 // routes are what can be asked for.
 func routes() []route {
 	all := []route{
+		documentRoute(),
 		{
 			method: http.MethodGet, path: "/v1/process", what: "What is known of the process that has the store open.", out: Process{}, reads: true,
 			serve: func(_ *Server, w http.ResponseWriter, _ *http.Request) { reply(w, &Process{PID: os.Getpid()}) },

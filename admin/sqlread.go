@@ -32,7 +32,7 @@ type QueryIn struct {
 	Rows int               `json:"rows,omitempty"` // the largest number of rows, up to 1000; 0 means 100
 }
 
-// A QueryOut is the answer. Integers have all their digits, and a blob is a text with a literal of SQL in it, X'00FF'.
+// A QueryOut is the answer. Integers have all their digits, an infinity is a number too large for a double, and a blob is a text with a literal of SQL in it, X'00FF'.
 type QueryOut struct {
 	Columns []string            `json:"columns"`
 	Rows    [][]json.RawMessage `json:"rows"`
