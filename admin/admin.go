@@ -10,14 +10,15 @@
 //	…
 //	defer tools.Close()
 //
-// A Client reaches a Server. What can be asked for is in server.go; docs/operations.md describes it.
+// Serve does the same at any listener, to clients that have a token. All that can be asked for is JSON over HTTP, which openapi.json describes, but for what a shell of
+// SQL and a reader of the engine have. A Client reaches a Server through the socket. What can be asked for is in server.go; docs/operations.md describes it.
 package admin
 
 // Files, from the top down:
 //
 //	server.go actors.go keysread.go stateread.go queueread.go connsread.go workflowread.go workflowtree.go tracesread.go
 //	sqlread.go hosts.go openapi.go sqlclient.go queue.go store.go conns.go database.go sql.go userkeys.go labels.go index.go workflow.go
-//	verb.go route.go values.go client.go admin.go cancels.go errors.go
+//	verb.go token.go route.go values.go client.go admin.go cancels.go errors.go
 
 import (
 	"context"
@@ -40,15 +41,19 @@ type Actors interface {
 	DropID(ctx context.Context, id actorstore.ID) error
 }
 
-// Options change what Listen does; nil is the zero Options.
+// Options change what Listen and Serve do; nil is the zero Options.
 type Options struct {
 	// Actors are asked for the actors that are written to; nil means the store itself. A program whose host has the
 	// store gives its host.Host.
 	Actors Actors
-	// Logger is told which verb was done to which actor, when it begins and when it ends, and what was refused; nil means slog.Default().
+	// Logger is told which verb was done to which actor by which client, when it begins and when it ends, and what was refused; nil means slog.Default().
 	Logger *slog.Logger
 	// TxDeadline bounds how long a transaction that a tool has begun may be open: the actor can't write meanwhile. 0 means 30 seconds.
 	TxDeadline time.Duration
+	// QueryDeadline bounds how long a query may take that a tool asks for in JSON. 0 means 5 seconds.
+	QueryDeadline time.Duration
+	// Tokens let clients of Serve in; Listen needs none.
+	Tokens []Token
 	// Metrics answers GET /v1/metrics, in the text format of Prometheus; nil means that there are none.
 	Metrics http.Handler
 }
@@ -59,7 +64,9 @@ type Server struct {
 	actors  Actors
 	log     *slog.Logger
 	txTime  time.Duration
-	metrics http.Handler // nil for none
+	sqlTime time.Duration // of a query
+	metrics http.Handler  // nil for none
+	tokens  []Token       // nil at the socket
 	http    *http.Server
 	ctx     context.Context // of what is being done: ends with Close
 	stop    context.CancelFunc
@@ -69,7 +76,7 @@ type Server struct {
 
 // audited runs fn, and logs that it begins, and how it ends.
 func (s *Server) audited(r *http.Request, verb, actor string, fn func(ctx context.Context) error) error {
-	log := s.log.With(slog.String("verb", verb), slog.String("actor", actor))
+	log := s.log.With(slog.String("verb", verb), slog.String("actor", actor), slog.String("by", clientOf(r.Context()).name))
 	log.Info("admin: begin")
 	err := fn(r.Context())
 	if err != nil {

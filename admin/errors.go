@@ -51,6 +51,8 @@ var kinds = []struct {
 	status int
 }{
 	{"invalid", nil, http.StatusBadRequest},
+	{"unauthorized", nil, http.StatusUnauthorized},
+	{"forbidden", nil, http.StatusForbidden},
 	{"upgrade_required", nil, http.StatusUpgradeRequired},
 	{"not_found", errkind.ErrNotFound, http.StatusNotFound},
 	{"in_use", errkind.ErrInUse, http.StatusConflict},

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/greenroomdb/greenroom"
@@ -21,26 +22,57 @@ import (
 )
 
 // Listen serves the store, which is open in the directory dir of this process, at the socket there, until the Server is
-// closed: before the store, and before what Options.Actors is.
+// closed: before the store, and before what Options.Actors is. Clients have RoleWrite.
 func Listen(ctx context.Context, dir string, store *greenroom.Store, opts *Options) (*Server, error) {
+	s := newServer(ctx, store, opts)
+	ln, err := adminsock.Listen(ctx, dir, func(err error) {
+		s.log.Warn("admin: a connection was refused", slog.Any("error", err))
+	})
+	if err != nil {
+		s.stop()
+		return nil, err
+	}
+	s.tokens = nil
+	s.serve(ln)
+	return s, nil
+}
+
+// Serve serves the store at ln to clients that have one of Options.Tokens, until the Server is closed, as Listen. It closes ln, also if it fails. It doesn't
+// encrypt what it says: beyond this machine that is for what is in front of it, or for ln.
+//
+// Errors: ErrTokens.
+func Serve(ctx context.Context, ln net.Listener, store *greenroom.Store, opts *Options) (*Server, error) {
+	s := newServer(ctx, store, opts)
+	if err := CheckTokens(s.tokens); err != nil {
+		s.stop()
+		return nil, errors.Join(err, ln.Close())
+	}
+	s.serve(ln)
+	return s, nil
+}
+
+// newServer returns a Server that doesn't serve yet.
+func newServer(ctx context.Context, store *greenroom.Store, opts *Options) *Server {
 	var o Options
 	if opts != nil {
 		o = *opts
 	}
-	s := &Server{store: store, actors: o.Actors, log: o.Logger, metrics: o.Metrics, txTime: cmp.Or(o.TxDeadline, 30*time.Second)}
+	s := &Server{
+		store: store, actors: o.Actors, log: o.Logger, metrics: o.Metrics, txTime: cmp.Or(o.TxDeadline, 30*time.Second), tokens: slices.Clone(o.Tokens),
+		sqlTime: cmp.Or(o.QueryDeadline, 5*time.Second),
+	}
 	if s.actors == nil {
 		s.actors = store
 	}
 	if s.log == nil {
 		s.log = slog.Default()
 	}
-	ln, err := adminsock.Listen(ctx, dir, func(err error) {
-		s.log.Warn("admin: a connection was refused", slog.Any("error", err))
-	})
-	if err != nil {
-		return nil, err
-	}
 	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
+	return s
+}
+
+// serve begins to answer at ln.
+func (s *Server) serve(ln net.Listener) {
 	s.http = &http.Server{
 		Handler:           s.handler(),
 		ReadHeaderTimeout: 10 * time.Second,
@@ -51,10 +83,9 @@ func Listen(ctx context.Context, dir string, store *greenroom.Store, opts *Optio
 	}
 	s.working.Go(func() {
 		if err := s.http.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
-			s.log.Error("admin: the socket is of no use any more", slog.Any("error", err))
+			s.log.Error("admin: the listener is of no use any more", slog.String("at", ln.Addr().String()), slog.Any("error", err))
 		}
 	})
-	return s, nil
 }
 
 // closing is how long Close waits for what is being done.
@@ -122,11 +153,11 @@ func routes() []route {
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	for _, rt := range routes() {
-		mux.HandleFunc(rt.method+" "+rt.path, func(w http.ResponseWriter, r *http.Request) { rt.serve(s, w, r) })
+		mux.HandleFunc(rt.method+" "+rt.path, s.admit(rt.reads, func(w http.ResponseWriter, r *http.Request) { rt.serve(s, w, r) }))
 	}
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("/", s.admit(true, func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, &Error{Code: "not_found", Message: "there is nothing at " + r.Method + " " + r.URL.Path})
-	})
+	}))
 	return mux
 }
 
@@ -168,19 +199,20 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request, protocol string
 // sql runs SQL for a shell.
 func (s *Server) sql(w http.ResponseWriter, r *http.Request) {
 	actor, create := r.PathValue("actor"), r.URL.Query().Get("create") == "true"
+	log := s.log.With(slog.String("verb", "sql"), slog.String("actor", actor), slog.String("by", clientOf(r.Context()).name))
 	s.upgrade(w, r, sqlProtocol, func(conn net.Conn) {
 		ctx, cancel := context.WithCancel(s.ctx)
 		defer cancel()
 		defer context.AfterFunc(ctx, func() { conn.Close() })()
 		defer conn.Close()
 		c := &sqlConn{Server: s, actor: actor, create: create, out: gob.NewEncoder(conn), requests: make(chan sqlRequest)}
-		s.log.Info("admin: begin", "verb", "sql", "actor", actor)
+		log.Info("admin: begin")
 		s.working.Go(func() {
 			c.read(ctx, gob.NewDecoder(conn))
 			cancel()
 		})
 		c.serve(ctx)
-		s.log.Info("admin: done", "verb", "sql", "actor", actor)
+		log.Info("admin: done")
 	})
 }
 

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"time"
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/internal/sqlrun"
@@ -39,9 +38,6 @@ type QueryOut struct {
 	More    bool                `json:"more"` // there are more rows, beyond the number that was asked for or 4 MiB of values
 }
 
-// queryTime is how long a query may take.
-const queryTime = 5 * time.Second
-
 // maxQuery bounds the request of a query, in bytes.
 const maxQuery = 1 << 20
 
@@ -50,12 +46,14 @@ func sqlReads() []route {
 		readActor("/schema", "List the tables of the database of an actor.", nil, readSchema),
 		{
 			method: http.MethodPost, path: "/v1/actors/{actor}/query", in: QueryIn{}, out: QueryOut{}, reads: true,
-			what: "Run one statement of SQL that only reads on one state of the database of an actor. It has 5 seconds.",
+			what: "Run one statement of SQL that only reads on one state of the database of an actor, in a few seconds.",
 			serve: func(s *Server, w http.ResponseWriter, r *http.Request) {
 				var out *QueryOut
 				in, err := queryBody(w, r)
 				if err == nil {
-					out, err = runQuery(r.Context(), s.store, r.PathValue("actor"), in)
+					ctx, cancel := context.WithTimeout(r.Context(), s.sqlTime)
+					defer cancel()
+					out, err = runQuery(ctx, s.store, r.PathValue("actor"), in)
 				}
 				if err != nil {
 					refuse(w, err)
@@ -128,8 +126,6 @@ func sqlArg(text json.RawMessage) (arg any, err error) {
 
 // runQuery runs the query in of an actor.
 func runQuery(ctx context.Context, s *greenroom.Store, actor string, in *sqlrun.Reading) (*QueryOut, error) {
-	ctx, cancel := context.WithTimeout(ctx, queryTime)
-	defer cancel()
 	out := &QueryOut{Columns: []string{}, Rows: [][]json.RawMessage{}}
 	err := viewActor(ctx, s, actor, func(v *greenroom.View) error {
 		columns, more, err := readSQL(ctx, v, in, func(row []sqlrun.Cell) {
