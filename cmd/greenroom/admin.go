@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"log/slog"
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
@@ -11,19 +10,6 @@ import (
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 	"github.com/greenroomdb/greenroom/kv"
 )
-
-// listenAdmin lets the other commands into a store in a directory, of whose actors some are awake in actors. The caller calls end before it closes both.
-func listenAdmin(ctx context.Context, s *storeurl.Store, url string, actors admin.Actors, log *slog.Logger) (end func() error, err error) {
-	dir, is, err := storeurl.Dir(url)
-	if err != nil || !is {
-		return func() error { return nil }, err
-	}
-	tools, err := admin.Listen(ctx, dir, s.Store, &admin.Options{Actors: actors, Logger: log})
-	if err != nil {
-		return nil, err
-	}
-	return tools.Close, nil
-}
 
 // do has a verb done to an actor: here, or by the process that has the store open.
 func do[In, Out any](ctx context.Context, t target, v *admin.Verb[In, Out], in *In) (out *Out, err error) {

@@ -30,6 +30,7 @@ type engineFlags struct {
 	drain      time.Duration
 	memory     byteSize
 	verbose    bool
+	admin      adminFlags
 }
 
 // engineStore is the store of an engine that is told no other one.
@@ -62,7 +63,9 @@ seconds. Clients reconnect.
 
 What clients send and are sent has half of --memory, and one address a quarter of that half;
 more has to wait. Without GOMEMLIMIT in the environment the garbage collector keeps the
-whole process near --memory.`,
+whole process near --memory.
+
+` + adminHelp,
 		Example: `  greenroom engine data
   RIVET_ENDPOINT=http://127.0.0.1:6420 node app.js`,
 		Args: cobra.MaximumNArgs(1),
@@ -83,6 +86,7 @@ whole process near --memory.`,
 	flags.DurationVar(&f.drain, "drain", 15*time.Second, "how long actors may take to sleep, and requests to end")
 	flags.Var(&f.memory, "memory", "about how much memory the process may have, such as 512MiB or 4GiB")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log more")
+	f.admin.flags(cmd)
 	return cmd
 }
 
@@ -121,6 +125,10 @@ func serveEngine(ctx context.Context, e *env, f *engineFlags, url string) error 
 	if err != nil {
 		return err
 	}
+	api, err := f.admin.server(log)
+	if err != nil {
+		return err
+	}
 	ln, err := listen(ctx, f.listen)
 	if err != nil {
 		return err
@@ -135,7 +143,7 @@ func serveEngine(ctx context.Context, e *env, f *engineFlags, url string) error 
 			return err
 		}
 		defer func() { err = errors.Join(err, en.Close()) }()
-		end, err := listenAdmin(ctx, st, url, nil, log)
+		end, err := api.listen(ctx, st, url)
 		if err != nil {
 			return err
 		}
@@ -147,7 +155,7 @@ func serveEngine(ctx context.Context, e *env, f *engineFlags, url string) error 
 			},
 			listener: ln, log: log, drain: f.drain,
 			announce: func() error {
-				_, err := fmt.Fprintf(e.stdout, "serving at http://%s\nend it with Ctrl-C\n", ln.Addr())
+				_, err := fmt.Fprintf(e.stdout, "serving at http://%s\n%send it with Ctrl-C\n", ln.Addr(), api.at)
 				return err
 			},
 			failed: kv.Failed(st.Engine()),

@@ -33,6 +33,7 @@ type hostFlags struct {
 	verbose   bool
 	demo      bool
 	wasm      wasmTypes
+	admin     adminFlags
 }
 
 func newHost(e *env) *cobra.Command {
@@ -57,7 +58,9 @@ failed for good, as on a disk that is broken: /healthz says so meanwhile, and a 
 should start it again. What was acknowledged is stored.
 
 On a full disk calls that write are refused (no_space), and those that read go on.
-/readyz fails while the disk has less than 64 MiB free. All heals when there is room.`,
+/readyz fails while the disk has less than 64 MiB free. All heals when there is room.
+
+` + adminHelp,
 		Example: `  greenroom host --demo
   greenroom host data --demo --listen 0.0.0.0:6420 --token-file tokens`,
 		Args: cobra.MaximumNArgs(1),
@@ -78,12 +81,22 @@ On a full disk calls that write are refused (no_space), and those that read go o
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log what clients are refused, too")
 	flags.BoolVar(&f.demo, "demo", false, "serve counters, chat rooms and a page to chat")
 	f.wasm.flags(cmd)
+	f.admin.flags(cmd)
 	return cmd
 }
 
 // serveHost serves until ctx ends.
 func serveHost(ctx context.Context, e *env, f *hostFlags, args []string) (err error) {
 	tokens, err := f.tokens()
+	if err != nil {
+		return err
+	}
+	level := slog.LevelInfo
+	if f.verbose {
+		level = slog.LevelDebug
+	}
+	log := slog.New(slog.NewTextHandler(e.stderr, &slog.HandlerOptions{Level: level}))
+	api, err := f.admin.server(log)
 	if err != nil {
 		return err
 	}
@@ -112,14 +125,7 @@ func serveHost(ctx context.Context, e *env, f *hostFlags, args []string) (err er
 		return err
 	}
 	defer ln.Close() // again, unless it was never served
-	level := slog.LevelInfo
-	if f.verbose {
-		level = slog.LevelDebug
-	}
-	s := &hostServer{
-		flags: f, url: url, tokens: tokens, types: types, listener: ln, out: e.stdout,
-		log: slog.New(slog.NewTextHandler(e.stderr, &slog.HandlerOptions{Level: level})),
-	}
+	s := &hostServer{flags: f, url: url, tokens: tokens, types: types, listener: ln, out: e.stdout, log: log, admin: api}
 	registry, err := s.measure()
 	if err != nil {
 		return err

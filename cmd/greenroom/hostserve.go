@@ -34,6 +34,7 @@ type hostServer struct {
 	url      string
 	tokens   []string
 	types    []*host.Type
+	admin    *adminServer
 	listener net.Listener
 	out      io.Writer
 	log      *slog.Logger
@@ -60,7 +61,8 @@ func (s *hostServer) serve(ctx context.Context, store *storeurl.Store, registry 
 	if err := watchStats(registry, h, store.Engine()); err != nil {
 		return err
 	}
-	end, err := listenAdmin(ctx, store, s.url, h, s.log)
+	s.admin.opts.Actors, s.admin.opts.Metrics = h, s.page
+	end, err := s.admin.listen(ctx, store, s.url)
 	if err != nil {
 		return err
 	}
@@ -143,7 +145,7 @@ func (s *hostServer) announce(h *host.Host) error {
 		}
 		fmt.Fprintf(&b, "  and open %s in two windows\n", page)
 	}
-	fmt.Fprintln(&b, "end it with Ctrl-C")
+	fmt.Fprintln(&b, s.admin.at+"end it with Ctrl-C")
 	_, err := io.WriteString(s.out, b.String())
 	return err
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"strings"
 
@@ -15,11 +14,11 @@ func (f *hostFlags) tokens() ([]string, error) {
 	if f.tokenFile != "" {
 		return readTokens(f.tokenFile)
 	}
-	name, _, err := net.SplitHostPort(f.listen)
+	near, err := onLoopback(f.listen)
 	if err != nil {
 		return nil, &usageError{fmt.Sprintf("--listen %s is not an address and a port", f.listen)}
 	}
-	if ip := net.ParseIP(name); name != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	if !near {
 		return nil, &usageError{fmt.Sprintf("to listen on %s takes a --token-file: others than this machine get there", f.listen)}
 	}
 	return nil, nil

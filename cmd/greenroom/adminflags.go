@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"runtime"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/greenroomdb/greenroom/admin"
+	"github.com/greenroomdb/greenroom/internal/storeurl"
+)
+
+// adminFlags say where else than at the socket the store is served.
+type adminFlags struct {
+	address   string
+	tokenFile string
+	insecure  bool
+}
+
+// adminHelp is what commands with these flags say about them.
+const adminHelp = `--admin serves what the other commands read and do as JSON over HTTP at an address; see
+docs/operations.md. It takes --admin-tokens, a file that its owner alone may read, of lines
+with a role (read or write), a name for the log, and a secret of at least 16 characters.
+It speaks no TLS: to listen elsewhere than on loopback takes --admin-insecure too.`
+
+func (f *adminFlags) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.address, "admin", "", "`address` and port of the API to look into the store; port 0 takes any that is free")
+	cmd.Flags().StringVar(&f.tokenFile, "admin-tokens", "", "`file` of the tokens for --admin")
+	cmd.Flags().BoolVar(&f.insecure, "admin-insecure", false, "let --admin listen elsewhere than on loopback, without TLS")
+}
+
+// tokens returns the tokens for the address, none without one.
+func (f *adminFlags) tokens() ([]admin.Token, error) {
+	switch {
+	case f.address == "" && (f.tokenFile != "" || f.insecure):
+		return nil, &usageError{"--admin-tokens and --admin-insecure are for --admin"}
+	case f.address == "":
+		return nil, nil
+	case f.tokenFile == "":
+		return nil, &usageError{"--admin takes --admin-tokens"}
+	}
+	near, err := onLoopback(f.address)
+	if err != nil {
+		return nil, &usageError{fmt.Sprintf("--admin %s is not an address and a port", f.address)}
+	}
+	if !near && !f.insecure {
+		return nil, &usageError{fmt.Sprintf("--admin %s would send tokens and data unencrypted: listen on loopback behind a proxy, or set --admin-insecure", f.address)}
+	}
+	return readAdminTokens(f.tokenFile)
+}
+
+// onLoopback says whether only this machine gets to an address.
+func onLoopback(address string) (bool, error) {
+	name, _, err := net.SplitHostPort(address)
+	ip := net.ParseIP(name)
+	return name == "localhost" || ip != nil && ip.IsLoopback(), err
+}
+
+// readAdminTokens reads a file of tokens. No error repeats what is in it.
+func readAdminTokens(name string) (tokens []admin.Token, err error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close() // nothing was written
+	info, err := file.Stat()
+	if err == nil && info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" {
+		err = say(fs.ErrPermission, "%s has mode %#o: others than its owner get at the tokens; chmod 600 %s", name, info.Mode().Perm(), name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(file)
+	if err != nil {
+		return nil, err
+	}
+	for i, line := range strings.Split(string(text), "\n") {
+		if line = strings.TrimSpace(line); line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		words := strings.Fields(line)
+		if len(words) != 3 {
+			return nil, say(nil, "%s, line %d: a token is a role, a name and a secret", name, i+1)
+		}
+		tokens = append(tokens, admin.Token{Role: admin.Role(words[0]), Name: words[1], Secret: words[2]})
+	}
+	if err := admin.CheckTokens(tokens); err != nil {
+		return nil, say(err, "%s: %s", name, strings.TrimPrefix(err.Error(), admin.ErrTokens.Error()+": "))
+	}
+	return tokens, nil
+}
+
+// An adminServer lets tools into a store while it is open.
+type adminServer struct {
+	flags  *adminFlags
+	tokens []admin.Token
+	opts   admin.Options
+	at     string // what announces the API, a line; "" if there is none
+}
+
+// server returns the server that the flags ask for.
+func (f *adminFlags) server(log *slog.Logger) (*adminServer, error) {
+	tokens, err := f.tokens()
+	return &adminServer{flags: f, tokens: tokens, opts: admin.Options{Logger: log}}, err
+}
+
+// listen lets the other commands into a store in a directory, and clients with a token into any. The caller calls end before it closes the store, and what has its actors awake.
+func (a *adminServer) listen(ctx context.Context, s *storeurl.Store, url string) (end func() error, err error) {
+	var servers []*admin.Server
+	end = func() (err error) {
+		for _, s := range servers {
+			err = errors.Join(err, s.Close())
+		}
+		return err
+	}
+	dir, is, err := storeurl.Dir(url)
+	if err == nil && is {
+		var tools *admin.Server
+		if tools, err = admin.Listen(ctx, dir, s.Store, &a.opts); err == nil {
+			servers = append(servers, tools)
+		}
+	}
+	if err == nil && a.flags.address != "" {
+		var api *admin.Server
+		if api, err = a.serve(ctx, s); err == nil {
+			servers = append(servers, api)
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, end())
+	}
+	return end, nil
+}
+
+// serve serves clients with a token.
+func (a *adminServer) serve(ctx context.Context, s *storeurl.Store) (*admin.Server, error) {
+	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", a.flags.address)
+	if err != nil {
+		return nil, say(err, "can't listen on %s: %v", a.flags.address, rootCause(err))
+	}
+	opts := a.opts
+	opts.Tokens = a.tokens
+	api, err := admin.Serve(ctx, ln, s.Store, &opts)
+	if err == nil {
+		a.at = fmt.Sprintf("the API is described at http://%s/v1/openapi.json, and takes a token of %s\n", ln.Addr(), a.flags.tokenFile)
+	}
+	return api, err
+}
