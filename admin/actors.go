@@ -15,7 +15,7 @@ import (
 // An ActorList is a page of actors.
 type ActorList struct {
 	Actors []Actor `json:"actors"`
-	Next   string  `json:"next,omitempty"` // after of the next page; "" if there is none
+	Next   string  `json:"next,omitempty"` // after of the next page; "" on the last one
 }
 
 // An Actor is what the store has recorded about an actor.
@@ -24,7 +24,7 @@ type Actor struct {
 	ID      string  `json:"id"`
 	Size    int64   `json:"size"` // of all that it stores, in bytes
 	Created Time    `json:"created"`
-	Owner   *string `json:"owner"`  // the name or the id of the host that has it open, null if there is none
+	Owner   *string `json:"owner"`  // the name or the id of the host that has it open, or null
 	Seq     uint64  `json:"seq"`    // the number of its newest commit
 	Epoch   uint64  `json:"epoch"`  // how often it was taken over, from 1
 	Layout  string  `json:"layout"` // of its keys: greenroom or rivetkit

@@ -19,7 +19,7 @@ import (
 // A ConnectionList is a page of the connections that an actor has stored, in the order of their ids.
 type ConnectionList struct {
 	Connections []Connection `json:"connections"`
-	Next        string       `json:"next,omitempty"` // after of the next page; "" if there is none
+	Next        string       `json:"next,omitempty"` // after of the next page; "" on the last one
 }
 
 // A Connection is one that an actor has stored. One that can't be read has a Problem.

@@ -12,7 +12,7 @@ import (
 // A KeyList is a page of the keys of an actor, all of its parts, in their order.
 type KeyList struct {
 	Keys []Key  `json:"keys"`
-	Next string `json:"next,omitempty"` // after of the next page; "" if there is none
+	Next string `json:"next,omitempty"` // after of the next page; "" on the last one
 }
 
 // A Key is one key of an actor.

@@ -12,7 +12,7 @@ import (
 // A MessageList is a page of the queue of an actor, oldest first.
 type MessageList struct {
 	Messages []StoredMessage `json:"messages"`
-	Next     queue.ID        `json:"next,omitempty"` // after of the next page; 0 if there is none
+	Next     queue.ID        `json:"next,omitempty"` // after of the next page; 0 on the last one
 }
 
 // A StoredMessage is a message, or a key that can't be read as one.

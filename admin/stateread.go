@@ -9,11 +9,11 @@ import (
 	"github.com/greenroomdb/greenroom/persist"
 )
 
-// A State is what the actor's own record has. A value is JSON, in which bytes are in base64 and undefined is null; one that is no JSON is a text with a literal of SQL in
+// A State is what the actor's own record has. A value is JSON, in which bytes are in base64 and undefined is null; one that JSON cannot hold is a text with a literal of SQL in
 // it, X'00FF'.
 type State struct {
 	Initialized bool            `json:"initialized"`
-	Input       json.RawMessage `json:"input,omitempty"` // what it was created with; left out if there is none
+	Input       json.RawMessage `json:"input,omitempty"` // what it was created with; left out without one
 	State       json.RawMessage `json:"state"`
 	Events      []Event         `json:"events"` // the schedule, the next one first
 }
@@ -28,7 +28,7 @@ type Event struct {
 	Zone     string          `json:"zone,omitempty"`
 	Attempts int             `json:"attempts,omitempty"` // that failed
 	Again    Time            `json:"again,omitempty"`    // when the next attempt is
-	Parked   bool            `json:"parked,omitempty"`   // there is none
+	Parked   bool            `json:"parked,omitempty"`   // the action is not called any more
 	Problem  string          `json:"problem,omitempty"`  // of the last attempt
 }
 

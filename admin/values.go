@@ -60,7 +60,7 @@ func fromStored(value []byte) json.RawMessage {
 	return compact(value)
 }
 
-// compact returns JSON without its blanks, nil if it is none.
+// compact returns JSON without its blanks, nil for any other text.
 func compact(text []byte) json.RawMessage {
 	var b bytes.Buffer
 	if json.Compact(&b, text) != nil {

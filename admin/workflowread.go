@@ -128,7 +128,7 @@ func NewWorkflow(s *workflow.Snapshot, entries []*WorkflowEntry, damages []workf
 	return w
 }
 
-// codedJSON is a stored value in JSON; its bytes in base64, as a text, if it is none; nil for nil.
+// codedJSON is a stored value in JSON; its bytes in base64, as a text, if JSON cannot hold it; nil for nil.
 func codedJSON(v []byte) json.RawMessage {
 	if v == nil {
 		return nil
@@ -139,7 +139,7 @@ func codedJSON(v []byte) json.RawMessage {
 	return toJSON(v)
 }
 
-// newMillis is a time that a workflow has recorded; 0 is none.
+// newMillis is a time that a workflow has recorded; "" for 0.
 func newMillis(m workflow.Millis) Time {
 	if m == 0 {
 		return ""

@@ -103,7 +103,7 @@ type adminServer struct {
 	flags  *adminFlags
 	tokens []admin.Token
 	opts   admin.Options
-	at     string // what announces the API, a line; "" if there is none
+	at     string // what announces the API, a line; "" without one
 }
 
 // server returns the server that the flags ask for.

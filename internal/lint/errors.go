@@ -23,7 +23,7 @@ var plainErrors = []plain{
 	{"a mistake in the program that calls, or in what it was configured with: nothing can be done about it while it runs", []string{
 		"actorstore.ErrID", "actorstore.ErrLabel", "actorstore.ErrName", "actorstore.ErrPosition", "batch.ErrSettled",
 		"conn.ErrInfo", "conn.ErrValue",
-		"host.ErrAddress", "host.ErrArgs", "host.ErrTypes", "host/front.ErrOptions", "host/front.ErrSecret", "host/wasm.ErrModule",
+		"admin.ErrTokens", "host.ErrAddress", "host.ErrArgs", "host.ErrTypes", "host/front.ErrOptions", "host/front.ErrSecret", "host/wasm.ErrModule",
 		"kv.ErrInvalid", "kv/txn.ErrManaged", "kv/keys.ErrMisuse", "kv/txn.ErrNoVersionstamp", "kv/keys.ErrOtherKey", "kv/txn.ErrUnreadable",
 		"kv/txn.ErrCanceled", "kv.ErrNotAStore", "kv/pgkv.ErrURL",
 		"docstore.ErrExpression", "docstore.ErrOperation", "docstore.ErrPath", "docstore.ErrValue", "docstore/internal/element.ErrValue",
