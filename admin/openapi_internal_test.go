@@ -191,7 +191,7 @@ func customize(_ string, t reflect.Type, tag reflect.StructTag, s *openapi3.Sche
 	case t == reflect.TypeFor[Time]():
 		s.Format = "date-time"
 	case t.Kind() == reflect.Uint64:
-		s.Max = nil // which JSON's readers round to a number that is none
+		s.Max = nil // it is not exact as a floating-point number
 	case t.Kind() == reflect.Struct:
 		s.Type = &openapi3.Types{"object"}
 		for _, f := range reflect.VisibleFields(t) {
