@@ -26,19 +26,20 @@ func (*IndexVerb) Do(ctx context.Context, on On, _ *None) (*Repaired, error) {
 }
 
 // Ask has the process that has the store do the verb. The error is an *Error if the process answers.
-func (*IndexVerb) Ask(ctx context.Context, c *Client, in *None) (*Repaired, error) {
+func (v *IndexVerb) Ask(ctx context.Context, c *Client, in *None) (*Repaired, error) {
 	body, err := json.Marshal(in)
 	if err != nil {
 		return nil, err
 	}
 	out := new(Repaired)
-	return out, c.do(ctx, http.MethodPost, "/v1/index/repair", "application/json", bytes.NewReader(body), out)
+	return out, c.do(ctx, http.MethodPost, v.route().path, "application/json", bytes.NewReader(body), out)
 }
 
-func (*IndexVerb) path() string { return "POST /v1/index/repair" }
-
-func (v *IndexVerb) serve(s *Server, w http.ResponseWriter, r *http.Request) {
-	serve(s, w, r, "index/repair", func(ctx context.Context, _ string, in *None) (*Repaired, error) {
-		return v.Do(ctx, On{s.store, s.actors}, in)
-	})
+func (v *IndexVerb) route() route {
+	return route{
+		method: http.MethodPost, path: "/v1/index/repair", what: "Make the index by which actors are found what the actors store.", in: None{}, out: Repaired{},
+		serve: func(s *Server, w http.ResponseWriter, r *http.Request) {
+			serve(s, w, r, "index/repair", func(ctx context.Context, _ string, in *None) (*Repaired, error) { return v.Do(ctx, On{s.store, s.actors}, in) })
+		},
+	}
 }

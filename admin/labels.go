@@ -10,7 +10,7 @@ import (
 )
 
 // SetLabels sets labels of the actor, by which it is found, all or none of them: see greenroom.Tx.Label.
-var SetLabels = &Verb[SetLabelsIn, None]{"labels", setLabels}
+var SetLabels = &Verb[SetLabelsIn, None]{"labels", "Set labels of an actor, all or none of them.", setLabels}
 
 // SetLabelsIn is the request of SetLabels.
 type SetLabelsIn struct {
