@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/internal/cbor"
+	"github.com/greenroomdb/greenroom/internal/errkind"
 	"github.com/greenroomdb/greenroom/persist"
 	"github.com/greenroomdb/greenroom/queue"
 )
@@ -260,7 +261,7 @@ func (l *messageLoop) giveBack(failed error) error {
 		if m.ID != called.ID {
 			return errOther
 		}
-		return m.Nack(pause(int(m.Deliveries)))
+		return m.Nack(pause(int(m.Deliveries)), failed)
 	})
 	if err == errOther {
 		return nil
@@ -343,7 +344,7 @@ func (d *deliveries) deliver(tx *Tx, m *Message) error {
 func guard(fn func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("greenroom: a handler panicked: %v\n%s", p, debug.Stack())
+			err = errkind.WithCode("panic", fmt.Errorf("greenroom: a handler panicked: %v\n%s", p, debug.Stack()))
 		}
 	}()
 	return fn()

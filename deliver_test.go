@@ -191,7 +191,7 @@ func TestRunSettled(t *testing.T) {
 		r.actor.Handle("answers", func(tx *greenroom.Tx, d *greenroom.Delivery) error { return d.Message.Complete("yes") })
 		r.actor.Handle("waits", func(tx *greenroom.Tx, d *greenroom.Delivery) error {
 			if d.Attempt < 3 {
-				return d.Message.Nack(time.Minute)
+				return d.Message.Nack(time.Minute, nil)
 			}
 			return note(tx, d)
 		})
@@ -335,7 +335,7 @@ func TestRunEnds(t *testing.T) {
 func TestRunSettledByPart(t *testing.T) {
 	for name, settle := range map[string]func(q *queue.Tx, m *greenroom.Message) error{
 		"complete": func(q *queue.Tx, m *greenroom.Message) error { return q.Complete(m.Receipt(), "done") },
-		"nack":     func(q *queue.Tx, m *greenroom.Message) error { return q.Nack(ctx, m.Receipt(), 24*time.Hour) },
+		"nack":     func(q *queue.Tx, m *greenroom.Message) error { return q.Nack(ctx, m.Receipt(), 24*time.Hour, nil) },
 		"delete":   func(q *queue.Tx, m *greenroom.Message) error { return q.Delete(m.ID) },
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -442,5 +442,50 @@ func TestDeliverFull(t *testing.T) {
 	must(t, err)
 	if n := q.Len(); n != 2 {
 		t.Errorf("%d messages", n)
+	}
+}
+
+// TestRunDeadLetter: a message whose handler fails as often as it may is a dead letter that has the handler's error.
+func TestRunDeadLetter(t *testing.T) {
+	for _, tt := range []struct {
+		what       string
+		fail       func() error
+		code, text string
+	}{
+		{"an error", func() error { return errors.New("it rains") }, "", "it rains"},
+		{"one of a kind", func() error { return fmt.Errorf("pay: %w", greenroom.ErrConflict) }, "conflict", "pay: greenroom: conflict"},
+		{"a panic", func() error { panic("no way") }, "panic", "greenroom: a handler panicked: no way\n"},
+		{"the end of the goroutine", func() error { runtime.Goexit(); return nil }, "", "greenroom: the function of the update panicked"},
+	} {
+		t.Run(tt.what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, batch.Limits{})
+				must(t, r.actor.Close())
+				a, err := r.store.Actor(ctx, "dead", &greenroom.ActorOptions{Queue: &greenroom.QueueOptions{MaxReceive: 2}})
+				must(t, err)
+				r.actor = a
+				a.Handle("m", func(*greenroom.Tx, *greenroom.Delivery) error { return tt.fail() })
+				r.update(t, func(tx *greenroom.Tx) error {
+					_, err := tx.Enqueue(queue.Send{Name: "m"})
+					return err
+				})
+				end := r.runs(t)
+				pass(time.Minute)
+				must(t, end())
+				n := 0
+				must(t, a.View(ctx, func(v *greenroom.View) error {
+					for m, err := range v.Messages(nil) {
+						f := m.Failure
+						if n++; err != nil || m.Name != "m.dlq" || f.Code != tt.code || !strings.HasPrefix(f.Text, tt.text) || len(f.Attempts) != 2 {
+							t.Errorf("got %+v, %v", m, err)
+						}
+					}
+					return nil
+				}))
+				if n != 1 {
+					t.Errorf("%d messages", n)
+				}
+			})
+		})
 	}
 }

@@ -90,13 +90,14 @@ func (tx *Tx) Complete(r queue.Receipt, response any) error {
 	return q.Complete(r, response)
 }
 
-// Nack gives a message that was received back, to be visible after the delay.
-func (tx *Tx) Nack(r queue.Receipt, delay time.Duration) error {
+// Nack gives a message that was received back, to be visible after the delay. why is the error that the attempt ended with,
+// which a dead letter tells; nil is for a message that hasn't failed. See queue.Queue.Nack.
+func (tx *Tx) Nack(r queue.Receipt, delay time.Duration, why error) error {
 	q, err := tx.Queue()
 	if err != nil {
 		return err
 	}
-	return q.Nack(tx.ctx, r, delay)
+	return q.Nack(tx.ctx, r, delay, why)
 }
 
 // A Message is one that a transaction has received. Its methods are for that transaction;
@@ -115,7 +116,9 @@ func (m *Message) Complete(response any) error { return m.tx.Complete(m.Receipt(
 func (m *Message) Settled() bool { return m.Until.IsZero() || m.in.Settled(m.ID) }
 
 // Nack is Tx.Nack of the message.
-func (m *Message) Nack(delay time.Duration) error { return m.tx.Nack(m.Receipt(), delay) }
+func (m *Message) Nack(delay time.Duration, why error) error {
+	return m.tx.Nack(m.Receipt(), delay, why)
+}
 
 // record returns what the transaction does to the state and to the schedule.
 func (tx *Tx) record() (*persist.Tx, error) {

@@ -64,7 +64,7 @@ var writers = map[string]writer{
 			ms, err := q.Receive(ctx, &queue.ReceiveOptions{Names: []string{name}})
 			must(t, err)
 			if name == "d" {
-				must(t, ms[0].Nack(ctx, 0))
+				must(t, ms[0].Nack(ctx, 0, nil))
 				continue
 			}
 			read = ms[0].Decode(to)

@@ -34,7 +34,7 @@ func (c *Context) take(from Address, letters []*letter) (came int, err error) {
 			came++
 			continue
 		}
-		switch err = c.receive(l); {
+		switch err = c.receive(from, l); {
 		case err == nil:
 			c.life.host.meter.Count(metricArrived, 1)
 		case hopeless(err):
@@ -54,11 +54,11 @@ func (c *Context) take(from Address, letters []*letter) (came int, err error) {
 	return came, err
 }
 
-// receive puts a letter into the queue.
-func (c *Context) receive(l *letter) error {
+// receive puts a letter of an actor into the queue.
+func (c *Context) receive(from Address, l *letter) error {
 	due := time.UnixMilli(l.sent).Add(time.Duration(l.delay) * time.Millisecond)
 	_, err := c.Enqueue(queue.Send{
-		Name: l.name, Body: queue.Raw(l.body), Key: l.key, Delay: max(due.Sub(c.now), 0),
+		Name: l.name, Body: queue.Raw(l.body), Key: l.key, Delay: max(due.Sub(c.now), 0), From: from.String(),
 	})
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/greenroomdb/greenroom/internal/errkind"
 	"github.com/greenroomdb/greenroom/workflow"
 )
 
@@ -23,7 +24,7 @@ func (l *life) takeMessages() {
 		l.host.troubles.tell(l.log, l.host.clock(), "host: message", l.kind.Name, err)
 		// Nothing of the turn has landed, the receipt neither. What is given back now is the
 		// message that failed: no other goroutine takes messages, and the order is that of ids.
-		if err := l.inward(l.ctx, newTurn("actor.returnMessage", l.returnMessage)); err != nil {
+		if err := l.inward(l.ctx, newTurn("actor.returnMessage", l.returnMessage(err))); err != nil {
 			l.report("return a message", err)
 			return
 		}
@@ -42,13 +43,15 @@ func (l *life) takeMessage(c *Context) error {
 	return m.Complete(nil)
 }
 
-// returnMessage counts a delivery that failed, and puts off the next one.
-func (l *life) returnMessage(c *Context) error {
-	m, err := c.Receive(l.kind.MessageNames...)
-	if m == nil || err != nil {
-		return err
+// returnMessage is the turn that counts a delivery which failed, and puts off the next one.
+func (l *life) returnMessage(failed error) func(c *Context) error {
+	return func(c *Context) error {
+		m, err := c.Receive(l.kind.MessageNames...)
+		if m == nil || err != nil {
+			return err
+		}
+		return m.Nack(backoff(int(m.Deliveries)), errkind.WithCode(Code(failed), failed))
 	}
-	return m.Nack(backoff(int(m.Deliveries)))
 }
 
 // backoff is how long to wait after attempts that failed.

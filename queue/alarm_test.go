@@ -52,13 +52,13 @@ func TestSleep(t *testing.T) {
 		"nothing":    {do: func(*rig) {}},
 		"visible":    {do: func(r *rig) { r.enqueue("a", nil) }},
 		"completed":  {do: func(r *rig) { must(r.t, receive(r).Complete(ctx, nil)) }},
-		"given back": {do: func(r *rig) { must(r.t, receive(r).Nack(ctx, 0)) }},
+		"given back": {do: func(r *rig) { must(r.t, receive(r).Nack(ctx, 0, nil)) }},
 		"leased":     {do: func(r *rig) { receive(r) }, want: due},
 		"delayed": {do: func(r *rig) {
 			_, err := r.q.Enqueue(ctx, Send{Name: "a", Delay: due})
 			must(r.t, err)
 		}, want: due},
-		"given back later": {do: func(r *rig) { must(r.t, receive(r).Nack(ctx, 2*due)) }, want: 2 * due},
+		"given back later": {do: func(r *rig) { must(r.t, receive(r).Nack(ctx, 2*due, nil)) }, want: 2 * due},
 		"completed by a batch that doesn't land": {do: func(r *rig) {
 			m := receive(r)
 			must(r.t, r.q.In(new(batch.Batch)).Complete(m.Receipt(), nil))

@@ -108,7 +108,7 @@ func TestNoAnswer(t *testing.T) {
 		ends := map[string]func(id ID){
 			"received at most once": func(ID) { r.one(ReceiveOptions{AtMostOnce: true}) },
 			"deleted":               func(id ID) { _, err := r.q.Delete(ctx, id); must(t, err) },
-			"nacked":                func(ID) { must(t, r.one(ReceiveOptions{}).Nack(ctx, 0)) },
+			"nacked":                func(ID) { must(t, r.one(ReceiveOptions{}).Nack(ctx, 0, nil)) },
 			"expired":               func(ID) { r.one(ReceiveOptions{}); later(time.Second) },
 		}
 		for what, end := range ends {

@@ -26,7 +26,7 @@ func TestBacklogUnseen(t *testing.T) {
 	wantIDs(t, "of any name", ids(r.try(ReceiveOptions{Count: 3})), 1, 2, 3)
 	msgs := r.try(ReceiveOptions{Count: 3, Names: []string{"name 4", "name 3"}})
 	wantIDs(t, "of two names", ids(msgs), 4, 5, 11)
-	must(t, msgs[0].Nack(ctx, 0))
+	must(t, msgs[0].Nack(ctx, 0, nil))
 	must(t, msgs[1].Complete(ctx, nil))
 	wantIDs(t, "once", ids(r.try(ReceiveOptions{Count: 2, AtMostOnce: true})), 4, 6)
 	wantIDs(t, "of the last name", ids(r.try(ReceiveOptions{Names: []string{"last"}})), last)

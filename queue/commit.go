@@ -215,6 +215,7 @@ func (tx *Tx) apply(c *change) {
 		it.size = len(c.rec)
 		q.index.keep(it, c.rec)
 	}
+	it.remember(c)
 	q.put(it)
 }
 

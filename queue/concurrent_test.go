@@ -77,7 +77,7 @@ func TestConcurrent(t *testing.T) {
 func (r *rig) handle(rng *rand.Rand, m *Message) (done bool, err error) {
 	switch rng.IntN(5) {
 	case 0:
-		return false, m.Nack(ctx, 0)
+		return false, m.Nack(ctx, 0, nil)
 	case 1:
 		if err := r.q.Extend(ctx, m.Receipt(), time.Hour); err != nil {
 			return false, err

@@ -262,7 +262,7 @@ func TestQueueCrash(t *testing.T) {
 		ack()
 		must(t, msgs[0].Complete(ctx, nil))
 		ack()
-		must(t, msgs[1].Nack(ctx, 0))
+		must(t, msgs[1].Nack(ctx, 0, nil))
 		ack()
 		_, err = w.q.Delete(ctx, msgs[2].ID)
 		must(t, err)

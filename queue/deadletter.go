@@ -107,11 +107,7 @@ func (tx *Tx) buryDying(most int) (dying []*item, err error) {
 		if err != nil {
 			return dying, err
 		}
-		value, err := q.value(q.ctx, it)
-		var r record
-		if err == nil {
-			r, err = parseRecord(value)
-		}
+		r, err := c.read(q.ctx)
 		if err != nil {
 			if damaged(err) {
 				tx.setAside(c, err)
@@ -119,6 +115,7 @@ func (tx *Tx) buryDying(most int) (dying []*item, err error) {
 			}
 			return dying, err
 		}
+		q.expired(&r, c.to)
 		q.mu.Lock()
 		tx.bury(c, &r) // or the message goes on as it is, if it can't be laid aside
 		q.mu.Unlock()
@@ -134,10 +131,11 @@ func (tx *Tx) buryDying(most int) (dying []*item, err error) {
 // +checklocks:tx.q.mu
 func (tx *Tx) bury(c *change, r *record) bool {
 	q := tx.q
-	dead := record{name: r.name + q.opts.DeadLetter, body: r.body, created: r.created}
+	dead := record{name: r.name + q.opts.DeadLetter, body: r.body, created: r.created, past: r.past}
 	if !q.opts.Plain {
 		dead.setLease(lease{deliveries: c.to.deliveries}, 0)
 	}
+	q.fit(&dead)
 	if dead.size() > q.limit {
 		c.it.stays = true
 		return false
@@ -148,7 +146,10 @@ func (tx *Tx) bury(c *change, r *record) bool {
 		return false
 	}
 	it.deliveries = c.to.deliveries
-	c.remove, c.grave, c.metric, c.alive = true, it, metricDead, c.metric
+	if !dead.past.failed() { // there was no place for it
+		it.past = r.past.kept()
+	}
+	c.remove, c.grave, c.metric, c.alive, c.past = true, it, metricDead, c.metric, r.past.kept()
 	c.answer = answer{err: fmt.Errorf("%w: it became the dead letter %s", ErrNoAnswer, it.id)}
 	return true
 }
@@ -163,7 +164,7 @@ type RedriveOptions struct {
 }
 
 // Redrive makes messages of dead letters again: under the names that they had, with new ids behind all others, and with all their
-// attempts. It returns how many. The time at which they were enqueued first stays.
+// attempts, as if none had failed. It returns how many. The time at which they were enqueued first stays.
 //
 // Each dead letter goes in the commit that stores its message, some in one commit, the oldest first. After an error those that were
 // counted are messages, and the others are dead letters still. What becomes a dead letter meanwhile stays one, and so does what is
@@ -258,11 +259,7 @@ func (o *RedriveOptions) redrive(ctx context.Context, tx *Tx, id ID) (ok bool, e
 	if err != nil {
 		return false, err
 	}
-	value, err := q.value(ctx, it)
-	var r record
-	if err == nil {
-		r, err = parseRecord(value)
-	}
+	r, err := c.read(ctx)
 	if damaged(err) {
 		tx.setAside(c, err)
 		return false, nil
@@ -273,7 +270,7 @@ func (o *RedriveOptions) redrive(ctx context.Context, tx *Tx, id ID) (ok bool, e
 	first, _ := q.opts.firstName(r.name)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	next, err := tx.add(&record{name: first, body: r.body, created: r.created}, false)
+	next, err := tx.add(&record{name: first, body: r.body, created: r.created, past: past{sender: r.past.sender}}, false)
 	if err != nil {
 		return false, err
 	}

@@ -18,6 +18,9 @@ type Send struct {
 	Body any
 	// Delay is how long the message is invisible; to the millisecond.
 	Delay time.Duration
+	// From is the actor that sends the message, if it is another one; "" if that isn't known. It is UTF-8 of at most 255 bytes.
+	// It is stored when an attempt at the message fails, and in memory before: see Message.From.
+	From string
 	// Key, unless it is "", makes sending again harmless: a second message of the same
 	// name with the same key within Options.KeyWindow is not enqueued, and gets the ID of
 	// the first one, whatever has become of that.
@@ -150,6 +153,8 @@ func (q *Queue) compose(s *Send) (*record, error) {
 		return nil, &InvalidError{What: whatName, Err: errors.New("it is not UTF-8")}
 	case q.names != nil && !q.names[s.Name]:
 		return nil, ErrUnknownName
+	case len(s.From) > maxSender || !utf8.ValidString(s.From):
+		return nil, &InvalidError{What: whatOptions, Err: fmt.Errorf("the sender is %.80q", s.From)}
 	case s.Delay < 0:
 		return nil, &InvalidError{What: whatOptions, Err: fmt.Errorf("the delay is %v", s.Delay)}
 	case s.Delay > 0 && q.opts.Plain:
@@ -160,6 +165,9 @@ func (q *Queue) compose(s *Send) (*record, error) {
 		return nil, err
 	}
 	r := &record{name: s.Name, body: body, created: q.millis()}
+	if q.tells {
+		r.past.sender = s.From
+	}
 	if s.Delay > 0 {
 		r.available = some(after(r.created, s.Delay))
 	}

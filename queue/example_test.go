@@ -100,7 +100,7 @@ func ExampleReceipt() {
 	msgs, err := q.TryReceive(ctx, nil)
 	check(err)
 	receipt := msgs[0].Receipt().String() // to be kept anywhere
-	check(msgs[0].Nack(ctx, 0))
+	check(msgs[0].Nack(ctx, 0, nil))
 	_, err = q.TryReceive(ctx, nil)
 	check(err)
 
@@ -121,12 +121,12 @@ func ExampleOptions_deadLetter() {
 	for range 2 {
 		msgs, err := q.TryReceive(ctx, nil)
 		check(err)
-		check(msgs[0].Nack(ctx, 0))
+		check(msgs[0].Nack(ctx, 0, errors.New("the paper is out")))
 	}
-	for _, n := range q.Stats().Names {
-		fmt.Println(n.Name, n.Ready)
-	}
-	// Output: job.dlq 1
+	dead, err := q.TryReceive(ctx, &queue.ReceiveOptions{Names: []string{"job.dlq"}})
+	check(err)
+	fmt.Printf("%s: %s, %d attempts\n", dead[0].Name, dead[0].Failure.Text, len(dead[0].Failure.Attempts))
+	// Output: job.dlq: the paper is out, 2 attempts
 }
 
 // A key makes sending again harmless.

@@ -150,7 +150,7 @@ func TestSizeOfCommit(t *testing.T) {
 	}
 	body := Raw(cborBytes(limit - (&record{name: "a"}).size() - 1)) // the length takes two bytes
 	r.enqueue("a", body)
-	must(t, r.one(ReceiveOptions{}).Nack(ctx, 0))
+	must(t, r.one(ReceiveOptions{}).Nack(ctx, 0, nil))
 	wantIDs(t, "the dead letter", ids(r.try(ReceiveOptions{Names: []string{"a.dlq"}})), 2)
 	r.verify("in the end")
 	_, err := r.q.Enqueue(ctx, Send{Name: "a", Body: Raw(cborBytes(len(body) + 1))})

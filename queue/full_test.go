@@ -47,7 +47,7 @@ func TestFullActor(t *testing.T) {
 			t.Errorf("the lease of %s is stored", m.Receipt())
 		}
 		must(t, r.q.Extend(ctx, msgs[0].Receipt(), time.Minute))
-		must(t, msgs[1].Nack(ctx, 0))
+		must(t, msgs[1].Nack(ctx, 0, nil))
 		later(time.Second)
 		again := r.try(ReceiveOptions{Count: 2})
 		wantIDs(t, "given back, and over", ids(again), 3, 4)
@@ -135,11 +135,11 @@ func TestFullDeadLetter(t *testing.T) {
 		waits, err := r.q.Expect(1)
 		must(t, err)
 		msgs := r.try(ReceiveOptions{Count: 4})
-		must(t, msgs[0].Nack(ctx, time.Hour))
-		must(t, msgs[1].Nack(ctx, 0))
+		must(t, msgs[0].Nack(ctx, time.Hour, nil))
+		must(t, msgs[1].Nack(ctx, 0, nil))
 		synctest.Wait() // an attempt to lay them aside has an id until it is over
 		var b batch.Batch
-		must(t, r.q.In(&b).Nack(ctx, msgs[2].Receipt(), 0))
+		must(t, r.q.In(&b).Nack(ctx, msgs[2].Receipt(), 0, nil))
 		must(t, r.actor.Commit(ctx, &b))
 		want := func(what string, names ...NameStats) {
 			t.Helper()
@@ -190,7 +190,7 @@ func TestFullDeadLettersGone(t *testing.T) {
 		r.enqueue("a", "x")
 		r.full()
 		for _, m := range r.try(ReceiveOptions{Count: 2}) {
-			must(t, m.Nack(ctx, 0))
+			must(t, m.Nack(ctx, 0, nil))
 		}
 		r.reopen()
 		wantIDs(t, "after a restart", ids(r.try(ReceiveOptions{Count: 2})), 1, 2)

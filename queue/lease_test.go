@@ -85,7 +85,7 @@ func TestLeaseRecord(t *testing.T) {
 		if rec = r.record(id); rec.available != some(now+21_000) || rec.deliveries != some[uint32](1) {
 			t.Errorf("extended: %+v", rec)
 		}
-		must(t, m.Nack(ctx, 2*time.Second))
+		must(t, m.Nack(ctx, 2*time.Second, nil))
 		if rec = r.record(id); rec.deliveries != some[uint32](1) || rec.inFlight != some(false) || rec.since.set || rec.available != some(now+3000) {
 			t.Errorf("given back: %+v", rec)
 		}
@@ -125,10 +125,10 @@ func TestNack(t *testing.T) {
 			r.enqueue("a", nil)
 		}
 		msgs := r.try(ReceiveOptions{Count: 2})
-		must(t, msgs[0].Nack(ctx, 0))
-		must(t, msgs[1].Nack(ctx, time.Minute))
-		wantErr(t, "twice", msgs[0].Nack(ctx, 0), ErrLeaseOver)
-		wantErr(t, "a negative delay", msgs[0].Nack(ctx, -1), ErrInvalid)
+		must(t, msgs[0].Nack(ctx, 0, nil))
+		must(t, msgs[1].Nack(ctx, time.Minute, nil))
+		wantErr(t, "twice", msgs[0].Nack(ctx, 0, nil), ErrLeaseOver)
+		wantErr(t, "a negative delay", msgs[0].Nack(ctx, -1, nil), ErrInvalid)
 		r.verify("given back")
 		r.reopen()
 		wantIDs(t, "before the delay is over", ids(r.try(ReceiveOptions{Count: 9, Visibility: time.Hour})), 1, 3)
@@ -169,7 +169,7 @@ func TestDeadLetter(t *testing.T) {
 		for range 2 {
 			msgs := r.try(ReceiveOptions{Count: 2})
 			wantIDs(t, "received", ids(msgs), 1, 2)
-			r.wantCost("nack", 1, 0, func() { must(t, msgs[0].Nack(ctx, 0)) })
+			r.wantCost("nack", 1, 0, func() { must(t, msgs[0].Nack(ctx, 0, nil)) })
 			later(time.Second)
 			synctest.Wait() // for the alarm
 			r.verify("after a round")
@@ -183,7 +183,7 @@ func TestDeadLetter(t *testing.T) {
 				if got := text(t, msgs[i].Body); got != want || msgs[i].Name != "a.dlq" {
 					t.Errorf("got %+v, want %s", msgs[i], want)
 				}
-				must(t, msgs[i].Nack(ctx, 0))
+				must(t, msgs[i].Nack(ctx, 0, nil))
 			}
 		}
 		r.verify("in the end")
@@ -225,7 +225,7 @@ func TestPlain(t *testing.T) {
 		if got := r.record(id); fmt.Sprint(got) != fmt.Sprint(before) || m.Deliveries != 2 {
 			t.Errorf("stored is %+v, before %+v; message %+v", got, before, m)
 		}
-		must(t, m.Nack(ctx, 0))
+		must(t, m.Nack(ctx, 0, nil))
 		if rec := r.record(2); rec.name != "a.dlq" || rec.deliveries.set || rec.inFlight.set || rec.available.set {
 			t.Errorf("the dead letter is %+v", rec)
 		}
@@ -256,7 +256,7 @@ func TestForeignLarge(t *testing.T) {
 				t.Errorf("got delivery %d, or it was handed out twice", m.Deliveries)
 			}
 			if n == 1 {
-				must(t, m.Nack(ctx, 0))
+				must(t, m.Nack(ctx, 0, nil))
 				continue
 			}
 			later(time.Second)
@@ -300,7 +300,7 @@ func TestForever(t *testing.T) {
 		_, err := r.q.Enqueue(ctx, Send{Delay: Forever})
 		must(t, err)
 		given := r.keyed("a", "k")
-		must(t, set.Nack(ctx, Forever))
+		must(t, set.Nack(ctx, Forever, nil))
 		must(t, r.one(ReceiveOptions{}).Complete(ctx, nil)) // the keyed one
 		later(1000 * time.Hour)
 		wantIDs(t, "received", ids(r.try(ReceiveOptions{Count: 9})))

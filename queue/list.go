@@ -36,7 +36,9 @@ type Stored struct {
 	State      string    // "ready", "delayed" or "leased", by what is stored
 	Available  time.Time // when a delay or a lease ends; zero when it is ready
 	Deliveries uint32
-	Size       int // of the value in bytes
+	From       string  // the actor that sent it, "" if that isn't stored
+	Failure    Failure // of the attempts, also of one whose lease ran out
+	Size       int     // of the value in bytes
 	Key        []byte
 	Err        error
 }
@@ -89,8 +91,12 @@ func (e *entry) stored(l actorstore.Layout, now time.Time, visibility time.Durat
 	}
 	lease := r.lease(after(0, visibility))
 	if lease.at <= now.UnixMilli() {
+		if lease.state == leased && lease.since != 0 {
+			r.past.fail(lease.since, leaseRanOut)
+		}
 		lease.state = ready
 	}
+	m.From, m.Failure = r.past.sender, r.past.failure()
 	m.Name, m.Body, m.Created, m.Deliveries = r.name, r.body, time.UnixMilli(r.created), lease.deliveries
 	if m.State = stateNames[lease.state]; lease.state != ready {
 		m.Available = time.UnixMilli(lease.at)

@@ -139,7 +139,7 @@ func TestQuarantine(t *testing.T) {
 	must(t, err)
 	r.stored(appendMessageKey(layout, nil, 2), []byte("\x04\x00rubbish"))
 	r.stored(appendMessageKey(layout, nil, 3), append(bytes.Clone(good), 0))
-	r.stored(appendMessageKey(layout, nil, 4), append([]byte{5, 0}, good[2:]...))
+	r.stored(appendMessageKey(layout, nil, 4), append([]byte{failedVersion + 1, 0}, good[2:]...))
 	r.stored([]byte{actorstore.NamespaceQueue, 9}, good)
 	r.damage(appendMessageKey(layout, nil, 5))
 	r.wantNoWrites("quarantine")
@@ -251,7 +251,7 @@ func TestIDsBeyond(t *testing.T) {
 	got := r.try(ReceiveOptions{Count: 9})
 	wantIDs(t, "received", ids(got), append([]ID{1, 2}, odd...)...)
 	must(t, got[4].Complete(ctx, nil))
-	must(t, got[3].Nack(ctx, 0))
+	must(t, got[3].Nack(ctx, 0, nil))
 	r.verify("in the end")
 	r.reopen()
 	if id := r.enqueue("a", nil); id != 3 || r.q.rebuilt {

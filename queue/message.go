@@ -13,6 +13,11 @@ type Message struct {
 	Created time.Time // when it was enqueued, to the millisecond
 	// Deliveries is how often the message was handed out, this time included.
 	Deliveries uint32
+	// From is the actor that sent the message, for people to read, and "" if that isn't known: it is kept in memory, and stored with
+	// the first attempt that fails.
+	From string
+	// Failure is what is known of the attempts before this one.
+	Failure Failure
 	// Until is the end of the lease; zero if the message was received at most once, and
 	// is gone.
 	Until time.Time
@@ -41,6 +46,6 @@ func (m *Message) Complete(ctx context.Context, response any) error {
 }
 
 // Nack is Queue.Nack for this message.
-func (m *Message) Nack(ctx context.Context, delay time.Duration) error {
-	return m.q.Nack(ctx, m.Receipt(), delay)
+func (m *Message) Nack(ctx context.Context, delay time.Duration, why error) error {
+	return m.q.Nack(ctx, m.Receipt(), delay, why)
 }

@@ -43,7 +43,7 @@ func TestMetrics(t *testing.T) {
 		later(time.Minute)
 		msgs := r.try(ReceiveOptions{Count: 3})
 		must(t, msgs[0].Complete(ctx, nil))
-		must(t, msgs[1].Nack(ctx, time.Hour))
+		must(t, msgs[1].Nack(ctx, time.Hour, nil))
 		later(time.Second) // the third one's lease ends
 		r.one(ReceiveOptions{})
 		later(time.Second) // and again: it becomes a dead letter

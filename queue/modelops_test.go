@@ -211,7 +211,7 @@ func (m *model) act(mb *modelBatch, r Receipt, msg *modelMessage, deliveries uin
 		err, then = m.r.q.In(&mb.b).Complete(r, nil), func() { m.remove(msg) }
 	case 1:
 		what = "nack"
-		err = m.r.q.In(&mb.b).Nack(ctx, r, delay)
+		err = m.r.q.In(&mb.b).Nack(ctx, r, delay, []error{nil, errors.New("why")}[m.rng.IntN(2)])
 		var dead ID
 		switch {
 		case err != nil || msg == nil:

@@ -66,7 +66,9 @@ func (q *Queue) options() error {
 	q.limit = limits.ValueSize
 	// As a dead letter it takes a commit with the message before and the metadata, and the
 	// length of its name may take a byte more.
-	most := min(q.limit, limits.Payload-burialRoom) - leaseRoom - len(o.DeadLetter) - 1
+	q.most = min(q.limit, limits.Payload-burialRoom)
+	q.tells = !o.Plain && q.actor.Layout() != actorstore.LayoutRivetKit
+	most := q.most - leaseRoom - len(o.DeadLetter) - 1
 	o.MaxMessageBytes = cmp.Or(o.MaxMessageBytes, most)
 	switch {
 	case o.MaxMessageBytes > most || o.MaxMessageBytes < 0:

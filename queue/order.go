@@ -9,6 +9,7 @@ type item struct {
 	created int64
 	size    int    // of the stored value, in bytes
 	rec     []byte // the stored value, nil when it must be read; never changed
+	past    *past  // what the stored value doesn't say, nil for nothing; never changed
 	lease
 
 	claim *change // what a batch is about to do with it, nil for nothing
@@ -23,6 +24,16 @@ func (it *item) before(other *item) bool {
 		return !own
 	}
 	return it.id < other.id
+}
+
+// remember keeps what is known besides the value that a change has stored.
+func (it *item) remember(c *change) {
+	switch stored := len(c.rec) > 0 && c.rec[0] == failedVersion; {
+	case stored:
+		it.past = nil
+	case c.past != nil:
+		it.past = c.past
+	}
 }
 
 // where says in which order an item stands.

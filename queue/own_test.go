@@ -62,7 +62,7 @@ func TestSettleOwn(t *testing.T) {
 			must(t, in.Complete(msgs[0].Receipt(), nil))
 			wantErr(t, "twice", in.Complete(msgs[0].Receipt(), nil), ErrGone)
 			must(t, in.Extend(ctx, msgs[1].Receipt(), time.Hour))
-			must(t, in.Nack(ctx, msgs[2].Receipt(), 0)) // a dead letter, with the id 10
+			must(t, in.Nack(ctx, msgs[2].Receipt(), 0, nil)) // a dead letter, with the id 10
 			must(t, in.Delete(7))
 			must(t, in.Delete(msgs[3].ID))
 			wantErr(t, "deleted", in.Delete(msgs[3].ID), ErrGone)
@@ -235,7 +235,7 @@ func TestOwnFull(t *testing.T) {
 		r.fullBut(one)
 		var dies batch.Batch
 		r.stageEnqueue(&dies, Send{Name: "a", Body: "x"})
-		must(t, r.q.In(&dies).Nack(ctx, r.stageReceive(&dies, ReceiveOptions{})[0].Receipt(), 0))
+		must(t, r.q.In(&dies).Nack(ctx, r.stageReceive(&dies, ReceiveOptions{})[0].Receipt(), 0, nil))
 		must(t, r.actor.Commit(ctx, &dies))
 		if s := r.q.Stats().Names; len(s) != 1 || s[0].Dying != 1 {
 			t.Errorf("stats %+v", s)
@@ -276,19 +276,19 @@ func TestReceiveAgain(t *testing.T) {
 	}
 	first := receive(ReceiveOptions{}, ids...)
 	receive(ReceiveOptions{})
-	must(t, tx.Nack(ctx, first[2].Receipt(), 0))
-	must(t, tx.Nack(ctx, first[1].Receipt(), 0))
-	must(t, tx.Nack(ctx, first[0].Receipt(), time.Second))
+	must(t, tx.Nack(ctx, first[2].Receipt(), 0, nil))
+	must(t, tx.Nack(ctx, first[1].Receipt(), 0, nil))
+	must(t, tx.Nack(ctx, first[0].Receipt(), time.Second, nil))
 	receive(ReceiveOptions{Names: []string{"c"}})
 	again := receive(ReceiveOptions{Names: []string{"a"}}, own)[0]
 	if again.Deliveries != 2 {
 		t.Errorf("%d deliveries, want 2", again.Deliveries)
 	}
 	wantErr(t, "the first receipt", tx.Complete(first[2].Receipt(), nil), ErrLeaseOver)
-	must(t, tx.Nack(ctx, again.Receipt(), 0))
+	must(t, tx.Nack(ctx, again.Receipt(), 0, nil))
 	third := receive(ReceiveOptions{}, ids[1], own)
-	must(t, tx.Nack(ctx, third[1].Receipt(), 0)) // a dead letter
-	must(t, tx.Nack(ctx, third[0].Receipt(), 0))
+	must(t, tx.Nack(ctx, third[1].Receipt(), 0, nil)) // a dead letter
+	must(t, tx.Nack(ctx, third[0].Receipt(), 0, nil))
 	receive(ReceiveOptions{AtMostOnce: true}, ids[1])
 	receive(ReceiveOptions{})
 	must(t, r.actor.Commit(ctx, &b))
@@ -305,7 +305,7 @@ func TestReceiveAgainFails(t *testing.T) {
 	r.enqueue("a", nil)
 	var b batch.Batch
 	tx := r.q.In(&b)
-	must(t, tx.Nack(ctx, r.stageReceive(&b, ReceiveOptions{})[0].Receipt(), 0))
+	must(t, tx.Nack(ctx, r.stageReceive(&b, ReceiveOptions{})[0].Receipt(), 0, nil))
 	broken := errors.New("broken")
 	r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeScan, Err: broken}) // the other one can't be read
 	_, err := tx.Receive(ctx, &ReceiveOptions{Count: 2})

@@ -42,7 +42,7 @@ package queue
 // Files, from the top down:
 //
 //	wait.go list.go check.go receive.go enqueue.go message.go settle.go open.go deadletter.go commit.go room.go arm.go
-//	tx.go queue.go keyed.go listen.go answer.go index.go order.go record.go lease.go walk.go keys.go value.go id.go
+//	tx.go queue.go keyed.go listen.go answer.go index.go order.go record.go failure.go lease.go walk.go keys.go value.go id.go
 //	errors.go metrics.go
 
 import (
@@ -110,6 +110,8 @@ type Queue struct {
 	opts  Options
 	names map[string]bool // nil: any
 	limit int             // of a stored value
+	most  int             // of one that becomes a dead letter, or is one
+	tells bool            // what is stored may say which attempts have failed
 	free  func()          // gives the namespace back
 	log   *slog.Logger
 	meter metrics.Meter

@@ -104,7 +104,7 @@ func TestFull(t *testing.T) {
 	r.verify("after refusals")
 	r.enqueue("a", nil)
 	m := r.one(ReceiveOptions{})
-	must(t, m.Nack(ctx, 0))
+	must(t, m.Nack(ctx, 0, nil))
 	if s := r.q.Stats(); s.Messages != 2 || s.Names[1].Name != "a.dlq" {
 		t.Errorf("stats %+v", s)
 	}
@@ -145,7 +145,7 @@ func TestSize(t *testing.T) {
 		if !r.record(m.ID).inFlight.value {
 			t.Fatalf("the lease of message %s is not stored", m.ID)
 		}
-		must(t, m.Nack(ctx, 0))
+		must(t, m.Nack(ctx, 0, nil))
 	}
 	if s := r.q.Stats(); len(s.Names) != 1 || s.Names[0].Name != "a.dlq" {
 		t.Errorf("stats %+v", s)
@@ -198,7 +198,7 @@ func TestNames(t *testing.T) {
 	_, err := r.q.Enqueue(ctx, Send{Name: "b"})
 	wantErr(t, "another name", err, ErrUnknownName)
 	r.enqueue("a", nil)
-	must(t, r.one(ReceiveOptions{}).Nack(ctx, 0))
+	must(t, r.one(ReceiveOptions{}).Nack(ctx, 0, nil))
 	if m := r.one(ReceiveOptions{}); m.Name != "a.dlq" {
 		t.Errorf("got %q", m.Name)
 	}
@@ -325,7 +325,7 @@ func TestClosed(t *testing.T) {
 	for what, err := range map[string]error{
 		"commit":   r.actor.Commit(ctx, &b),
 		"complete": r.q.Complete(ctx, Receipt{ID: 1, Deliveries: 1}, nil),
-		"nack":     r.q.Nack(ctx, Receipt{ID: 1, Deliveries: 1}, 0),
+		"nack":     r.q.Nack(ctx, Receipt{ID: 1, Deliveries: 1}, 0, nil),
 		"extend":   r.q.Extend(ctx, Receipt{ID: 1, Deliveries: 1}, time.Second),
 		"wait":     r.q.WaitFor(ctx),
 		"delete":   r.q.In(new(batch.Batch)).Delete(1),

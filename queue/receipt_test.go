@@ -16,7 +16,7 @@ func (r *rig) wantVoid(what string, receipts ...Receipt) {
 	r.t.Helper()
 	for _, void := range receipts {
 		wantErr(r.t, "complete by "+what, r.q.Complete(ctx, void, nil), ErrLeaseOver)
-		wantErr(r.t, "nack by "+what, r.q.Nack(ctx, void, 0), ErrLeaseOver)
+		wantErr(r.t, "nack by "+what, r.q.Nack(ctx, void, 0, nil), ErrLeaseOver)
 		wantErr(r.t, "extend by "+what, r.q.Extend(ctx, void, time.Hour), ErrLeaseOver)
 	}
 }
@@ -52,7 +52,7 @@ func TestVoidReceipts(t *testing.T) {
 		r.wantVoid("a void receipt", void...)
 		r.reopen()
 		r.wantVoid("a void receipt after a restart", void...)
-		must(t, r.q.Nack(ctx, other.Receipt(), 0))
+		must(t, r.q.Nack(ctx, other.Receipt(), 0, nil))
 
 		var b batch.Batch
 		staged := r.stageReceive(&b, ReceiveOptions{})[0]

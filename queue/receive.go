@@ -213,21 +213,15 @@ func firstBack(tx *Tx, names []string) (first *change) {
 // hand stages that a message is handed out.
 func (tx *Tx) hand(ctx context.Context, c *change, o *ReceiveOptions) (*Message, error) {
 	q, it := tx.q, c.it
-	value := c.rec
-	if value == nil {
-		var err error
-		if value, err = q.value(ctx, it); err != nil {
-			return nil, err
-		}
-	}
-	r, err := parseRecord(value)
+	r, err := c.read(ctx)
 	if err != nil {
 		return nil, err
 	}
+	q.expired(&r, c.to)
 	now := q.millis()
 	m := &Message{
 		ID: it.id, Name: r.name, Body: slices.Clone(r.body), Created: time.UnixMilli(r.created),
-		Deliveries: c.to.deliveries + 1, q: q, grant: newGrant(),
+		From: r.past.sender, Failure: r.past.failure(), Deliveries: c.to.deliveries + 1, q: q, grant: newGrant(),
 	}
 	if m.Deliveries == 0 { // it has gone round
 		m.Deliveries = 1
@@ -240,9 +234,16 @@ func (tx *Tx) hand(ctx context.Context, c *change, o *ReceiveOptions) (*Message,
 		return m, nil
 	}
 	m.Until = time.UnixMilli(after(now, o.Visibility))
-	tx.lease(c, &r, lease{leased, m.Until.UnixMilli(), m.Deliveries, m.grant}, now)
+	tx.lease(c, &r, lease{leased, m.Until.UnixMilli(), m.Deliveries, m.grant, max(now, 1)}, now)
 	m.grant.stored = c.rec != nil
 	return m, nil
+}
+
+// expired adds to what is known of a message that its lease ran out, if it did.
+func (q *Queue) expired(r *record, l lease) {
+	if q.tells && l.since != 0 {
+		r.past.fail(l.since, leaseRanOut)
+	}
 }
 
 // All yields messages one after the other, each when the one before is settled, and

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -8,9 +9,11 @@ import (
 	"github.com/greenroomdb/greenroom/internal/bare"
 )
 
-// Versions of what is stored. Messages and metadata have no earlier one.
+// Versions of what is stored. Messages and metadata have no earlier one. A message is stored in
+// the first version that has all that is to be said of it.
 const (
 	recordVersion = 4
+	failedVersion = 5 // of a message: an attempt has failed
 	noteVersion   = 1
 )
 
@@ -37,6 +40,7 @@ type record struct {
 	available  optional[int64]  // not before; in flight: the end of the lease
 	inFlight   optional[bool]
 	since      optional[int64] // in flight since
+	past       past            // stored if an attempt has failed
 }
 
 // size returns the length of the encoded record in bytes.
@@ -54,6 +58,9 @@ func (r *record) size() int {
 	if r.since.set {
 		n += 8
 	}
+	if r.past.failed() {
+		n += r.past.size()
+	}
 	return n
 }
 
@@ -68,7 +75,11 @@ func uvarintSize(v int) (n int) {
 func (r *record) encode() []byte { return r.append(make([]byte, 0, r.size())) }
 
 func (r *record) append(dst []byte) []byte {
-	dst = bare.AppendVersion(dst, recordVersion)
+	version := uint16(recordVersion)
+	if r.past.failed() {
+		version = failedVersion
+	}
+	dst = bare.AppendVersion(dst, version)
 	dst = bare.AppendString(dst, r.name)
 	dst = bare.AppendData(dst, r.body)
 	dst = bare.AppendI64(dst, r.created)
@@ -84,12 +95,15 @@ func (r *record) append(dst []byte) []byte {
 	if dst = bare.AppendBool(dst, r.since.set); r.since.set {
 		dst = bare.AppendI64(dst, r.since.value)
 	}
+	if r.past.failed() {
+		dst = r.past.append(dst)
+	}
 	return dst
 }
 
 // parseRecord decodes a record. Its body is a part of b.
 func parseRecord(b []byte) (m record, err error) {
-	r, err := open(b, recordVersion, recordVersion)
+	v, r, err := open(b, recordVersion, failedVersion)
 	if err != nil {
 		return record{}, err
 	}
@@ -106,30 +120,36 @@ func parseRecord(b []byte) (m record, err error) {
 	if r.Bool() {
 		m.since = some(r.I64())
 	}
+	if v == failedVersion {
+		m.past = parsePast(r)
+	}
 	if err := r.Done(); err != nil {
 		return record{}, fmt.Errorf("%w: %w", err, actorstore.ErrCorrupt)
 	}
 	return m, nil
 }
 
-// open returns a reader of what stands behind a version from first to known.
-func open(b []byte, first, known uint16) (*bare.Reader, error) {
+// open returns a version from first to known, and a reader of what stands behind it.
+func open(b []byte, first, known uint16) (v uint16, r *bare.Reader, err error) {
 	v, body, err := bare.Version(b)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%w: %w", err, actorstore.ErrCorrupt)
+		return 0, nil, fmt.Errorf("%w: %w", err, actorstore.ErrCorrupt)
 	case v > known:
-		return nil, fmt.Errorf("version %d, known is %d: %w", v, known, actorstore.ErrNewerFormat)
+		return 0, nil, fmt.Errorf("version %d, known is %d: %w", v, known, actorstore.ErrNewerFormat)
 	case v < first:
-		return nil, fmt.Errorf("version %d, the first is %d: %w", v, first, actorstore.ErrCorrupt)
+		return 0, nil, fmt.Errorf("version %d, the first is %d: %w", v, first, actorstore.ErrCorrupt)
 	}
-	return bare.NewReader(body), nil
+	return v, bare.NewReader(body), nil
 }
 
 // lease returns what the record says about when it is visible. A lease without an end of
 // its own takes visibility, in milliseconds: other writers leave that open.
 func (r *record) lease(visibility int64) lease {
 	l := lease{deliveries: r.deliveries.value}
+	if r.inFlight.value {
+		l.since = r.since.value
+	}
 	switch {
 	case r.inFlight.value && r.available.set:
 		l.state, l.at = leased, r.available.value
@@ -143,7 +163,7 @@ func (r *record) lease(visibility int64) lease {
 	return l
 }
 
-// setLease makes the record say l, which began at now.
+// setLease makes the record say l, which began at now if it doesn't say when.
 func (r *record) setLease(l lease, now int64) {
 	r.deliveries, r.available, r.inFlight, r.since = optional[uint32]{}, optional[int64]{}, optional[bool]{}, optional[int64]{}
 	if l.deliveries > 0 {
@@ -151,7 +171,7 @@ func (r *record) setLease(l lease, now int64) {
 	}
 	switch l.state {
 	case leased:
-		r.available, r.inFlight, r.since = some(l.at), some(true), some(now)
+		r.available, r.inFlight, r.since = some(l.at), some(true), some(cmp.Or(l.since, now))
 	case delayed:
 		r.available = some(l.at)
 		fallthrough
@@ -181,7 +201,7 @@ func (m *metadata) append(dst []byte) []byte {
 }
 
 func parseMetadata(b []byte) (m metadata, err error) {
-	r, err := open(b, recordVersion, recordVersion)
+	_, r, err := open(b, recordVersion, recordVersion)
 	if err != nil {
 		return metadata{}, err
 	}
@@ -198,7 +218,7 @@ func appendNote(dst []byte, id ID, until int64) []byte {
 }
 
 func parseNote(b []byte) (id ID, until int64, err error) {
-	r, err := open(b, noteVersion, noteVersion)
+	_, r, err := open(b, noteVersion, noteVersion)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -128,12 +128,15 @@ func TestKeyVectors(t *testing.T) {
 // TestCorrupt cuts and lengthens what is stored: that is an error, never a panic.
 func TestCorrupt(t *testing.T) {
 	full := record{name: "a", body: []byte{0xf6}, created: 1, deliveries: some[uint32](1), available: some[int64](2), inFlight: some(true), since: some[int64](3)}
+	failed := full
+	failed.past = past{cause{"code", "text"}, []int64{4, 5}, "thing/a"}
 	decoders := map[string]func([]byte) error{
 		"message":  func(b []byte) error { _, err := parseRecord(b); return err },
+		"failed":   func(b []byte) error { _, err := parseRecord(b); return err },
 		"metadata": func(b []byte) error { _, err := parseMetadata(b); return err },
 		"note":     func(b []byte) error { _, _, err := parseNote(b); return err },
 	}
-	values := map[string][]byte{"message": full.encode(), "metadata": (&metadata{7, 8}).append(nil), "note": appendNote(nil, 7, 8)}
+	values := map[string][]byte{"message": full.encode(), "failed": failed.encode(), "metadata": (&metadata{7, 8}).append(nil), "note": appendNote(nil, 7, 8)}
 	for what, decode := range decoders {
 		value := values[what]
 		must(t, decode(value))
@@ -144,7 +147,7 @@ func TestCorrupt(t *testing.T) {
 		}
 		wantErr(t, what+" with a byte too many", decode(append(bytes.Clone(value), 0)), actorstore.ErrCorrupt)
 		newer := bytes.Clone(value)
-		newer[0]++
+		newer[0] = map[bool]byte{true: failedVersion, false: value[0]}[what == "message"] + 1
 		wantErr(t, what+" of the next version", decode(newer), actorstore.ErrNewerFormat)
 		newer[0] = 0
 		wantErr(t, what+" of version 0", decode(newer), actorstore.ErrCorrupt)
@@ -153,6 +156,9 @@ func TestCorrupt(t *testing.T) {
 
 func FuzzRecord(f *testing.F) {
 	for _, v := range vectors(f, "queue-message.json") {
+		f.Add(unhex(f, v.Hex))
+	}
+	for _, v := range vectors(f, failures) {
 		f.Add(unhex(f, v.Hex))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -164,11 +170,11 @@ func FuzzRecord(f *testing.F) {
 			t.Errorf("%x was encoded as %x, size %d", b, got, r.size())
 		}
 		l := r.lease(30_000)
-		r.setLease(lease{leased, 99, 7, nil}, 9)
+		r.setLease(lease{leased, 99, 7, nil, 9}, 11)
 		if n := len(r.encode()); n > len(b)+leaseRoom {
 			t.Errorf("a lease adds %d bytes", n-len(b))
 		}
-		if got := r.lease(30_000); got != (lease{leased, 99, 7, nil}) || l.state > leased {
+		if got := r.lease(30_000); got != (lease{leased, 99, 7, nil, 9}) || l.state > leased {
 			t.Errorf("lease %+v, before %+v", got, l)
 		}
 	})
@@ -194,12 +200,12 @@ func TestLeaseOfRecord(t *testing.T) {
 	}{
 		{record{}, lease{}},
 		{record{deliveries: some[uint32](3)}, lease{deliveries: 3}},
-		{record{available: some[int64](50)}, lease{delayed, 50, 0, nil}},
-		{record{available: some[int64](50), inFlight: some(false), since: some[int64](9)}, lease{delayed, 50, 0, nil}},
-		{record{inFlight: some(true), since: some[int64](9)}, lease{leased, 39, 0, nil}},
-		{record{inFlight: some(true)}, lease{leased, 30, 0, nil}},
-		{record{inFlight: some(true), since: some[int64](math.MaxInt64)}, lease{leased, math.MaxInt64, 0, nil}},
-		{record{inFlight: some(true), since: some[int64](9), available: some[int64](1000)}, lease{leased, 1000, 0, nil}},
+		{record{available: some[int64](50)}, lease{delayed, 50, 0, nil, 0}},
+		{record{available: some[int64](50), inFlight: some(false), since: some[int64](9)}, lease{delayed, 50, 0, nil, 0}},
+		{record{inFlight: some(true), since: some[int64](9)}, lease{leased, 39, 0, nil, 9}},
+		{record{inFlight: some(true)}, lease{leased, 30, 0, nil, 0}},
+		{record{inFlight: some(true), since: some[int64](math.MaxInt64)}, lease{leased, math.MaxInt64, 0, nil, math.MaxInt64}},
+		{record{inFlight: some(true), since: some[int64](9), available: some[int64](1000)}, lease{leased, 1000, 0, nil, 9}},
 	}
 	for _, tt := range tests {
 		if got := tt.r.lease(30); got != tt.want {

@@ -75,7 +75,7 @@ func (l *letters) giveBack(names ...string) {
 	if testkit.Must(l.t, err); len(ms) != 1 {
 		l.t.Fatalf("%d messages %q", len(ms), names)
 	}
-	testkit.Must(l.t, ms[0].Nack(l.t.Context(), 0))
+	testkit.Must(l.t, ms[0].Nack(l.t.Context(), 0, nil))
 }
 
 // holds holds how many messages there are under each name.
@@ -129,7 +129,7 @@ func TestRedrive(t *testing.T) {
 			if testkit.Must(t, err); len(ms) != 1 || ms[0].Deliveries != 1 || ms[0].ID <= 8 || ms[0].Decode(&body) != nil || time.Since(ms[0].Created) > time.Hour {
 				t.Errorf("got %+v, %d", ms, body)
 			}
-			testkit.Must(t, ms[0].Nack(t.Context(), 0))
+			testkit.Must(t, ms[0].Nack(t.Context(), 0, nil))
 			if n, err = l.q.Redrive(t.Context(), &queue.RedriveOptions{Names: []string{ms[0].Name}, Limit: 1}); n != 1 || err != nil {
 				t.Errorf("again: got %d, %v", n, err)
 			}

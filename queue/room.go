@@ -20,6 +20,15 @@ func (tx *Tx) spareRoom() {
 	if over -= tx.q.room(); over <= 0 {
 		return
 	}
+	// What has failed goes first.
+	for _, c := range tx.changes {
+		if over > 0 && !c.put {
+			over -= c.shorten()
+		}
+	}
+	if over <= 0 {
+		return
+	}
 	for _, c := range tx.changes {
 		if n := len(c.rec) - c.it.size; !c.put && !c.remove && n > 0 {
 			over -= int64(n)
@@ -55,6 +64,24 @@ func (tx *Tx) growth() (n int64) {
 	return n
 }
 
+// shorten leaves to memory which attempts have failed, if the value to be stored is longer than
+// the one that is, and returns how much room that saves.
+func (c *change) shorten() int64 {
+	switch rec := &c.rec; {
+	case c.grave != nil && len(c.grave.rec) > c.it.size:
+		was := c.grave.size
+		if rec, p := shorter(c.grave.rec); p != nil {
+			c.grave.rec, c.grave.size, c.grave.past = rec, len(rec), p
+		}
+		return int64(was - c.grave.size)
+	case !c.remove && len(*rec) > c.it.size:
+		was := len(*rec)
+		*rec, _ = shorter(*rec) // what is known is in c.past
+		return int64(was - len(*rec))
+	}
+	return 0
+}
+
 // leaveStored leaves what is stored of the message as it is.
 func (c *change) leaveStored() {
 	if c.rec = nil; c.granted != nil {
@@ -74,7 +101,7 @@ func (tx *Tx) exhume(c *change) int64 {
 	q.answers.give(grave.id, answer{err: fmt.Errorf("%w: it was not stored", ErrNoAnswer)})
 	c.leaveStored()
 	c.remove, c.answer, c.grave, c.metric = false, answer{}, nil, c.alive
-	c.to = lease{deliveries: c.to.deliveries}
+	c.to = lease{deliveries: c.to.deliveries} // c.past says why it failed
 	tx.spared = true
 	// The last one counts, and not the smallest: with less room the same would happen.
 	q.lacking = saved

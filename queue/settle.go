@@ -43,19 +43,27 @@ func (tx *Tx) Complete(r Receipt, response any) error {
 // If it was handed out Options.MaxReceive times it becomes a dead letter instead: at once,
 // or, if the actor has no room for that, as soon as it has.
 //
+// why is the error that the attempt ended with: its text is stored with the message, and its
+// code, which is what a method ErrorCode() string of it says, or a word for its kind; see
+// Failure. nil is for a message that is given back without having failed.
+//
 // Errors: as Complete.
-func (q *Queue) Nack(ctx context.Context, r Receipt, delay time.Duration) error {
-	return q.commit(ctx, func(tx *Tx) error { return tx.Nack(ctx, r, delay) })
+func (q *Queue) Nack(ctx context.Context, r Receipt, delay time.Duration, why error) error {
+	return q.commit(ctx, func(tx *Tx) error { return tx.Nack(ctx, r, delay, why) })
 }
 
 // Nack stages Queue.Nack, as Complete does. The context is for reading the message.
-func (tx *Tx) Nack(ctx context.Context, r Receipt, delay time.Duration) error {
+func (tx *Tx) Nack(ctx context.Context, r Receipt, delay time.Duration, why error) error {
 	if delay < 0 {
 		return fmt.Errorf("queue: nack message %s: %w", r,
 			&InvalidError{What: whatOptions, Err: fmt.Errorf("the delay is %v", delay)})
 	}
+	last := causeOf(why)
 	return tx.change(ctx, r, "nack", func(c *change, rec *record) {
 		now := tx.q.millis()
+		if tx.q.tells && (why != nil || rec.past.failed()) {
+			rec.past.fail(cmp.Or(c.to.since, now), last)
+		}
 		to := lease{state: ready, deliveries: r.Deliveries}
 		if delay > 0 {
 			to.state, to.at = delayed, after(now, delay)
@@ -114,14 +122,7 @@ func (tx *Tx) change(ctx context.Context, r Receipt, what string, fn func(c *cha
 	if err != nil {
 		return fmt.Errorf("queue: %s message %s: %w", what, r, err)
 	}
-	// The same batch may have received it: then it is not stored as it will be.
-	value, rec := c.rec, record{}
-	if value == nil {
-		value, err = q.value(ctx, c.it)
-	}
-	if err == nil {
-		rec, err = parseRecord(value)
-	}
+	rec, err := c.read(ctx)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if err != nil {

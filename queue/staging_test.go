@@ -106,7 +106,7 @@ func TestReceiveAndComplete(t *testing.T) {
 	msgs := r.stageReceive(&b, ReceiveOptions{Count: 5})
 	must(t, r.q.In(&b).Complete(msgs[0].Receipt(), nil))
 	wantErr(t, "twice", r.q.In(&b).Complete(msgs[0].Receipt(), nil), ErrGone)
-	must(t, r.q.In(&b).Nack(ctx, msgs[1].Receipt(), 0)) // a dead letter
+	must(t, r.q.In(&b).Nack(ctx, msgs[1].Receipt(), 0, nil)) // a dead letter
 	wantErr(t, "a dead one", r.q.In(&b).Complete(msgs[1].Receipt(), nil), ErrGone)
 	must(t, r.q.In(&b).Extend(ctx, msgs[2].Receipt(), time.Hour))
 	must(t, r.q.In(&b).Delete(msgs[3].ID))
@@ -145,7 +145,7 @@ func TestCosts(t *testing.T) {
 		})
 		r.wantCost("receive", 1, read, func() { m = r.one(ReceiveOptions{}) })
 		r.wantCost("extend", 1, read, func() { must(t, r.q.Extend(ctx, m.Receipt(), time.Hour)) })
-		r.wantCost("nack", 1, read, func() { must(t, m.Nack(ctx, 0)) })
+		r.wantCost("nack", 1, read, func() { must(t, m.Nack(ctx, 0, nil)) })
 		r.wantCost("receive again", 1, read, func() { m = r.one(ReceiveOptions{}) })
 		r.wantCost("complete", 1, 0, func() { must(t, m.Complete(ctx, nil)) })
 		r.wantCost("receive 10", 1, 10*read, func() { r.try(ReceiveOptions{Count: 10}) })
@@ -244,7 +244,7 @@ func TestFailedCommit(t *testing.T) {
 			return err
 		},
 		"complete": func() error { return leased.Complete(ctx, nil) },
-		"nack":     func() error { return leased.Nack(ctx, 0) },
+		"nack":     func() error { return leased.Nack(ctx, 0, nil) },
 		"extend":   func() error { return r.q.Extend(ctx, leased.Receipt(), time.Hour) },
 		"delete":   func() error { _, err := r.q.Delete(ctx, 1, 2); return err },
 		"ask":      func() error { _, err := r.q.EnqueueAndWait(ctx, Send{Name: "a"}, time.Hour); return err },
@@ -487,12 +487,12 @@ func TestReadErrors(t *testing.T) {
 	r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeScan, Err: broken, Skip: 1, Times: faultkv.Forever})
 	_, err := r.q.TryReceive(ctx, &ReceiveOptions{Count: 2})
 	wantErr(t, "receive", err, broken)
-	wantErr(t, "nack", m.Nack(ctx, 0), broken)
+	wantErr(t, "nack", m.Nack(ctx, 0, nil), broken)
 	wantErr(t, "extend", r.q.Extend(ctx, m.Receipt(), time.Hour), broken)
 	r.engine.Heal()
 	r.verify("healed")
 	wantIDs(t, "received", ids(r.try(ReceiveOptions{Count: 9})), 2, 3)
-	must(t, m.Nack(ctx, 0))
+	must(t, m.Nack(ctx, 0, nil))
 	r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeScan, Err: broken, Skip: 1})
 	must(t, r.q.Close())
 	if _, err := Open(ctx, r.actor, nil); !errors.Is(err, broken) {
@@ -511,7 +511,7 @@ func TestStageReadErrors(t *testing.T) {
 	m := r.one(ReceiveOptions{})
 	broken := errors.New("broken")
 	for what, stage := range map[string]func(b *batch.Batch) error{
-		"nack":   func(b *batch.Batch) error { return r.q.In(b).Nack(ctx, m.Receipt(), 0) },
+		"nack":   func(b *batch.Batch) error { return r.q.In(b).Nack(ctx, m.Receipt(), 0, nil) },
 		"extend": func(b *batch.Batch) error { return r.q.In(b).Extend(ctx, m.Receipt(), time.Hour) },
 	} {
 		var b, other batch.Batch

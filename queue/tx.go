@@ -109,6 +109,7 @@ type change struct {
 	rec    []byte // the value to be stored, nil: what is stored, or added, stays
 	grave  *item  // the dead letter that takes its place, nil: none does
 	to     lease  // what follows, unless the message is removed
+	past   *past  // what is then known besides, nil: nothing that rec doesn't say
 	back   bool   // it was received and given back, to be handed out again at once
 	name   string // of a message that is back
 	// answer goes to those that wait for it, if the message is removed.
@@ -271,6 +272,9 @@ func (tx *Tx) add(r *record, dead bool) (*item, error) {
 	}
 	it := &item{id: q.next, created: r.created, rec: r.encode(), lease: r.lease(q.visibility())}
 	it.size = len(it.rec)
+	if !r.past.failed() {
+		it.past = r.past.kept()
+	}
 	q.next++
 	if !tx.own {
 		q.shown = q.next
@@ -289,14 +293,40 @@ func (tx *Tx) add(r *record, dead bool) (*item, error) {
 //
 // +checklocks:tx.q.mu
 func (tx *Tx) lease(c *change, r *record, to lease, now int64) {
-	c.to, c.rec, c.back = to, nil, false
+	c.to, c.rec, c.back, c.past = to, nil, false, r.past.kept()
 	if tx.q.opts.Plain {
 		return
 	}
 	r.setLease(to, now)
+	tx.q.fit(r)
 	if r.size() <= tx.q.limit {
 		c.rec = r.encode()
 	}
+}
+
+// fit leaves out what a record says of attempts that failed if it may not be stored, or would
+// not let the message become a dead letter.
+func (q *Queue) fit(r *record) {
+	if r.past.failed() && (!q.tells || r.size() > q.most) {
+		r.past = past{}
+	}
+}
+
+// read returns what is known of a message that is claimed. The body is a part of the stored
+// value, and must not be changed.
+func (c *change) read(ctx context.Context) (r record, err error) {
+	// The same batch may have received it: then it is not stored as it will be.
+	value := c.rec
+	if value == nil {
+		value, err = c.tx.q.value(ctx, c.it)
+	}
+	if err == nil {
+		r, err = parseRecord(value)
+	}
+	if p := cmp.Or(c.past, c.it.past); err == nil && p != nil {
+		r.past = *p
+	}
+	return r, err
 }
 
 // value returns the stored value of a message that is claimed, which no other batch

@@ -411,7 +411,7 @@ func (f *fork) lose(b *batch.Batch, winner int) error {
 	for j, c := range f.inside {
 		if j != winner {
 			r.leaves(c.scope)
-			if err := r.wf.giveBack(context.WithoutCancel(r.life), b, c.scope); err != nil {
+			if err := r.wf.giveBack(context.WithoutCancel(r.life), b, c.scope, nil); err != nil {
 				return err
 			}
 		}

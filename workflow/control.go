@@ -30,7 +30,7 @@ func (w *Workflow) Cancel(ctx context.Context) error {
 	if w.h.State() == history.Cancelled {
 		return nil
 	}
-	if err := w.end(ctx, func(tx *history.Tx) error { return tx.SetState(history.Cancelled) }); err != nil {
+	if err := w.end(ctx, func(tx *history.Tx) error { return tx.SetState(history.Cancelled) }, nil); err != nil {
 		return controlError(err)
 	}
 	w.mu.Lock()
@@ -234,7 +234,7 @@ func (w *Workflow) ReplayFrom(ctx context.Context, step string) error {
 			gone[e.Location] = true
 			m.again(e.Location)
 			inside := append(w.h.In(e.Location), e)
-			if err := w.giveBackAll(context.WithoutCancel(ctx), b, inside); err != nil {
+			if err := w.giveBackAll(context.WithoutCancel(ctx), b, inside, nil); err != nil {
 				return err
 			}
 			tx.Delete(e.Location)

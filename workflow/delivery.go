@@ -156,12 +156,13 @@ func (d *delivery) receipt() queue.Receipt {
 }
 
 // giveBack stages that messages become visible again which were received in a scope and
-// are not completed. It looks at what is recorded.
-func (w *Workflow) giveBack(ctx context.Context, b *batch.Batch, scope history.Location) error {
-	return w.giveBackAll(ctx, b, w.h.In(scope))
+// are not completed; why is the error by which the scope has failed, nil if it hasn't. It looks at what
+// is recorded.
+func (w *Workflow) giveBack(ctx context.Context, b *batch.Batch, scope history.Location, why error) error {
+	return w.giveBackAll(ctx, b, w.h.In(scope), why)
 }
 
-func (w *Workflow) giveBackAll(ctx context.Context, b *batch.Batch, entries []history.Entry) error {
+func (w *Workflow) giveBackAll(ctx context.Context, b *batch.Batch, entries []history.Entry, why error) error {
 	if w.opts.Queue == nil {
 		return nil
 	}
@@ -171,7 +172,7 @@ func (w *Workflow) giveBackAll(ctx context.Context, b *batch.Batch, entries []hi
 		if !ok || d.parse(k) != nil || d.data.Completed {
 			continue
 		}
-		err := w.opts.Queue.In(b).Nack(ctx, d.receipt(), 0)
+		err := w.opts.Queue.In(b).Nack(ctx, d.receipt(), 0, why)
 		if err != nil && !errors.Is(err, queue.ErrGone) && !errors.Is(err, queue.ErrLeaseOver) {
 			return err
 		}

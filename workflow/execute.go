@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/errkind"
 	"github.com/greenroomdb/greenroom/workflow/internal/history"
 )
 
@@ -270,8 +271,8 @@ func (w *Workflow) record(ctx context.Context, fn func(tx *history.Tx) error) er
 }
 
 // end records the end of a workflow: change is made, and messages are given back. One that
-// is over already is ErrState.
-func (w *Workflow) end(ctx context.Context, change func(tx *history.Tx) error) error {
+// is over already is ErrState. why is the error by which the workflow has failed, nil if it hasn't.
+func (w *Workflow) end(ctx context.Context, change func(tx *history.Tx) error, why error) error {
 	tx := w.h.Begin()
 	if err := change(tx); err != nil {
 		return err
@@ -282,7 +283,7 @@ func (w *Workflow) end(ctx context.Context, change func(tx *history.Tx) error) e
 		if s := w.h.State(); s == history.Completed || s == history.Failed {
 			return fmt.Errorf("%w: it is %v", ErrState, s)
 		}
-		return w.giveBack(context.WithoutCancel(ctx), b, "")
+		return w.giveBack(context.WithoutCancel(ctx), b, "", why)
 	})
 	tx.Stage(&b)
 	return w.actor.Commit(ctx, &b)
@@ -296,7 +297,7 @@ func (w *Workflow) complete(ctx context.Context, r *run, out []byte) error {
 			err = tx.SetState(history.Completed)
 		}
 		return err
-	})
+	}, nil)
 	if large := tooLarge(err); large != nil {
 		return w.fail(ctx, r, large)
 	}
@@ -327,7 +328,7 @@ func (w *Workflow) fail(ctx context.Context, r *run, cause error) error {
 			err = tx.SetState(to)
 		}
 		return err
-	})
+	}, errkind.WithCode(f.Code, cause))
 	if err != nil {
 		return w.broken(err)
 	}
@@ -364,7 +365,7 @@ func (w *Workflow) renew(ctx context.Context, input []byte) error {
 			err = tx.SetState(history.Running)
 		}
 		return err
-	})
+	}, nil)
 	if large := tooLarge(err); large != nil {
 		return misused(".", large.Error())
 	}

@@ -218,7 +218,7 @@ func (l *looping) save(now bool) {
 		if !left {
 			return nil
 		}
-		return r.wf.giveBack(context.WithoutCancel(l.c.life), b, over)
+		return r.wf.giveBack(context.WithoutCancel(l.c.life), b, over, nil)
 	}))
 	tx.Free()
 	l.entry, l.found = r.wf.h.Get(l.at)

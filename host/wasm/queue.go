@@ -89,7 +89,7 @@ func queueNack(c *call, m *abi.Return) (any, error) {
 	if err != nil {
 		return nil, badArgument(err)
 	}
-	return nil, c.host.Nack(r, duration(m.Delay))
+	return nil, c.host.Nack(r, duration(m.Delay), nil)
 }
 
 func queueLen(c *call) (any, error) { return c.host.Messages() }
