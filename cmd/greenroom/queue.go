@@ -32,7 +32,7 @@ func newQueueList(e *env) *cobra.Command {
 	return c.command(&cobra.Command{
 		Use:     "ls STORE ACTOR [NAME…]",
 		Short:   "List the messages, oldest first",
-		Long:    "List the messages of the names, or all, in the order of their ids: whether each is\nready, until when it isn't, how often it was handed out, and its size in bytes.",
+		Long:    "List the messages of the names, or all, in the order of their ids: whether each is\nready, until when it isn't, how often it was handed out, and its size in bytes. Of one that has failed\nthere are the code and the text of the last error, when the last attempt that failed\nbegan, and which actor sent it, if that is known; --json has the last eight attempts.",
 		Example: "  greenroom queue ls data lobby\n  greenroom queue ls data lobby job --limit 20",
 		Args:    cobra.MinimumNArgs(2),
 	}, c.list)
@@ -43,7 +43,7 @@ func newQueueStats(e *env) *cobra.Command {
 	return c.command(&cobra.Command{
 		Use:     "stats STORE ACTOR",
 		Short:   "Count the messages of each name",
-		Long:    "Count the messages of each name, by whether they are ready, with their bytes and the\ntime of the oldest. What can't be read is a line without a name.",
+		Long:    "Count the messages of each name, by whether they are ready, with their bytes and the\ntime of the oldest, and how many have failed before. What can't be read is a line without a name.",
 		Example: "  greenroom queue stats data lobby",
 		Args:    cobra.ExactArgs(2),
 	}, c.stats)
@@ -54,7 +54,7 @@ func newQueuePeek(e *env) *cobra.Command {
 	return c.command(&cobra.Command{
 		Use:     "peek STORE ACTOR [NAME…]",
 		Short:   "Show the next messages with their bodies, and leave them there",
-		Long:    "Show the messages that would be received next, of the names or of any, with their\nbodies as JSON: bytes are in base64, undefined is null. One message, unless --limit says\nanother number; 0 means all. JSON can't say all that a body may hold; with --json there\nis the body's CBOR in hexadecimal, too, and the body is null if there is no JSON for it.",
+		Long:    "Show the messages that would be received next, of the names or of any, with their\nbodies as JSON, and what has gone wrong with them: see ls. Bytes are in base64, undefined\nis null. One message, unless --limit says\nanother number; 0 means all. JSON can't say all that a body may hold; with --json there\nis the body's CBOR in hexadecimal, too, and the body is null if there is no JSON for it.",
 		Example: "  greenroom queue peek data lobby job\n  greenroom queue peek data lobby --limit 5 --json",
 		Args:    cobra.MinimumNArgs(2),
 	}, c.peek)
@@ -82,10 +82,40 @@ func (c *queueCommand) command(cmd *cobra.Command, run func(*greenroom.View) err
 }
 
 func (c *queueCommand) list(v *greenroom.View) error {
-	const columns = "id name state until deliveries size created problem"
+	columns := "id name state until deliveries size created problem" + c.failureColumns()
 	return list(output{c.env, c.json, columns}, v.Messages(&c.opts), func(m queue.Stored) ([]any, error) {
-		return []any{m.ID, nameCell(&m), maybe(m.State), m.Available, m.Deliveries, m.Size, m.Created, m.Err}, nil
+		return append([]any{m.ID, nameCell(&m), maybe(m.State), m.Available, m.Deliveries, m.Size, m.Created, m.Err}, c.failure(&m)...), nil
 	})
+}
+
+// failureColumns are the columns of what is known of attempts that failed.
+func (c *queueCommand) failureColumns() string {
+	if c.json {
+		return " code error attempts from"
+	}
+	return " code error tried from"
+}
+
+// failure is what is known of the attempts that failed. In a line the newest is there.
+func (c *queueCommand) failure(m *queue.Stored) []any {
+	f := &m.Failure
+	var tried any = time.Time{}
+	if n := len(f.Attempts); n > 0 {
+		tried = f.Attempts[n-1]
+	}
+	if c.json {
+		tried = jsonCell(stamps(f.Attempts))
+	}
+	return []any{maybe(f.Code), maybe(f.Text), tried, maybe(m.From)}
+}
+
+// stamps are times as stamp writes them; never nil.
+func stamps(times []time.Time) []string {
+	all := make([]string, 0, len(times))
+	for _, t := range times {
+		all = append(all, stamp(t))
+	}
+	return all
 }
 
 // A queueCount counts the messages of a name, or those that can't be read.
@@ -94,6 +124,7 @@ type queueCount struct {
 	total             int
 	state             map[string]int
 	bytes, unreadable int
+	failed            int // there is an attempt that failed
 	oldest            time.Time
 }
 
@@ -119,13 +150,16 @@ func (c *queueCommand) stats(v *greenroom.View) error {
 			continue
 		}
 		n.state[m.State]++
+		if len(m.Failure.Attempts) > 0 {
+			n.failed++
+		}
 		if m.Created.Before(n.oldest) {
 			n.oldest = m.Created
 		}
 	}
-	const columns = "name messages ready delayed leased unreadable bytes oldest"
+	const columns = "name messages ready delayed leased unreadable bytes oldest failed"
 	return list(output{c.env, c.json, columns}, all(order), func(n *queueCount) ([]any, error) {
-		return []any{n.name, n.total, n.state["ready"], n.state["delayed"], n.state["leased"], n.unreadable, n.bytes, n.oldest}, nil
+		return []any{n.name, n.total, n.state["ready"], n.state["delayed"], n.state["leased"], n.unreadable, n.bytes, n.oldest, n.failed}, nil
 	})
 }
 
@@ -134,6 +168,7 @@ func (c *queueCommand) peek(v *greenroom.View) error {
 	if c.json {
 		columns += " cbor"
 	}
+	columns += c.failureColumns()
 	opts, n := c.opts, 0
 	opts.Limit = 0 // those that aren't ready don't count
 	return list(output{c.env, c.json, columns}, v.Messages(&opts), func(m queue.Stored) ([]any, error) {
@@ -159,7 +194,7 @@ func (c *queueCommand) message(m *queue.Stored) []any {
 	if c.json {
 		line = append(line, hex.EncodeToString(m.Body))
 	}
-	return line
+	return append(line, c.failure(m)...)
 }
 
 // nameCell is the name of a message, which may be empty, and is nothing if it can't be

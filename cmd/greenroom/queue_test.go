@@ -8,9 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/greenroomdb/greenroom/part"
+	"github.com/cockroachdb/datadriven"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/errkind"
+	"github.com/greenroomdb/greenroom/part"
 	"github.com/greenroomdb/greenroom/queue"
 )
 
@@ -33,8 +35,43 @@ func TestQueueUnreadable(t *testing.T) {
 	if got := must(t, "queue", "peek", store, "shop", "--limit", "0"); !strings.HasPrefix(got, "2\torder") {
 		t.Errorf("got %q", got)
 	}
-	if got := must(t, "queue", "stats", store, "shop"); !strings.HasPrefix(got, "\t1\t0\t0\t0\t1\t3\t\n") {
+	if got := must(t, "queue", "stats", store, "shop"); !strings.HasPrefix(got, "\t1\t0\t0\t0\t1\t3\t\t0\n") {
 		t.Errorf("got %q", got)
+	}
+}
+
+// TestQueueFailed runs the commands in testdata/queue. "greenroom" is as in TestCommands; "dead NAME" makes a dead letter in the
+// actor shop of the store data, of a message that actor mill/1 has sent and whose handler failed twice with the error in the input.
+func TestQueueFailed(t *testing.T) {
+	runFiles(t, "queue", func() directives {
+		return func(t *testing.T, d *datadriven.TestData) (string, bool) {
+			if d.Cmd != "dead" {
+				return "", false
+			}
+			makeDead(t, d.CmdArgs[0].Key, d.Input)
+			return "", true
+		}
+	})
+}
+
+func makeDead(t *testing.T, name, text string) {
+	t.Helper()
+	err := ownBelow(t.Context(), target{url: "data", actor: "shop"}, func(a *actorstore.Actor) error {
+		q, err := queue.Open(t.Context(), a, &queue.Options{MaxReceive: 2})
+		if err != nil {
+			return err
+		}
+		_, err = q.Enqueue(t.Context(), queue.Send{Name: name, Body: 7, From: "mill/1"})
+		for range 2 {
+			msgs, rerr := q.TryReceive(t.Context(), &queue.ReceiveOptions{Names: []string{name}})
+			if err = errors.Join(err, rerr); err == nil {
+				err = msgs[0].Nack(t.Context(), 0, errkind.WithCode("sold_out", errors.New(text)))
+			}
+		}
+		return errors.Join(err, q.Close())
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

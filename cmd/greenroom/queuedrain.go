@@ -76,7 +76,7 @@ func newQueueRedrive(stdout io.Writer) *cobra.Command {
 		Use:   "redrive STORE ACTOR [NAME…]",
 		Short: "Make messages of dead letters again",
 		Long: `Make messages of the dead letters again that had the names before, or of all: under those
-names, behind all others, with all their attempts. NAME is without .dlq. How many is on
+names, behind all others, with all their attempts, and without what had gone wrong. NAME is without .dlq. How many is on
 standard output.`,
 		Example: "  greenroom queue redrive data lobby\n  greenroom queue redrive data lobby job --limit 10",
 		Args:    cobra.MinimumNArgs(2),
@@ -155,6 +155,10 @@ type drainLine struct {
 	Deliveries uint32          `json:"deliveries"`
 	Body       json.RawMessage `json:"body"`
 	CBOR       string          `json:"cbor"`
+	Code       string          `json:"code,omitempty"`
+	Error      string          `json:"error,omitempty"`
+	Attempts   []string        `json:"attempts,omitempty"`
+	From       string          `json:"from,omitempty"`
 }
 
 func (d *drain) write(m *queue.Stored) error {
@@ -164,7 +168,8 @@ func (d *drain) write(m *queue.Stored) error {
 		return nil // the Flush before the removal says what went wrong
 	}
 	line := drainLine{ID: m.ID, Name: m.Name, Created: stamp(m.Created), State: m.State,
-		Deliveries: m.Deliveries, CBOR: hex.EncodeToString(m.Body)}
+		Deliveries: m.Deliveries, CBOR: hex.EncodeToString(m.Body),
+		Code: m.Failure.Code, Error: m.Failure.Text, Attempts: stamps(m.Failure.Attempts), From: m.From}
 	if body.kind == cellJSON {
 		line.Body = body.text
 	}
