@@ -115,7 +115,7 @@ func (tx *Tx) buryDying(most int) (dying []*item, err error) {
 			}
 			return dying, err
 		}
-		q.expired(&r, c.to)
+		r.expired(q.tells, c.to)
 		q.mu.Lock()
 		tx.bury(c, &r) // or the message goes on as it is, if it can't be laid aside
 		q.mu.Unlock()
@@ -135,7 +135,7 @@ func (tx *Tx) bury(c *change, r *record) bool {
 	if !q.opts.Plain {
 		dead.setLease(lease{deliveries: c.to.deliveries}, 0)
 	}
-	q.fit(&dead)
+	dead.fit(q.tells, q.most)
 	if dead.size() > q.limit {
 		c.it.stays = true
 		return false

@@ -15,7 +15,7 @@
 //	                                   u64, until i64 ms
 //
 //	v5, v4 and v1 are a u16le version and BARE. A message is v4 until an attempt at it has
-//	failed. In a plain queue and in LayoutRivetKit it always is: others read it, too. Code
+//	failed. In a plain queue and in LayoutRivetKit it always is, for other readers. Code
 //	and text have at most 256 bytes together, the list 1 to 8 times, the sender at most 255
 //	bytes. Ids count from 1. The four optional fields of a message that was never received
 //	nor delayed are absent. In flight, available is the end of the lease. What is hashed is

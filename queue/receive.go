@@ -217,7 +217,7 @@ func (tx *Tx) hand(ctx context.Context, c *change, o *ReceiveOptions) (*Message,
 	if err != nil {
 		return nil, err
 	}
-	q.expired(&r, c.to)
+	r.expired(q.tells, c.to)
 	now := q.millis()
 	m := &Message{
 		ID: it.id, Name: r.name, Body: slices.Clone(r.body), Created: time.UnixMilli(r.created),
@@ -240,8 +240,8 @@ func (tx *Tx) hand(ctx context.Context, c *change, o *ReceiveOptions) (*Message,
 }
 
 // expired adds to what is known of a message that its lease ran out, if it did.
-func (q *Queue) expired(r *record, l lease) {
-	if q.tells && l.since != 0 {
+func (r *record) expired(tells bool, l lease) {
+	if tells && l.since != 0 {
 		r.past.fail(l.since, leaseRanOut)
 	}
 }

@@ -298,7 +298,7 @@ func (tx *Tx) lease(c *change, r *record, to lease, now int64) {
 		return
 	}
 	r.setLease(to, now)
-	tx.q.fit(r)
+	r.fit(tx.q.tells, tx.q.most)
 	if r.size() <= tx.q.limit {
 		c.rec = r.encode()
 	}
@@ -306,8 +306,8 @@ func (tx *Tx) lease(c *change, r *record, to lease, now int64) {
 
 // fit leaves out what a record says of attempts that failed if it may not be stored, or would
 // not let the message become a dead letter.
-func (q *Queue) fit(r *record) {
-	if r.past.failed() && (!q.tells || r.size() > q.most) {
+func (r *record) fit(tells bool, most int) {
+	if r.past.failed() && (!tells || r.size() > most) {
 		r.past = past{}
 	}
 }
