@@ -241,7 +241,7 @@ func TestListExpired(t *testing.T) {
 }
 
 // TestFailedVersion: a message is stored in version 4, which has no place for attempts, until one
-// fails; always in a plain queue, and in RivetKit's layout, whose programs know no other.
+// fails; always in a plain queue, and in the layout of RivetKit, which reads version 4 alone.
 func TestFailedVersion(t *testing.T) {
 	defer func() { layout = actorstore.LayoutGreenroom }()
 	for _, tt := range []struct {

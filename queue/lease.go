@@ -22,7 +22,7 @@ type lease struct {
 	at         int64  // visible from then on, Unix ms; of no meaning when ready
 	deliveries uint32 // how often it was handed out
 	grant      *grant // of the last time, nil if that was before the queue was opened
-	since      int64  // when the attempt began whose end isn't known, Unix ms; 0: there is none
+	since      int64  // when the attempt began whose end isn't known, Unix ms, or 0
 }
 
 // fits reports whether a receipt is that of the lease. A receipt without a nonce may have

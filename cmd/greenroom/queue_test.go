@@ -41,7 +41,7 @@ func TestQueueUnreadable(t *testing.T) {
 }
 
 // TestQueueFailed runs the commands in testdata/queue. "greenroom" is as in TestCommands; "dead NAME" makes a dead letter in the
-// actor shop of the store data, of a message that actor mill/1 has sent and whose handler failed twice with the error in the input.
+// actor shop of the store data, of a message from the actor mill/1 whose handler failed twice with the error in the input.
 func TestQueueFailed(t *testing.T) {
 	runFiles(t, "queue", func() directives {
 		return func(t *testing.T, d *datadriven.TestData) (string, bool) {
