@@ -81,6 +81,8 @@ func TestAnswers(t *testing.T) {
 	hold(http.MethodPost, actor+"query", "room", "", `{"sql":"nix"}`, 400)
 	hold(http.MethodPost, actor+"keys/put", "room", "", `{"key":"a","value":"dg=="}`, 200)
 	hold(http.MethodPost, actor+"keys/delete", "room", "", `{"keys":["a"]}`, 200)
+	hold(http.MethodPost, actor+"labels", "room", "", `{"labels":{"customer":"42"}}`, 200)
+	hold(http.MethodPost, "/v1/index/repair", "", "", `{}`, 200)
 	hold(http.MethodPost, actor+"queue/send", "new", "?create=true", `{"name":"n","body":{"x":[null,1.5]}}`, 200)
 	hold(http.MethodPost, actor+"queue/delete", "new", "", `{"ids":[77]}`, 200)
 	hold(http.MethodPost, actor+"queue/redrive", "new", "", `{}`, 200)

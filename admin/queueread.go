@@ -24,9 +24,13 @@ type StoredMessage struct {
 	Deliveries uint32          `json:"deliveries"`
 	Size       int             `json:"size"` // in bytes
 	Created    *Time           `json:"created"`
-	Problem    *string         `json:"problem"` // why it can't be read
-	Body       json.RawMessage `json:"body"`    // bytes are in base64, undefined is null; null if it can't be in JSON
-	CBOR       string          `json:"cbor"`    // the body, in hexadecimal
+	Problem    *string         `json:"problem"`  // why it can't be read
+	Code       *string         `json:"code"`     // of the error of the last attempt that failed
+	Error      *string         `json:"error"`    // the text of that
+	Attempts   []Time          `json:"attempts"` // when the last eight of those that failed began
+	From       *string         `json:"from"`     // the actor that sent it, if that is known
+	Body       json.RawMessage `json:"body"`     // bytes are in base64, undefined is null; null if it can't be in JSON
+	CBOR       string          `json:"cbor"`     // the body, in hexadecimal
 }
 
 func queueReads() []route {
@@ -63,6 +67,10 @@ func newStoredMessage(m *queue.Stored) StoredMessage {
 	s := StoredMessage{
 		ID: optional(m.ID), State: optional(m.State), Until: optional(NewTime(m.Available)), Deliveries: m.Deliveries, Size: m.Size,
 		Created: optional(NewTime(m.Created)), Body: fromCBOR(m.Body), CBOR: hex.EncodeToString(m.Body),
+	}
+	s.Code, s.Error, s.From, s.Attempts = optional(m.Failure.Code), optional(m.Failure.Text), optional(m.From), []Time{}
+	for _, at := range m.Failure.Attempts {
+		s.Attempts = append(s.Attempts, NewTime(at))
 	}
 	if m.Err != nil {
 		s.Problem = optional(m.Err.Error())
