@@ -99,6 +99,7 @@ var faults = []fault{
 	{workflow.ErrFailed, "workflow_failed", "The actor's workflow has failed."},
 	{workflow.ErrState, "workflow_state", "The state of the actor's workflow doesn't allow this."},
 	{workflow.ErrNoStep, "no_such_step", "The actor's workflow has no such step."},
+	{actorstore.ErrLabel, "bad_label", "The label can't be set."},
 	{ErrArgs, "bad_arguments", "The arguments are not what the action takes."},
 	{ErrPanic, "actor_failed", "The actor failed."},
 	{ErrOverloaded, "overloaded", "Too much is waiting for this actor; try again later."},

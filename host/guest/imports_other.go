@@ -22,6 +22,7 @@ var (
 	workflowStatus     function = nobody
 	kvGet              function = nobody
 	kvPut              function = nobody
+	label              function = nobody
 	kvDelete           function = nobody
 	kvDeleteRange      function = nobody
 	kvList             function = nobody

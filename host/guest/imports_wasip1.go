@@ -152,6 +152,11 @@ func importQueueLen(ptr unsafe.Pointer, size uint32) int32
 
 func queueLen(arg []byte) int32 { return importQueueLen(place(arg)) }
 
+//go:wasmimport greenroom_v1 label
+func importLabel(ptr unsafe.Pointer, size uint32) int32
+
+func label(arg []byte) int32 { return importLabel(place(arg)) }
+
 //go:wasmimport greenroom_v1 schedule_add
 func importScheduleAdd(ptr unsafe.Pointer, size uint32) int32
 

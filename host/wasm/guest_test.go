@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/host"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/workflow"
@@ -168,6 +169,27 @@ func TestKeys(t *testing.T) {
 		}
 		if got := call1[string](r, lobby, "put", [2]string{"a", ""}); got != "lobby" {
 			t.Errorf("got %q", got)
+		}
+	})
+}
+
+// TestLabel: an actor whose code is a module is found by the labels that it sets; one that can't be set is an error of the module's.
+func TestLabel(t *testing.T) {
+	withGo(t, func(r *rig) {
+		call1[string](r, lobby, "label", [2]string{"customer", "42"})
+		call1[string](r, other, "label", [2]string{"customer", "43"})
+		if code := r.code(lobby, "label", [2]string{"", "x"}); code != "bad_label" {
+			t.Errorf("got %q", code)
+		}
+		var names []string
+		for info, err := range r.Store().Actors(r.ctx, &greenroom.ActorsOptions{Labels: map[string]string{"customer": "42"}}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			names = append(names, info.Name)
+		}
+		if len(names) != 1 || names[0] != lobby.String() {
+			t.Errorf("found %q", names)
 		}
 	})
 }

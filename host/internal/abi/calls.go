@@ -3,6 +3,13 @@ package abi
 // Arguments and results of the functions. Times are milliseconds since 1970, lengths of
 // time milliseconds. Structs with toarray are arrays of exactly their fields.
 
+// A Label is a label of the actor, by which it is found; a value of "" removes it.
+type Label struct {
+	_     struct{} `cbor:",toarray"`
+	Key   string
+	Value string
+}
+
 // An Entry is a user key and its value.
 type Entry struct {
 	_     struct{} `cbor:",toarray"`

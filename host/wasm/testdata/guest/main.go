@@ -32,6 +32,7 @@ func init() {
 			guest.NewAction("self", self),
 			guest.NewAction("keys", keys),
 			guest.NewAction("put", put),
+			guest.NewAction("label", func(c *guest.Context, kv [2]string) (string, error) { return "", c.Label(kv[0], kv[1]) }),
 			guest.NewAction("count", count),
 			guest.NewAction("book", book),
 			guest.NewAction("sql", sql),
