@@ -138,6 +138,7 @@ func (f *found) StageAttributes(b *batch.Batch, edit func(at *Attributes) error)
 		if err := at.check(); err != nil {
 			return err
 		}
+		maps.DeleteFunc(at.Labels, func(_, value string) bool { return value == "" })
 		f.wanted = nil
 		if was := f.Attributes(); !at.Equal(&was) {
 			f.wanted = &at

@@ -27,6 +27,7 @@ import (
 //	snapshot NAME
 //	close NAME
 //	wake MS             replaces when the actor must be woken, 0 for never
+//	label VALUE         sets the actor's label, - removes it
 //	reopen              closes the handle and takes the actor over again
 //	restart             closes handle, store and engine, and opens them again
 //	drop
@@ -46,7 +47,8 @@ type replayer struct {
 
 	model contents
 	seq   uint64
-	wake  int64 // when the actor must be woken, 0 for never
+	wake  int64  // when the actor must be woken, 0 for never
+	label string // "" for none
 	snaps map[string]pinned
 	made  int // values made, so that all are different
 }
@@ -121,9 +123,11 @@ func (r *replayer) run(line string) error {
 		}
 	case "wake":
 		err = r.setWake(number(w[1]))
+	case "label":
+		err = r.setLabel(strings.Trim(w[1], "-"))
 	case "drop":
 		if err = r.actor.Drop(ctx); err == nil {
-			r.model, r.seq, r.wake = contents{}, 0, 0
+			r.model, r.seq, r.wake, r.label = contents{}, 0, 0, ""
 			err = r.reopenByID()
 		}
 	default:
@@ -135,7 +139,53 @@ func (r *replayer) run(line string) error {
 	if err == nil {
 		err = r.compareWake()
 	}
+	if err == nil {
+		err = r.compareLabel()
+	}
 	return err
+}
+
+func (r *replayer) setLabel(value string) error {
+	seq := r.seq
+	var b batch.Batch
+	r.actor.StageAttributes(&b, func(at *actorstore.Attributes) error {
+		at.Labels = map[string]string{"l": value}
+		return nil
+	})
+	err := r.actor.Apply(ctx, &b)
+	switch {
+	case err != nil:
+		err = r.mishap(err, new(batch.Batch), nil, r.model)
+	case value != r.label:
+		r.seq++
+	}
+	if r.seq > seq {
+		r.label = value
+	}
+	return err
+}
+
+// compareLabel compares the label, and the index of it.
+func (r *replayer) compareLabel() error {
+	var want, got []string
+	if r.label != "" {
+		want = []string{r.label}
+	}
+	start, end := layout.RowsRange(layout.KindIndex)
+	for e, err := range cmp.Or(r.below, r.eng).Scan(ctx, kv.Range{Start: start, End: end}) {
+		if err != nil {
+			return err
+		}
+		row, err := layout.ParseIndexKey(e.Key)
+		if err != nil {
+			return err
+		}
+		got = append(got, row.Text)
+	}
+	if at := r.actor.Attributes(); !slices.Equal(got, want) || at.Labels["l"] != r.label {
+		return fmt.Errorf("the actor has the labels %v, the index %q, want %q", at.Labels, got, want)
+	}
+	return nil
 }
 
 func (r *replayer) setWake(ms int64) error {

@@ -15,6 +15,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -262,7 +263,7 @@ func TestSearchOrderAny(t *testing.T) {
 
 // TestSearchReads: what a search costs doesn't depend on how many actors there are that it doesn't look for.
 func TestSearchReads(t *testing.T) {
-	for _, n := range []int{200, 2000} {
+	for _, n := range []int{200, testkit.Pick(2000, 2000, 100_000)} {
 		mem := memkv.New()
 		s := openStore(t, mem, batch.Limits{})
 		for i := range n {
