@@ -2,6 +2,7 @@ package actorstore
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -85,8 +86,8 @@ var (
 // write. Without any choice a page is one scan, else one more for all actors of the page, where
 // the engine can read several ranges at once, and else one for each.
 //
-// An error is yielded once, with a zero ActorInfo, and ends the sequence: ErrNotIndexed, ErrPosition, those of the engine. A record that
-// is damaged is one; see IDs and Check.
+// An actor whose record is damaged is yielded as an error that wraps ErrCorrupt or ErrNewerFormat, with its ID and Position, whatever is chosen if its
+// place in the index is, and the sequence goes on. Any other error comes with a zero ActorInfo, and ends it: ErrNotIndexed, ErrPosition, those of the engine.
 func (d *directory) Actors(ctx context.Context, opts *ActorsOptions) iter.Seq2[ActorInfo, error] {
 	s := search{directory: d}
 	if opts != nil {
@@ -132,12 +133,14 @@ func (s search) run(ctx context.Context, yield func(ActorInfo, error) bool) erro
 		}
 		for i := range hits {
 			h := &hits[i]
-			if !s.selects(h.rec) {
+			info := ActorInfo{ID: h.id}
+			if h.err != nil {
+				h.err = fmt.Errorf("actorstore: list actors: %w", h.err)
+			} else if info = h.rec.info(h.id); !s.selects(h.rec) {
 				continue
 			}
-			info := h.rec.info(h.id)
 			info.Position = positionOf(h.key)
-			if n++; !yield(info, nil) || n == s.Limit {
+			if n++; !yield(info, h.err) || n == s.Limit {
 				return nil
 			}
 		}
@@ -152,6 +155,16 @@ type hit struct {
 	id  ID
 	key []byte
 	rec *record
+	err error // what is damaged of it; nil if nothing is
+}
+
+// damage notes that something of what is recorded about the actor is damaged, and returns any other error.
+func (h *hit) damage(err error) error {
+	if errors.Is(err, ErrCorrupt) || errors.Is(err, ErrNewerFormat) {
+		h.err = cmp.Or(h.err, err)
+		return nil
+	}
+	return err
 }
 
 // pageNames is how many actors one page has at most.
@@ -341,17 +354,12 @@ func (s *search) byRows(ctx context.Context, src source, after []byte, size int)
 		}
 		hits = append(hits, hit{id: id, key: e.Key})
 	}
-	records, err := loadRecords(ctx, snap, hits)
-	if err != nil {
+	if err := loadRecords(ctx, snap, hits); err != nil {
 		return nil, nil, err
 	}
 	for i := range hits {
 		h := &hits[i]
-		h.rec = records[h.id]
-		if err := h.rec.check(h.id); err != nil {
-			return nil, nil, err
-		}
-		if err := h.agrees(); err != nil {
+		if err := h.damage(cmp.Or(h.err, h.rec.check(h.id), h.agrees())); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -414,9 +422,10 @@ func (s *search) byID(ctx context.Context, after []byte, size int) (hits []hit, 
 	for _, row := range rows {
 		id := ID(row.Key.ID)
 		if len(hits) == 0 || hits[len(hits)-1].id != id {
-			hits = append(hits, hit{id, layout.RecordKey(row.Key.ID, layout.PartHead), &record{}})
+			hits = append(hits, hit{id: id, key: layout.RecordKey(row.Key.ID, layout.PartHead), rec: &record{}})
 		}
-		if err := hits[len(hits)-1].rec.part(row.Key, row.Value); err != nil {
+		h := &hits[len(hits)-1]
+		if err := h.damage(h.rec.part(row.Key, row.Value)); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -425,11 +434,11 @@ func (s *search) byID(ctx context.Context, after []byte, size int) (hits []hit, 
 		next = hits[len(hits)-1].key
 	}
 	for i := range hits {
-		if err := hits[i].rec.check(hits[i].id); err != nil {
+		if err := hits[i].damage(hits[i].rec.check(hits[i].id)); err != nil {
 			return nil, nil, err
 		}
 	}
-	return slices.DeleteFunc(hits, func(h hit) bool { return !h.rec.written() }), next, nil
+	return slices.DeleteFunc(hits, func(h hit) bool { return h.err == nil && !h.rec.written() }), next, nil
 }
 
 // namesWith returns the subspace of the names that begin with prefix. They are the keys
@@ -439,42 +448,43 @@ func namesWith(prefix string) tuple.Subspace {
 	return tuple.FromBytes(key[:len(key)-1])
 }
 
-// loadRecords reads what is known of actors that were found, at once if src can.
-func loadRecords(ctx context.Context, src kv.Reader, hits []hit) (map[ID]*record, error) {
-	records := make(map[ID]*record, len(hits))
-	ranges := make([]kv.Range, len(hits))
-	for i, h := range hits {
-		records[h.id] = &record{}
-		ranges[i].Start, ranges[i].End = layout.RecordRange(layout.ID(h.id))
-	}
+// loadRecords reads what is known of the actors that were found, at once if src can.
+func loadRecords(ctx context.Context, src kv.Reader, hits []hit) error {
 	if len(hits) == 0 {
-		return nil, nil
+		return nil
+	}
+	of := make(map[ID]*hit, len(hits))
+	ranges := make([]kv.Range, len(hits))
+	for i := range hits {
+		h := &hits[i]
+		h.rec, of[h.id] = &record{}, h
+		ranges[i].Start, ranges[i].End = layout.RecordRange(layout.ID(h.id))
 	}
 	rows := kv.ScanRanges(ctx, src, ranges)
 	if rows == nil {
-		for id := range records {
-			rec, err := loadRecord(ctx, src, id)
-			if err != nil {
-				return nil, err
+		for _, h := range of {
+			rec, err := loadRecord(ctx, src, h.id)
+			if err = h.damage(err); err != nil {
+				return err
 			}
-			*records[id] = rec
+			h.rec = &rec
 		}
-		return records, nil
+		return nil
 	}
 	for e, err := range rows {
 		if err != nil {
-			return nil, err
+			return err
 		}
-		of, _, ok := layout.ParseRecordKey(e.Key)
-		id := ID(of)
-		if !ok || records[id] == nil {
-			return nil, fmt.Errorf("actorstore: row %x is of no known kind: %w", e.Key, ErrCorrupt)
+		id, _, ok := layout.ParseRecordKey(e.Key)
+		h := of[ID(id)]
+		if !ok || h == nil {
+			return fmt.Errorf("actorstore: row %x is of no known kind: %w", e.Key, ErrCorrupt)
 		}
-		if err := records[id].add(id, e); err != nil {
-			return nil, err
+		if err := h.damage(h.rec.add(h.id, e)); err != nil {
+			return err
 		}
 	}
-	return records, nil
+	return nil
 }
 
 // A position is the version of its form, and the physical key under which an actor was found without what all of them begin with.

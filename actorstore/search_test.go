@@ -346,3 +346,41 @@ func TestSearchPosition(t *testing.T) {
 		}
 	}
 }
+
+// TestSearchDamaged: an actor whose record is damaged comes with its id and the error, and the others come all the same, by whatever they are listed.
+func TestSearchDamaged(t *testing.T) {
+	mem := memkv.New()
+	s := openStore(t, mem, batch.Limits{})
+	for i := range 5 {
+		a, err := s.Named(ctx, fmt.Sprintf("room:%d", i), nil)
+		must(t, err)
+		b := put("k", "v")
+		stage(a, b, actorstore.Attributes{Labels: map[string]string{"all": "x"}})
+		must(t, a.Commit(ctx, b))
+		must(t, a.SetWake(ctx, actorstore.Wake{At: clock()}))
+		must(t, a.Close())
+	}
+	bad := actorstore.IDFromName("room:2")
+	must(t, mem.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set(layout.RecordKey(layout.ID(bad), layout.PartIndex), []byte{1, 0, 9})}}))
+	for how, s := range map[string]*actorstore.Store{"in ranges": openStore(t, faultkv.New(mem), batch.Limits{}), "one by one": openStore(t, unranged{mem}, batch.Limits{})} {
+		for name, o := range map[string]actorstore.ActorsOptions{
+			"by id": {}, "by name": {Order: actorstore.OrderName}, "by label": {Labels: map[string]string{"all": "x"}},
+			"by wake": {Order: actorstore.OrderWake}, "by both": {Labels: map[string]string{"all": "x"}, Prefix: "room:"},
+		} {
+			var good, damaged []actorstore.ID
+			for info, err := range s.Actors(ctx, &o) {
+				switch {
+				case err == nil:
+					good = append(good, info.ID)
+				case !errors.Is(err, actorstore.ErrCorrupt) || info.Position == "":
+					t.Errorf("%s, %s: %v", how, name, err)
+				default:
+					damaged = append(damaged, info.ID)
+				}
+			}
+			if len(good) != 4 || !slices.Equal(damaged, []actorstore.ID{bad}) {
+				t.Errorf("%s, %s: %v are whole, %v are damaged", how, name, good, damaged)
+			}
+		}
+	}
+}

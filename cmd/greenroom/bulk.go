@@ -78,9 +78,15 @@ func (b *bulk) run(ctx context.Context, url string, do func(o opened, actor stri
 // each is run in a store that is open. The actors are those that the selection has when it begins: what is done to one doesn't bring it in once more.
 func (b *bulk) each(ctx context.Context, o opened, do func(o opened, actor string) error) error {
 	var actors []string
+	failed := 0
 	for info, err := range o.Actors(ctx, &b.ActorsOptions) {
-		if err != nil {
+		if err != nil && info.ID.IsZero() {
 			return err
+		}
+		if err != nil { // the actor is damaged
+			failed++
+			fmt.Fprintf(b.stderr, "greenroom: id:%v: %s\n", info.ID, message(err))
+			continue
 		}
 		name := info.Name
 		if name == "" {
@@ -91,7 +97,7 @@ func (b *bulk) each(ctx context.Context, o opened, do func(o opened, actor strin
 	if b.dryRun {
 		return list(output{b.env, false, "name"}, all(actors), func(name string) ([]any, error) { return []any{name}, nil })
 	}
-	failed, began := 0, time.Now()
+	began, all := time.Now(), len(actors)+failed
 	for i, actor := range actors {
 		hide := showHint(b.progress, fmt.Sprintf("%d of %d …", i+1, len(actors)))
 		err := b.pace(ctx, began, i)
@@ -108,7 +114,7 @@ func (b *bulk) each(ctx context.Context, o opened, do func(o opened, actor strin
 		}
 	}
 	if failed > 0 {
-		return say(nil, "%d of %d actors failed", failed, len(actors))
+		return say(nil, "%d of %d actors failed", failed, all)
 	}
 	_, err := fmt.Fprintf(b.stdout, "%d\n", len(actors))
 	return err

@@ -96,6 +96,9 @@ func listed(ctx context.Context, s *actorstore.Store, which *selection) iter.Seq
 			o.Workflow = workflowStates()
 		}
 		for info, err := range s.Actors(ctx, &o) {
+			if err != nil && !info.ID.IsZero() {
+				continue // it is damaged, and may not be one of those that are chosen
+			}
 			if !yield(actorstore.NameInfo{ID: info.ID, Name: info.Name}, err) {
 				return
 			}
