@@ -88,6 +88,9 @@ type storeCheck struct {
 func (c *storeCheck) run(ctx context.Context, actor []string) error {
 	err := readStore(ctx, target{url: c.url, env: c.env}, func(s *storeurl.Store) error {
 		c.store = s.Lower()
+		if whole, err := c.store.Indexed(ctx); err == nil { // else the walk finds it
+			c.summary.Unindexed = !whole
+		}
 		if c.env.leftOut != nil {
 			c.find(ctx, actorstore.Finding{Where: "the log", What: "its end is left out: " + message(c.env.leftOut)})
 		}
@@ -140,6 +143,9 @@ func (c *storeCheck) all(ctx context.Context, s *storeurl.Store) error {
 	}
 	if err := c.walk(ctx, actorstore.ID{}, c.store.Check(ctx)); err != nil {
 		return err
+	}
+	if c.summary.Unindexed && !c.json {
+		c.write(nil, "note: the index: it isn't built yet, since an older version made the store: greenroom host builds it, and so does --repair")
 	}
 	for id, err := range c.store.IDs(ctx) {
 		if err == nil {
@@ -196,7 +202,7 @@ func (c *storeCheck) actor(ctx context.Context, id actorstore.ID) (err error) {
 		c.summary.Keys++
 	}
 	for _, findings := range []iter.Seq2[actorstore.Finding, error]{
-		vfs.Check(ctx, v, nil), queue.Check(ctx, v), checkWorkflow(ctx, v), checkTraces(ctx, v), checkAttributes(ctx, v),
+		vfs.Check(ctx, v, nil), queue.Check(ctx, v), checkWorkflow(ctx, v), checkTraces(ctx, v), c.attributes(ctx, v),
 	} {
 		if err := c.walk(ctx, id, findings); err != nil {
 			return err
@@ -229,9 +235,12 @@ func checkTraces(ctx context.Context, v *actorstore.View) iter.Seq2[actorstore.F
 	})
 }
 
-// checkAttributes yields what the actor is found by and doesn't follow from what it stores. What can't be read was found before.
-func checkAttributes(ctx context.Context, v *actorstore.View) iter.Seq2[actorstore.Finding, error] {
+// attributes yields what the actor is found by and doesn't follow from what it stores. What can't be read was found before.
+func (c *storeCheck) attributes(ctx context.Context, v *actorstore.View) iter.Seq2[actorstore.Finding, error] {
 	return findings(func() (found []actorstore.Finding, err error) {
+		if c.summary.Unindexed {
+			return nil, nil
+		}
 		want, wrong, err := attributes.Wrong(ctx, v)
 		if errors.Is(err, actorstore.ErrCorrupt) || errors.Is(err, actorstore.ErrNewerFormat) {
 			return nil, nil
@@ -377,6 +386,8 @@ type summaryLine struct {
 	Unchecked int `json:"unchecked,omitempty"`
 	// Exposed: other users of the machine can read the store's files.
 	Exposed bool `json:"exposed,omitempty"`
+	// Unindexed: the index by which actors are found isn't built yet.
+	Unindexed bool `json:"unindexed,omitempty"`
 }
 
 // summarize writes the last line.

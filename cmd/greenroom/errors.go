@@ -94,6 +94,9 @@ func redacted(message string, args []string) string {
 // that is what err is about. It may come late: every actor's rows have a version.
 func formatError(url string, err error) error {
 	url = storeurl.Display(url)
+	if errors.Is(err, actorstore.ErrNotIndexed) {
+		return say(err, "an older version of greenroom made the store %s, and the index by which actors are found isn't built yet: greenroom host builds it, and so does greenroom check --repair", url)
+	}
 	var format *kv.FormatError
 	if !errors.As(err, &format) {
 		return err

@@ -1,18 +1,23 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/internal/testkit"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/tuple"
 	"github.com/greenroomdb/greenroom/workflow"
 )
 
@@ -119,5 +124,40 @@ func TestFindAmongMany(t *testing.T) {
 	}
 	if got := must(t, "check", "data"); !strings.HasSuffix(got, "no problems\n") {
 		t.Errorf("check: %s", got)
+	}
+}
+
+// TestNotIndexed: of a store that an older version made, a search says what to do, and check --repair does it.
+func TestNotIndexed(t *testing.T) {
+	p := newPlanter(t)
+	t.Chdir(filepath.Dir(p.dir))
+	var ids atomic.Int64
+	runWorkflow(t, "order/1", "declined", &ids)
+	p.rows(nil, func(e kv.Entry) []kv.Op {
+		own := tuple.Tuple{"greenroom", int64(1)}
+		for _, rows := range []tuple.Tuple{append(own, int64(6)), append(own, int64(7))} {
+			if bytes.HasPrefix(e.Key, rows.Pack()) {
+				return []kv.Op{kv.Clear(e.Key)}
+			}
+		}
+		if bytes.HasPrefix(e.Key, append(own, int64(1)).Pack()) && bytes.HasSuffix(e.Key, []byte{0x15, 6}) {
+			return []kv.Op{kv.Clear(e.Key)}
+		}
+		return nil
+	})
+	for _, args := range [][]string{{"ls", p.dir, "--state", "failed"}, {"workflow", "ls", p.dir, "--stuck"}, {"workflow", "retry", p.dir, "--state", "failed"}} {
+		r := program(t.Context(), strings.NewReader(""), args...)
+		if r.code != exitFailed || !strings.Contains(r.stderr, "greenroom check --repair") {
+			t.Errorf("%q: %+v", args, r)
+		}
+	}
+	if got := must(t, "check", p.dir); !strings.Contains(got, "note: the index: it isn't built yet") || !strings.HasSuffix(got, "no problems\n") {
+		t.Errorf("check: %s", got)
+	}
+	if got := must(t, "check", "--repair", p.dir); !strings.HasSuffix(got, "no problems\n") {
+		t.Errorf("check --repair: %s", got)
+	}
+	if got := must(t, "ls", p.dir, "--state", "failed"); !strings.HasPrefix(got, "order/1\t") {
+		t.Errorf("ls: %s", got)
 	}
 }
