@@ -81,6 +81,24 @@ func (a *Attributes) Equal(o *Attributes) bool {
 		a.Slept.Equal(o.Slept) && maps.Equal(a.Labels, o.Labels)
 }
 
+// settle says what the edits of a batch have come to, once all of them have been called: nothing, if the row stays what it is.
+func (f *found) settle() error {
+	if f.wanted == nil {
+		return nil
+	}
+	if err := f.wanted.check(); err != nil {
+		return err
+	}
+	was := f.row.Load()
+	if was == nil {
+		was = &layout.Attributes{}
+	}
+	if f.wanted.row().Equal(was) {
+		f.wanted = nil
+	}
+	return nil
+}
+
 // row returns what is stored for a.
 func (a *Attributes) row() *layout.Attributes {
 	at := &layout.Attributes{Workflow: a.Workflow, Stuck: a.Stuck && a.Workflow != "", Schema: a.Schema}
@@ -121,7 +139,7 @@ func (f *found) Attributes() Attributes { return attributesOf(f.row.Load()) }
 
 // StageAttributes has edit change what the actor is found by, with b: edit is called when b is committed, under the actor's
 // commit lock, with a copy of what is stored, or of what an edit before it in b has made of that. It may return an error, which refuses b.
-// If that changes nothing in the end, nothing is written. An actor that doesn't exist does then.
+// If that changes nothing in the end, nothing is written; and only what it comes to in the end is held against the bounds of labels. An actor that doesn't exist does then.
 //
 // It may be called while b is open, and by Late functions of b.
 //
@@ -135,14 +153,8 @@ func (f *found) StageAttributes(b *batch.Batch, edit func(at *Attributes) error)
 		if err := edit(&at); err != nil {
 			return err
 		}
-		if err := at.check(); err != nil {
-			return err
-		}
 		maps.DeleteFunc(at.Labels, func(_, value string) bool { return value == "" })
-		f.wanted = nil
-		if was := f.Attributes(); !at.Equal(&was) {
-			f.wanted = &at
-		}
+		f.wanted = &at
 		return nil
 	})
 }

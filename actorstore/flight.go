@@ -127,6 +127,9 @@ func (f *flight) prepare(ctx context.Context) (err error) {
 	if err := f.b.Seal(); err != nil {
 		return err
 	}
+	if err := f.a.found.settle(); err != nil {
+		return err
+	}
 	l := f.a.store.limits
 	if f.subs, err = f.b.Split(l, f.subs[:0]); err != nil {
 		return err

@@ -26,8 +26,8 @@ type ActorsOptions struct {
 	Prefix string
 	// Labels are labels that the actors have, with their values.
 	Labels map[string]string
-	// Workflow are states, in one of which the actor's workflow is; nil means any, and none. Stuck means workflows that nothing that
-	// comes by itself wakes.
+	// Workflow are states, in one of which the actor's workflow is; nil means any, and none, and an empty slice selects nothing. A state that
+	// is there more than once counts where it is first. Stuck means workflows that nothing that comes by itself wakes.
 	Workflow []string
 	Stuck    bool
 	// SchemaBelow means databases whose schema has a version that is lower, but for those without one. 0 means any.
@@ -92,12 +92,27 @@ func (d *directory) Actors(ctx context.Context, opts *ActorsOptions) iter.Seq2[A
 	s := search{directory: d}
 	if opts != nil {
 		s.ActorsOptions = *opts // the consumer may change it for the next listing
+		s.Workflow = distinct(s.Workflow)
 	}
 	return func(yield func(ActorInfo, error) bool) {
 		if err := s.run(ctx, yield); err != nil {
 			yield(ActorInfo{}, fmt.Errorf("actorstore: list actors: %w", err))
 		}
 	}
+}
+
+// distinct returns states without those that are there before; nil for nil.
+func distinct(states []string) []string {
+	if states == nil {
+		return nil
+	}
+	all := make([]string, 0, len(states))
+	for _, state := range states {
+		if !slices.Contains(all, state) {
+			all = append(all, state)
+		}
+	}
+	return all
 }
 
 // A search is one listing of actors.
@@ -113,7 +128,7 @@ func (s search) run(ctx context.Context, yield func(ActorInfo, error) bool) erro
 		return err
 	}
 	src, rest, err := s.source(ctx, after)
-	if err != nil {
+	if err != nil || s.Workflow != nil && len(s.Workflow) == 0 {
 		return err
 	}
 	page := s.byID
@@ -263,7 +278,7 @@ func (s *search) sources() (all []source, indexed bool) {
 	if s.Order == OrderSlept || s.Order == OrderAny && !s.SleptBefore.IsZero() {
 		end := int64(0)
 		if !s.SleptBefore.IsZero() {
-			end = s.SleptBefore.UnixMilli()
+			end = s.SleptBefore.Add(time.Millisecond - 1).UnixMilli() // a part of a millisecond is behind what is stored
 		}
 		all = append(all, indexSource(layout.FieldSlept, "", "").below(end))
 	}
