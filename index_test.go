@@ -327,15 +327,7 @@ func TestBuildIndex(t *testing.T) {
 	}
 	must(t, s.store.Close())
 	old := s.tape.At(t, s.tape.Len())
-	var ops []kv.Op
-	for e, err := range old.Scan(ctx, kv.Range{Start: []byte("\x02greenroom\x00"), End: []byte("\x02greenroom\x01")}) {
-		must(t, err)
-		part := bytes.HasSuffix(e.Key, []byte{0x15, 6}) && bytes.HasPrefix(e.Key, tuple.Tuple{"greenroom", int64(1), int64(1)}.Pack())
-		if part || bytes.HasPrefix(e.Key, indexRows) || bytes.Equal(e.Key, builtRow) {
-			ops = append(ops, kv.Clear(bytes.Clone(e.Key)))
-		}
-	}
-	must(t, old.Commit(ctx, &kv.Commit{Ops: ops}))
+	asBefore(t, old)
 	store, err := greenroom.New(ctx, old, nil)
 	must(t, err)
 	defer func() { must(t, store.Close()) }()

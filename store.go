@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/attributes"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
 	"github.com/greenroomdb/greenroom/metrics"
@@ -142,7 +143,7 @@ func (s *Store) Fork(ctx context.Context, from, to string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, view.Close()) }()
-	o := actorstore.ForkOptions{Name: to}
+	o := actorstore.ForkOptions{Name: to, Attributes: attributes.Forked}
 	if s.isID(to) || to == "" { // no name is ErrName: Fork below would choose a random id
 		o.Name = ""
 		if o.ID, err = s.ID(ctx, to); err != nil {

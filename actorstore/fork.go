@@ -21,6 +21,9 @@ type ForkOptions struct {
 	// Everything copies the connections and the inspector's token, too: for an actor
 	// that moves to another Store and is dropped here.
 	Everything bool
+	// Attributes, unless it is nil, is called with the state that is copied, and with what the new actor will be found by, which it may change: what
+	// is copied may be from a store whose index isn't built. An error ends the fork.
+	Attributes func(ctx context.Context, from Reader, at *Attributes) error
 	// Progress, unless it is nil, is called after every commit, with the bytes that
 	// the new actor stores by then.
 	Progress func(used int64)
@@ -30,10 +33,12 @@ type ForkOptions struct {
 type copier struct {
 	to       *Actor
 	progress func(used int64)
-	batch    batch.Batch
-	payload  int
-	values   []byte // of what is staged
-	work     bool   // the actor may have something to do: it is to be woken
+	// attribute is ForkOptions.Attributes.
+	attribute func(ctx context.Context, from Reader, at *Attributes) error
+	batch     batch.Batch
+	payload   int
+	values    []byte // of what is staged
+	work      bool   // the actor may have something to do: it is to be woken
 }
 
 // run copies what from shows.
@@ -56,13 +61,17 @@ func (c *copier) run(ctx context.Context, from *Snapshot, everything bool) error
 	if err = errors.Join(err, ctx.Err()); err != nil {
 		return err
 	}
-	if found != nil {
-		c.to.StageAttributes(&c.batch, func(at *Attributes) error {
-			*at = attributesOf(found)
-			at.Slept = time.Time{} // of the other one
-			return nil
-		})
+	of := attributesOf(found)
+	of.Slept = time.Time{} // of the other one
+	if c.attribute != nil {
+		if err := c.attribute(ctx, from, &of); err != nil {
+			return err
+		}
 	}
+	c.to.StageAttributes(&c.batch, func(at *Attributes) error {
+		*at = of
+		return nil
+	})
 	if c.work {
 		c.batch.WakeBy(time.UnixMilli(c.to.store.millis()))
 	}
@@ -140,7 +149,7 @@ func (c *copier) fork(ctx context.Context, s *Store, from *Snapshot, o *ForkOpti
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
 	a.forking, a.hidden = true, true
-	c.to, c.progress = a, o.Progress
+	c.to, c.progress, c.attribute = a, o.Progress, o.Attributes
 	if err = c.run(ctx, from, o.Everything); err != nil && a.Seq() == 0 && a.Err() == nil {
 		// Not even a context that is over should leave a half. If it can't be
 		// removed, the next opening does that.

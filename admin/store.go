@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/attributes"
 )
 
 // Fork copies an actor to a new one of the same store; see greenroom.Store.Fork.
@@ -20,7 +21,7 @@ type ForkIn struct {
 }
 
 func fork(ctx context.Context, on On, actor string, in *ForkIn) error {
-	opts := actorstore.ForkOptions{Progress: in.Progress}
+	opts := actorstore.ForkOptions{Progress: in.Progress, Attributes: attributes.Forked}
 	if text, ok := strings.CutPrefix(in.To, "id:"); ok {
 		id, err := actorstore.ParseID(text)
 		if err != nil {

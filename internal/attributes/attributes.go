@@ -5,6 +5,7 @@ package attributes
 
 import (
 	"context"
+	"errors"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
@@ -29,6 +30,15 @@ func Set(ctx context.Context, r actorstore.Reader, at *actorstore.Attributes) er
 	}
 	at.Stuck, at.Schema = stuck, schema
 	return nil
+}
+
+// Forked is Set for actorstore.ForkOptions: what damage keeps from being read stays as at has it.
+func Forked(ctx context.Context, from actorstore.Reader, at *actorstore.Attributes) error {
+	err := Set(ctx, from, at)
+	if errors.Is(err, actorstore.ErrCorrupt) || errors.Is(err, actorstore.ErrNewerFormat) {
+		return nil
+	}
+	return err
 }
 
 // Stage has the attributes that follow from what an actor stores land with b: as it is stored before b lands.
