@@ -81,7 +81,7 @@ func (a *Attributes) Equal(o *Attributes) bool {
 		a.Slept.Equal(o.Slept) && maps.Equal(a.Labels, o.Labels)
 }
 
-// settle says what the edits of a batch have come to, once all of them have been called: nothing, if the row stays what it is.
+// settle says what the edits of a batch come to, when all of them were called: nothing, if the row stays what it is.
 func (f *found) settle() error {
 	if f.wanted == nil {
 		return nil
@@ -139,7 +139,8 @@ func (f *found) Attributes() Attributes { return attributesOf(f.row.Load()) }
 
 // StageAttributes has edit change what the actor is found by, with b: edit is called when b is committed, under the actor's
 // commit lock, with a copy of what is stored, or of what an edit before it in b has made of that. It may return an error, which refuses b.
-// If that changes nothing in the end, nothing is written; and only what it comes to in the end is held against the bounds of labels. An actor that doesn't exist does then.
+// If that changes nothing in the end, nothing is written. Only what all edits of b come to is held against the bounds of labels. An actor
+// that doesn't exist does then.
 //
 // It may be called while b is open, and by Late functions of b.
 //

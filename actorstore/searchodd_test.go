@@ -57,7 +57,7 @@ func TestSearchNoState(t *testing.T) {
 	}
 }
 
-// TestSearchWithinMillisecond: a time that is no whole millisecond selects the same by the index as among others.
+// TestSearchWithinMillisecond: a time between two milliseconds selects the same by the index as among others.
 func TestSearchWithinMillisecond(t *testing.T) {
 	s, _ := odd(t, 1, actorstore.Attributes{Slept: clock(), Labels: map[string]string{"a": "b"}})
 	a, err := s.Named(ctx, "room:00000", nil)
