@@ -3,14 +3,19 @@ package greenroom_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/attributes"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/tuple"
+	"github.com/greenroomdb/greenroom/workflow"
 )
 
 // asBefore returns the store on tape as a version without the index has made it.
@@ -50,7 +55,7 @@ func TestForkOfBefore(t *testing.T) {
 	must(t, err)
 	v, err := from.Lower().View(ctx, id)
 	must(t, err)
-	_, err = to.store.Lower().Fork(ctx, v.Snapshot, &actorstore.ForkOptions{Name: "room/1", Attributes: attributes.Forked})
+	_, err = to.store.Lower().Fork(ctx, v.Snapshot, &actorstore.ForkOptions{Name: "room/1", Attributes: attributes.SetReadable})
 	must(t, err)
 	must(t, v.Close())
 	to.want("below 9", greenroom.ActorsOptions{SchemaBelow: 9}, "room/1")
@@ -86,4 +91,40 @@ func TestBuildIndexForked(t *testing.T) {
 		return a.Close()
 	}))
 	wantSound(t, store, "built meanwhile")
+}
+
+// TestStageOfDamage: a commit that stages what an actor is found by lands also if the actor's workflow can't be read.
+func TestStageOfDamage(t *testing.T) {
+	s := newTaped(t)
+	a := s.actor("order/1")
+	w, err := greenroom.OpenWorkflow(ctx, a, func(c *workflow.Context, _ int) (int, error) {
+		c.SleepUntil("until later", time.Date(2100, 1, 2, 3, 4, 5, 0, time.UTC))
+		return 0, nil
+	}, &greenroom.WorkflowOptions{ShortWait: -1})
+	must(t, err)
+	must(t, w.Start(ctx, 1))
+	_, err = w.Run(ctx)
+	must(t, err)
+	must(t, w.Close())
+	var waits []byte
+	for e, err := range a.Lower().List(ctx, actorstore.ListOptions{}) {
+		must(t, err)
+		if strings.Contains(actorstore.Describe(e.Key), "waits") {
+			waits = bytes.Clone(e.Key)
+		}
+	}
+	if waits == nil {
+		t.Fatal("the workflow stores no waits")
+	}
+	var b, more batch.Batch
+	b.Put(waits, []byte("\xff"))
+	must(t, a.Lower().Apply(ctx, &b))
+	v, err := s.store.Lower().View(ctx, a.Lower().ID())
+	must(t, err)
+	if _, _, err := attributes.Wrong(ctx, v); !errors.Is(err, actorstore.ErrCorrupt) {
+		t.Errorf("the workflow can be read: %v", err)
+	}
+	must(t, v.Close())
+	attributes.Stage(ctx, a.Lower(), &more)
+	must(t, a.Lower().Apply(ctx, &more))
 }

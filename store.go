@@ -143,7 +143,7 @@ func (s *Store) Fork(ctx context.Context, from, to string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, view.Close()) }()
-	o := actorstore.ForkOptions{Name: to, Attributes: attributes.Forked}
+	o := actorstore.ForkOptions{Name: to, Attributes: attributes.SetReadable}
 	if s.isID(to) || to == "" { // no name is ErrName: Fork below would choose a random id
 		o.Name = ""
 		if o.ID, err = s.ID(ctx, to); err != nil {

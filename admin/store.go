@@ -21,7 +21,7 @@ type ForkIn struct {
 }
 
 func fork(ctx context.Context, on On, actor string, in *ForkIn) error {
-	opts := actorstore.ForkOptions{Progress: in.Progress, Attributes: attributes.Forked}
+	opts := actorstore.ForkOptions{Progress: in.Progress, Attributes: attributes.SetReadable}
 	if text, ok := strings.CutPrefix(in.To, "id:"); ok {
 		id, err := actorstore.ParseID(text)
 		if err != nil {

@@ -32,18 +32,19 @@ func Set(ctx context.Context, r actorstore.Reader, at *actorstore.Attributes) er
 	return nil
 }
 
-// Forked is Set for actorstore.ForkOptions: what damage keeps from being read stays as at has it.
-func Forked(ctx context.Context, from actorstore.Reader, at *actorstore.Attributes) error {
-	err := Set(ctx, from, at)
+// SetReadable is Set, but for what is damaged: at stays as it is then.
+func SetReadable(ctx context.Context, r actorstore.Reader, at *actorstore.Attributes) error {
+	err := Set(ctx, r, at)
 	if errors.Is(err, actorstore.ErrCorrupt) || errors.Is(err, actorstore.ErrNewerFormat) {
 		return nil
 	}
 	return err
 }
 
-// Stage has the attributes that follow from what an actor stores land with b: as it is stored before b lands.
+// Stage has the attributes that follow from what an actor stores land with b: as it is stored before b lands. What is damaged doesn't refuse b, and
+// leaves them as they are.
 func Stage(ctx context.Context, a *actorstore.Actor, b *batch.Batch) {
-	a.StageAttributes(b, func(at *actorstore.Attributes) error { return Set(ctx, a, at) })
+	a.StageAttributes(b, func(at *actorstore.Attributes) error { return SetReadable(ctx, a, at) })
 }
 
 // Repair stores the attributes that follow from what an actor stores, in a commit that doesn't wait for stable storage; without one if
