@@ -12,7 +12,16 @@ import (
 // A Context is what a turn does everything through, as host.Context is: what is written is
 // staged, and lands when the turn's function has returned nil. It must not be kept.
 type Context struct {
+	labels
 	conn string // through which the turn was asked for, "" for none
+}
+
+// A labels is what a turn does to the labels of its actor.
+type labels struct{}
+
+// Label sets a label of the actor, by which it is found (greenroom.Store.Actors), when the turn lands; "" removes it.
+func (labels) Label(key, value string) error {
+	return call(label, abi.Label{Key: key, Value: value}, nil)
 }
 
 // An Address names an actor: its type, and a key.

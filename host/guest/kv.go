@@ -31,11 +31,6 @@ func (KV) Get(key []byte) ([]byte, error) {
 // decodeInto decodes a value of the ABI.
 func decodeInto(r Raw, v any) error { return abi.Unmarshal(r, v) }
 
-// Label sets a label of the actor, by which it is found (greenroom.Store.Actors), when the turn lands; "" removes it.
-func (c *Context) Label(key, value string) error {
-	return call(label, abi.Label{Key: key, Value: value}, nil)
-}
-
 // Put stores value under key.
 func (KV) Put(key, value []byte) error {
 	return call(kvPut, abi.Entry{Key: key, Value: value}, nil)

@@ -17,7 +17,7 @@ var keyFunctions = []function{
 	{name: "kv_delete", keep: true, body: with(keyDelete)},
 	{name: "kv_delete_range", keep: true, body: with(keyDeleteRange)},
 	{name: "kv_list", body: with(keyList)},
-	{name: "label", keep: true, body: with(label)},
+	{name: "label", keep: true, body: with(func(c *call, l *abi.Label) (any, error) { return nil, c.host.Label(l.Key, l.Value) })},
 }
 
 // keyGet returns nil for a key that is not there, as undefined tells a module. An empty value
@@ -38,9 +38,6 @@ func keyDelete(c *call, key *[]byte) (any, error) { return nil, c.host.Delete(*k
 func keyDeleteRange(c *call, s *abi.Span) (any, error) {
 	return nil, c.host.DeleteRange(s.Start, bound(s.End))
 }
-
-// label sets a label of the actor.
-func label(c *call, l *abi.Label) (any, error) { return nil, c.host.Label(l.Key, l.Value) }
 
 // bound returns the end of a range: an empty one is none.
 func bound(key []byte) []byte {

@@ -257,7 +257,7 @@ func TestStuck(t *testing.T) {
 	}{
 		{workflow.Pending, nil, nil, false},
 		{workflow.Pending, input, nil, false},
-		{workflow.Running, nil, nil, true},
+		{workflow.Running, nil, nil, false}, // as RivetKit stores one without an input
 		{workflow.Running, input, nil, false},
 		{workflow.Running, input, paused, false}, // which it was before
 		{workflow.RollingBack, input, nil, false},
