@@ -65,11 +65,14 @@ const buildPage = 256
 // Errors: visit's, which end it; those of the engine.
 func (d *directory) BuildIndex(ctx context.Context, again bool, visit func(ctx context.Context, id ID) error) error {
 	p, err := d.progress(ctx)
+	was := p
 	if again {
 		p = layout.Built{}
 	}
 	for err == nil && !p.Done {
-		err = d.buildPage(ctx, &p, visit)
+		if err = d.buildPage(ctx, &p, visit); err == nil && !was.Done {
+			was, err = d.record(ctx, was, p)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("actorstore: build index: %w", err)
@@ -77,7 +80,7 @@ func (d *directory) BuildIndex(ctx context.Context, again bool, visit func(ctx c
 	return nil
 }
 
-// buildPage visits the next actors, and records that.
+// buildPage visits the next actors.
 func (d *directory) buildPage(ctx context.Context, p *layout.Built, visit func(ctx context.Context, id ID) error) error {
 	o := keys.ScanOptions{}
 	if p.After != (layout.ID{}) {
@@ -98,16 +101,24 @@ func (d *directory) buildPage(ctx context.Context, p *layout.Built, visit func(c
 		}
 		p.After = row.Key.ID
 		if n++; n == buildPage {
-			return d.record(ctx, p)
+			return nil
 		}
 	}
 	p.Done = true
-	return d.record(ctx, p)
+	return nil
 }
 
-// record stores how far the index is built.
-func (d *directory) record(ctx context.Context, p *layout.Built) error {
-	return d.eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set(layout.BuiltKey(), p.Append(nil))}, Durability: kv.Applied})
+// record stores how far the index is built, and returns what is stored then: not p if another host builds it, too, and was faster.
+func (d *directory) record(ctx context.Context, was, p layout.Built) (layout.Built, error) {
+	c := kv.Commit{
+		Checks:     []kv.Check{{Key: layout.BuiltKey(), Value: was.Append(nil), Absent: was == layout.Built{}}},
+		Ops:        []kv.Op{kv.Set(layout.BuiltKey(), p.Append(nil))},
+		Durability: kv.Applied,
+	}
+	if err := d.eng.Commit(ctx, &c); !errors.Is(err, kv.ErrConflict) {
+		return p, err
+	}
+	return d.progress(ctx)
 }
 
 // RepairIndex removes the rows of the index that don't belong to an actor, and writes those that are missing. It returns how many
@@ -121,11 +132,11 @@ func (d *directory) RepairIndex(ctx context.Context) (removed, written int, err 
 		row, err := layout.ParseIndexKey(e.Key)
 		done := false
 		if err == nil {
-			done, err = d.repairRow(ctx, row.ID, func(at *layout.Attributes) []kv.Op {
+			done, err = d.repairRow(ctx, row.ID, func(at *layout.Attributes) ([]kv.Op, error) {
 				if at != nil && slices.Contains(at.Rows(row.ID), row) && len(e.Value) == 0 {
-					return nil
+					return nil, nil
 				}
-				return []kv.Op{kv.Clear(e.Key)}
+				return []kv.Op{kv.Clear(e.Key)}, nil
 			})
 		}
 		if err != nil {
@@ -138,16 +149,19 @@ func (d *directory) RepairIndex(ctx context.Context) (removed, written int, err 
 	for id, err := range d.IDs(ctx) {
 		done := false
 		if err == nil {
-			done, err = d.repairRow(ctx, layout.ID(id), func(at *layout.Attributes) (ops []kv.Op) {
+			done, err = d.repairRow(ctx, layout.ID(id), func(at *layout.Attributes) (ops []kv.Op, err error) {
 				if at == nil {
-					return nil
+					return nil, nil
 				}
 				for _, row := range at.Rows(layout.ID(id)) {
-					if _, err := d.eng.Get(ctx, row.Key(), nil); errors.Is(err, kv.ErrNotFound) {
+					switch _, err := d.eng.Get(ctx, row.Key(), nil); {
+					case errors.Is(err, kv.ErrNotFound):
 						ops = append(ops, kv.Set(row.Key(), nil))
+					case err != nil:
+						return nil, err
 					}
 				}
-				return ops
+				return ops, nil
 			})
 		}
 		if err != nil {
@@ -161,7 +175,7 @@ func (d *directory) RepairIndex(ctx context.Context) (removed, written int, err 
 }
 
 // repairRow commits the operations that ops returns for what an actor is found by, which must not change meanwhile. done says whether there were any.
-func (d *directory) repairRow(ctx context.Context, id layout.ID, ops func(at *layout.Attributes) []kv.Op) (done bool, err error) {
+func (d *directory) repairRow(ctx context.Context, id layout.ID, ops func(at *layout.Attributes) ([]kv.Op, error)) (done bool, err error) {
 	key := layout.RecordKey(id, layout.PartIndex)
 	for {
 		var at *layout.Attributes
@@ -177,9 +191,9 @@ func (d *directory) repairRow(ctx context.Context, id layout.ID, ops func(at *la
 			}
 			at = &found
 		}
-		todo := ops(at)
-		if len(todo) == 0 {
-			return false, nil
+		todo, err := ops(at)
+		if err != nil || len(todo) == 0 {
+			return false, err
 		}
 		err = d.eng.Commit(ctx, &kv.Commit{
 			Checks: []kv.Check{{Key: key, Value: row, Absent: at == nil}}, Ops: todo, Durability: kv.Applied,
