@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
@@ -139,8 +140,8 @@ func (f *found) Attributes() Attributes { return attributesOf(f.row.Load()) }
 
 // StageAttributes has edit change what the actor is found by, with b: edit is called when b is committed, under the actor's
 // commit lock, with a copy of what is stored, or of what an edit before it in b has made of that. It may return an error, which refuses b.
-// If that changes nothing in the end, nothing is written. Only what all edits of b come to is held against the bounds of labels. An actor
-// that doesn't exist does then.
+// If that changes nothing in the end, nothing is written; else an actor that doesn't exist is made by it. Only what all edits of b come to is held
+// against the bounds of labels.
 //
 // It may be called while b is open, and by Late functions of b.
 //
@@ -196,13 +197,13 @@ func appendAttributes(ops []kv.Op, id ID, old, at *layout.Attributes) []kv.Op {
 		ops = append(ops, kv.Set(key, at.Append(nil)))
 	}
 	was, is := indexRows(id, old), indexRows(id, at)
-	for row := range was {
-		if !is[row] {
+	for _, row := range was {
+		if !slices.Contains(is, row) {
 			ops = append(ops, kv.Clear(row.Key()))
 		}
 	}
-	for row := range is {
-		if !was[row] {
+	for _, row := range is {
+		if !slices.Contains(was, row) {
 			ops = append(ops, kv.Set(row.Key(), nil))
 		}
 	}
@@ -210,14 +211,9 @@ func appendAttributes(ops []kv.Op, id ID, old, at *layout.Attributes) []kv.Op {
 }
 
 // indexRows returns the rows of the index that an actor with a row has.
-func indexRows(id ID, at *layout.Attributes) map[layout.IndexRow]bool {
+func indexRows(id ID, at *layout.Attributes) []layout.IndexRow {
 	if at == nil {
 		return nil
 	}
-	all := at.Rows(layout.ID(id))
-	rows := make(map[layout.IndexRow]bool, len(all))
-	for _, row := range all {
-		rows[row] = true
-	}
-	return rows
+	return at.Rows(layout.ID(id))
 }

@@ -70,7 +70,7 @@ func (f *flight) stageDrop() {
 	if w := a.wake.Load(); w != nil {
 		f.Staged = append(f.Staged, kv.Clear(w.indexKey(a.id)))
 	}
-	for row := range indexRows(a.id, a.found.row.Load()) {
+	for _, row := range indexRows(a.id, a.found.row.Load()) {
 		f.Staged = append(f.Staged, kv.Clear(row.Key()))
 	}
 	if name := a.Name(); name != "" && !a.unsaid {

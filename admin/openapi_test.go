@@ -14,6 +14,50 @@ import (
 	"github.com/greenroomdb/greenroom/workflow"
 )
 
+// answers holds what a store answers against the schemas of a document.
+type answers struct {
+	*rig
+	doc      *openapi3.T
+	answered map[string]bool // METHOD PATH of what was answered with 200
+}
+
+// hold asks for path of an actor, and holds the request and the answer, whose status must be want, against the schemas.
+func (a *answers) hold(method, path, actor, query, body string, want int) {
+	a.Helper()
+	op := a.doc.Paths.Value(path).GetOperation(method)
+	if op.RequestBody != nil {
+		var in any
+		err := json.Unmarshal([]byte(body), &in)
+		if err == nil {
+			err = op.RequestBody.Value.Content.Get("application/json").Schema.Value.VisitJSON(in)
+		}
+		if err != nil {
+			a.Errorf("%s %s: the request %s: %v", method, path, body, err)
+		}
+	}
+	status, text := a.ask(method, strings.ReplaceAll(path, "{actor}", actor)+query, body)
+	resp := op.Responses.Default()
+	if status == http.StatusOK {
+		resp = op.Responses.Status(status)
+		a.answered[method+" "+path] = true
+	}
+	if status != want {
+		a.Errorf("%s %s: %d %s", method, path, status, text)
+	}
+	media := resp.Value.Content.Get("application/json")
+	if media == nil { // it is text
+		return
+	}
+	var out any
+	err := json.Unmarshal([]byte(text), &out)
+	if err == nil {
+		err = media.Schema.Value.VisitJSON(out)
+	}
+	if err != nil {
+		a.Errorf("%s %s: %v", method, path, err)
+	}
+}
+
 // TestAnswers: what a small store answers is of the schemas of the document that is served, and has no field that isn't in them.
 func TestAnswers(t *testing.T) {
 	page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("up 1\n")) })
@@ -28,42 +72,8 @@ func TestAnswers(t *testing.T) {
 		no := false
 		s.Value.AdditionalProperties = openapi3.AdditionalProperties{Has: &no}
 	}
-	answered := map[string]bool{}
-	hold := func(method, path, actor, query, body string, want int) {
-		t.Helper()
-		op := doc.Paths.Value(path).GetOperation(method)
-		if op.RequestBody != nil {
-			var in any
-			err := json.Unmarshal([]byte(body), &in)
-			if err == nil {
-				err = op.RequestBody.Value.Content.Get("application/json").Schema.Value.VisitJSON(in)
-			}
-			if err != nil {
-				t.Errorf("%s %s: the request %s: %v", method, path, body, err)
-			}
-		}
-		status, text := r.ask(method, strings.ReplaceAll(path, "{actor}", actor)+query, body)
-		resp := op.Responses.Default()
-		if status == http.StatusOK {
-			resp = op.Responses.Status(status)
-			answered[method+" "+path] = true
-		}
-		if status != want {
-			t.Errorf("%s %s: %d %s", method, path, status, text)
-		}
-		media := resp.Value.Content.Get("application/json")
-		if media == nil { // it is text
-			return
-		}
-		var out any
-		err := json.Unmarshal([]byte(text), &out)
-		if err == nil {
-			err = media.Schema.Value.VisitJSON(out)
-		}
-		if err != nil {
-			t.Errorf("%s %s: %v", method, path, err)
-		}
-	}
+	answers := &answers{r, doc, map[string]bool{}}
+	hold := answers.hold
 	for path, item := range doc.Paths.Map() {
 		if item.Get != nil {
 			want := http.StatusOK
@@ -113,7 +123,7 @@ func TestAnswers(t *testing.T) {
 			case actor + "workflow/retry", actor + "workflow/replay", actor + "connections/discard", actor + "database":
 				continue // a success needs a step that failed, damage, or a file: their answer is empty, as that of the others
 			}
-			if !answered[method+" "+path] {
+			if !answers.answered[method+" "+path] {
 				t.Errorf("%s %s isn't tried", method, path)
 			}
 		}

@@ -127,6 +127,12 @@ func runModel(t *testing.T, rnd *rand.Rand, server *faultkv.Server) {
 	for f, err := range store.Check(t.Context()) {
 		t.Errorf("%v, %v", f, err)
 	}
+	wantFound(t, store)
+}
+
+// wantFound: the actors are found by what they store.
+func wantFound(t *testing.T, store *actorstore.Store) {
+	t.Helper()
 	for id, err := range store.IDs(t.Context()) {
 		must(t, err)
 		v, err := store.View(t.Context(), id)

@@ -198,7 +198,7 @@ func newWorkflowCancel(all bulk) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cancel STORE [ACTOR]",
 		Short: "Cancel a workflow, for ever",
-		Long: `Cancel the workflow of an actor that isn't open. It can only be started anew, by "greenroom
+		Long: `Cancel the workflow of an actor. It can only be started anew, by "greenroom
 workflow again"; nothing that the workflow has done is undone. Messages that it has received and not
 completed are there again for others.
 

@@ -1,4 +1,4 @@
-// Reads with a generated client all that can be read without a body, and says of each what it got.
+// Command client reads with a generated client all that can be read without a body, and says of each what it got.
 package main
 
 import (
