@@ -373,9 +373,17 @@ func TestRepairIndex(t *testing.T) {
 		rows = append(rows, bytes.Clone(e.Key))
 	}
 	stray := append(bytes.Clone(rows[0][:len(rows[0])-1]), 9) // another actor's
-	must(t, s.tape.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Clear(rows[0]), kv.Set(stray, nil)}}))
+	must(t, s.tape.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Clear(rows[0]), kv.Set(stray, nil), kv.Set(bytes.Replace(rows[0], []byte("42"), []byte("43"), 1), nil)}}))
+	var words []string
+	for f, err := range s.store.Lower().Check(ctx) {
+		must(t, err)
+		words = append(words, f.What)
+	}
+	if said := strings.Join(words, "; "); len(words) != 3 || !strings.Contains(said, "the index of the store doesn't have the label") || !strings.Contains(said, ", which the actor doesn't") {
+		t.Errorf("the check says %q", words)
+	}
 	actors, n, err := s.store.RepairIndex(ctx)
-	if actors != 0 || n != 2 || err != nil {
+	if actors != 0 || n != 3 || err != nil {
 		t.Errorf("repaired %d actors and %d rows, %v", actors, n, err)
 	}
 	s.want("by label", greenroom.ActorsOptions{Labels: map[string]string{"customer": "42"}}, "room/1")
