@@ -12,8 +12,21 @@ import (
 	"github.com/ncruces/go-sqlite3"
 
 	"github.com/greenroomdb/greenroom/host"
+	"github.com/greenroomdb/greenroom/internal/sqlconfine"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 )
+
+// memory opens a database in memory, with or without what confines modules.
+func memory(t testing.TB, setUp ...func(*sqlite3.Conn) error) *sqlite3.Conn {
+	t.Helper()
+	c, err := sqlite3.Open(":memory:")
+	must(t, err)
+	t.Cleanup(func() { must(t, c.Close()) })
+	for _, fn := range setUp {
+		must(t, fn(c))
+	}
+	return c
+}
 
 // confined opens a database in memory that is confined as a module's is.
 func confined(t testing.TB) *sqlite3.Conn {
@@ -65,7 +78,7 @@ func TestAllowed(t *testing.T) {
 		query            string
 		allowed, refused []string
 	}{
-		{"select distinct name from pragma_function_list", allowedFunctions, otherFunctions},
+		{"select distinct name from pragma_function_list", sqlconfine.Functions, otherFunctions},
 		{"select name from pragma_module_list where name not like 'pragma_%'", allowedModules, nil},
 		{"select name from pragma_collation_list", allowedCollations, otherCollations},
 		{"select name from pragma_pragma_list union select 'greenroom_stats'", pragmas, otherPragmas},

@@ -34,7 +34,7 @@ package wasm
 // Files, from the top down:
 //
 //	crowd.go conns.go functions.go userkeys.go log.go sql.go confine.go wasm.go schedule.go counter.go
-//	sqlfunctions.go queue.go instance.go errors.go options.go sections.go instructions.go module.go
+//	queue.go instance.go errors.go options.go sections.go instructions.go module.go
 
 import (
 	"context"

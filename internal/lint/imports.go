@@ -23,7 +23,7 @@ type restriction struct {
 var restricted = []restriction{
 	{"github.com/cockroachdb/pebble", []string{"kv/pebblekv"}, false, "the embedded engine can be replaced by replacing one package"},
 	{"github.com/jackc/pgx", []string{"kv/pgkv"}, false, "the SQL engine can be replaced by replacing one package"},
-	{"github.com/ncruces/go-sqlite3", []string{"vfs", "internal/sqliteguard", "internal/sqlrun", "bench", "cmd/greenroom", "host/wasm"}, true, "SQLite is reached through vfs, which sets connections up right; the program is a SQLite shell besides, and modules get connections with limits"},
+	{"github.com/ncruces/go-sqlite3", []string{"vfs", "internal/sqliteguard", "internal/sqlconfine", "internal/sqlrun", "bench", "cmd/greenroom", "host/wasm"}, true, "SQLite is reached through vfs, which sets connections up right; the program is a SQLite shell besides, and modules get connections with limits"},
 	{"github.com/tetratelabs/wazero", []string{"host/wasm"}, false, "only the host runs WebAssembly"},
 	{"github.com/google/cel-go", []string{"internal/filter"}, false, "expressions are compiled and evaluated by one package, which counts what they cost"},
 	{"github.com/spf13/cobra", []string{"cmd/greenroom"}, false, "libraries have no command line"},

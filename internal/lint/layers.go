@@ -37,6 +37,7 @@ var layers = []layer{
 	{1, []string{"internal/cbor"}, "CBOR as JavaScript's cbor-x writes it: the values that messages, states and workflows hold"},
 	{1, []string{"internal/cbor/cbortest"}, "values of all kinds, for the tests of everything that stores them"},
 	{1, []string{"internal/sqliteguard"}, "how go-sqlite3 panics, and what to do about it"},
+	{1, []string{"internal/sqlconfine"}, "bounds the time that SQL of others takes: functions, and the cost of statements"},
 	{1, []string{"internal/remote"}, "from where an HTTP request comes"},
 	{1, []string{"internal/remotekv"}, "an engine that another process has open, over a connection"},
 	{1, []string{"internal/adminsock"}, "the socket beside a store that a process has open"},

@@ -5,11 +5,13 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/ncruces/go-sqlite3"
 
+	"github.com/greenroomdb/greenroom/internal/sqlconfine"
 	"github.com/greenroomdb/greenroom/internal/sqliteguard"
 )
 
@@ -21,7 +23,7 @@ type Reading struct {
 	Rows, Bytes int
 }
 
-// OpenReader is OpenGuest for Read alone: a statement that would change anything is an error.
+// OpenReader is OpenGuest for Read alone: a statement that would change anything is an error, and one that runs hears of its deadline soon: see sqlconfine.Confine.
 func OpenReader(ctx context.Context, db *sql.DB) (*Session, error) {
 	s := &Session{db: db, guest: true, reader: true}
 	return s, s.open(ctx)
@@ -88,6 +90,9 @@ func (s *Session) prepareOne(r *Reading) (*sqlite3.Stmt, error) {
 	if err == nil && !stmt.ReadOnly() {
 		err = errReads
 	}
+	if err == nil {
+		err = s.bounded(stmt, r.SQL)
+	}
 	if err == nil && stmt.BindCount() != len(r.Args) {
 		err = fmt.Errorf("the statement has %d parameters, and there are %d arguments", stmt.BindCount(), len(r.Args))
 	}
@@ -98,6 +103,28 @@ func (s *Session) prepareOne(r *Reading) (*sqlite3.Stmt, error) {
 		return nil, errors.Join(err, stmt.Close())
 	}
 	return stmt, nil
+}
+
+// explains matches statements whose program only lists that of another one.
+var explains = regexp.MustCompile(Beginning + `explain\b`)
+
+// bounded returns an error if the program of stmt, which text is, may not hear of its deadline in time.
+func (s *Session) bounded(stmt *sqlite3.Stmt, text string) (err error) {
+	if sqlconfine.Small(stmt) || explains.MatchString(text) {
+		return nil
+	}
+	program, _, err := sqliteguard.Prepare(s.conn, "EXPLAIN "+text)
+	if err != nil {
+		return err
+	}
+	var t sqlconfine.Tally
+	for program.Step() { // addr, opcode, p1, p2, p3, p4
+		t.Add(program.ColumnInt(0), program.ColumnInt(3), program.ColumnText(1), program.ColumnText(5))
+	}
+	if err = program.Close(); err == nil && t.Cost() > sqlconfine.MaxCost {
+		err = fmt.Errorf("the statement has a cost of %d, and it may have %d: it has too many operations with values", t.Cost(), sqlconfine.MaxCost)
+	}
+	return err
 }
 
 // bind sets a parameter of stmt.

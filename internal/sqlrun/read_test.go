@@ -80,3 +80,50 @@ func TestRead(t *testing.T) {
 		}
 	})
 }
+
+// TestReadTime: what would run for minutes within one step ends at its deadline, or doesn't begin.
+func TestReadTime(t *testing.T) {
+	onActor(t, func(ctx context.Context, a *greenroom.Actor) {
+		s, err := sqlrun.OpenReader(ctx, a.SQL())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for text, want := range map[string]string{
+			"select instr(zeroblob(4000000), cast(zeroblob(2000000) || x'01' as blob))":              sqlrun.ErrInterrupted.Error(),
+			"select replace(hex(zeroblob(1000000)), hex(zeroblob(500000)) || '1', '')":               sqlrun.ErrInterrupted.Error(),
+			"select hex(zeroblob(1000000)) like '%' || hex(zeroblob(500000)) || '1'":                 sqlrun.ErrInterrupted.Error(),
+			"select trim(hex(zeroblob(1000000)), hex(zeroblob(1000000)))":                            sqlrun.ErrInterrupted.Error(),
+			"with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n": sqlrun.ErrInterrupted.Error(),
+			"select json_patch('{}', '{}')":                                                          "the function json_patch isn't here",
+			"select '1.5' collate decimal = '1.50'":                                                  "decimal",
+			"select " + strings.Repeat("hex(zeroblob(2000000)), ", 500) + "1":                        "a cost of",
+			"explain select " + strings.Repeat("hex(zeroblob(2000000)), ", 500) + "1":                "",
+			"select " + strings.Repeat("1, ", 40_000) + "1":                                          "too",
+		} {
+			ctx := ctx // of this statement
+			if want == sqlrun.ErrInterrupted.Error() {
+				ctx = &lateContext{Context: ctx, looks: 5}
+			}
+			_, _, err := s.Read(ctx, &sqlrun.Reading{SQL: text, Rows: 10_000, Bytes: 4 << 20}, func([]sqlrun.Cell) {})
+			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+				t.Errorf("%.60s: %v, not %q", text, err, want)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A lateContext is over when it was looked at a number of times.
+type lateContext struct {
+	context.Context
+	looks int
+}
+
+func (c *lateContext) Err() error {
+	if c.looks--; c.looks < 0 {
+		return context.DeadlineExceeded
+	}
+	return nil
+}

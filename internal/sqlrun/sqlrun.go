@@ -17,6 +17,7 @@ import (
 	"github.com/ncruces/go-sqlite3"
 
 	"github.com/greenroomdb/greenroom/internal/errkind"
+	"github.com/greenroomdb/greenroom/internal/sqlconfine"
 	"github.com/greenroomdb/greenroom/internal/sqliteguard"
 	"github.com/greenroomdb/greenroom/vfs"
 )
@@ -114,7 +115,7 @@ func (s *Session) open(ctx context.Context) (err error) {
 		s.conn = s.below.Raw()
 		switch {
 		case s.reader:
-			return s.conn.SetAuthorizer(onlyReads)
+			return errors.Join(sqlconfine.Confine(s.conn, "the function %s isn't here, since it may take too long"), s.conn.SetAuthorizer(onlyReads))
 		case s.guest:
 			return s.conn.SetAuthorizer(noFiles)
 		}

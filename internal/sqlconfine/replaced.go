@@ -1,4 +1,4 @@
-package wasm
+package sqlconfine
 
 import (
 	"bytes"
@@ -141,7 +141,7 @@ func characters(b []byte) (n int) {
 	return n
 }
 
-// replace has the third value where the second one is in the first.
+// replace puts the third value where the second one is in the first.
 func replace(p *pace, arg []sqlite3.Value) ([]byte, int, error) {
 	if anyNull(arg[:2]) {
 		return nil, isNull, nil
@@ -217,7 +217,7 @@ func (s *search) next(p *pace) (int, bool) {
 	return 0, false
 }
 
-// trim takes the characters of the second value, spaces if there is none, from the ends
+// trim takes the characters of the second value, or spaces without one, from the ends
 // of the first.
 func trim(left, right bool) func(*pace, []sqlite3.Value) ([]byte, int, error) {
 	return func(p *pace, arg []sqlite3.Value) ([]byte, int, error) {
@@ -298,7 +298,7 @@ func terminated(text []byte) []byte {
 }
 
 // character decodes the first character of a text that isn't empty, as SQLite does: what
-// is no UTF-8 is some character, too.
+// is not UTF-8 is some character, too.
 //
 // https://sqlite.org/invalidutf.html
 func character(text []byte) (c uint32, size int) {
@@ -326,7 +326,7 @@ type matcher struct {
 	fold     bool   // a to z are A to Z
 }
 
-// never stands for a character that no pattern has.
+// never stands for a character that is in no pattern.
 const never = math.MaxUint32
 
 var errEscape = errors.New("ESCAPE expression must be a single character")

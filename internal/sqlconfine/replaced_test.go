@@ -1,4 +1,4 @@
-package wasm
+package sqlconfine_test
 
 import (
 	"context"
@@ -8,7 +8,15 @@ import (
 
 	"github.com/ncruces/go-sqlite3"
 	"pgregory.net/rapid"
+
+	"github.com/greenroomdb/greenroom/internal/sqlconfine"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 )
+
+var must = testkit.Must
+
+// confine confines a connection.
+func confine(c *sqlite3.Conn) error { return sqlconfine.Confine(c, "there is no %s") }
 
 // memory opens a database in memory, with or without what confines modules.
 func memory(t testing.TB, setUp ...func(*sqlite3.Conn) error) *sqlite3.Conn {
@@ -56,7 +64,7 @@ var expressions = []string{
 
 // TestReplaced compares the functions that are replaced with SQLite's, of any values.
 func TestReplaced(t *testing.T) {
-	theirs, ours := memory(t), memory(t, replaceFunctions)
+	theirs, ours := memory(t), memory(t, confine)
 	part := rapid.SampledFrom([]string{
 		"a", "b", "A", "B", "ab", "aab", "%", "_", "*", "?", "[", "]", "^", "-", "[a-b]", "[^a]", "[]a]", "[a", "\\", "é", "É", "ß", "語", "\xff", "\xc3", "\xa9",
 		"\x80", "\xed\xa0\x80", "\xf0\x9f\x98\x80", "\xf8\x88\x80\x80\x80", "\x00", " ", "1", "\xc1\x81", "\ufffd", "\uffff", "%a", "*a", "%\\",
@@ -85,7 +93,7 @@ func TestReplaced(t *testing.T) {
 
 // TestReplacedLimits looks at values that are too large, and at functions in a schema.
 func TestReplacedLimits(t *testing.T) {
-	c := memory(t, replaceFunctions)
+	c := memory(t, confine)
 	c.Limit(sqlite3.LIMIT_LENGTH, 1000)
 	long := strings.Repeat("a", 900)
 	if got := answer(t, c, "replace(?1, 'a', 'bb')", long); !strings.Contains(got, "too big") {
@@ -104,9 +112,9 @@ func TestReplacedLimits(t *testing.T) {
 	}
 }
 
-// TestReplacedTime has each function do what would take hours, when the time is over.
+// TestReplacedTime: each function ends that would take hours, when the time is over.
 func TestReplacedTime(t *testing.T) {
-	c := memory(t, replaceFunctions)
+	c := memory(t, confine)
 	many := strings.Repeat("a", 1<<20)
 	half := many[:len(many)/2] + "b"
 	for _, x := range []string{
