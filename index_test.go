@@ -261,7 +261,7 @@ func TestWorkflowFound(t *testing.T) {
 	}
 	s.want("stuck", greenroom.ActorsOptions{Stuck: true}, "order/stuck")
 	s.want("asleep", greenroom.ActorsOptions{Workflow: []string{"sleeping"}}, "order/stuck")
-	s.want("over", greenroom.ActorsOptions{Workflow: []string{"completed"}, Order: actorstore.OrderSince}, "order/01", "order/20")
+	s.want("over", greenroom.ActorsOptions{Workflow: []string{"completed"}, Order: actorstore.OrderName}, "order/01", "order/20")
 	must(t, w.Cancel(ctx))
 	<-ended
 	s.want("cancelled", greenroom.ActorsOptions{Workflow: []string{"cancelled"}}, "order/stuck")

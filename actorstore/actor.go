@@ -56,6 +56,7 @@ type Actor struct {
 	published
 	hints
 	found
+	spent
 
 	store   *Store
 	place   *place

@@ -58,7 +58,7 @@ func (a *Actor) write(ctx context.Context, b *batch.Batch, d kv.Durability, with
 		return err
 	}
 	if f.Ops() == 0 {
-		if len(a.notes) == 0 && !besideOf(f.b).writes() && (a.rewake == nil || !a.exists || a.hidden) && (a.found.wanted == nil || a.hidden) && (!a.forking || a.hidden) {
+		if !f.rowsAlone() {
 			if err := a.owned(ctx, a.store.eng); err != nil {
 				return err
 			}

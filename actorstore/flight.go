@@ -40,6 +40,7 @@ type flight struct {
 	next   layout.Head
 	wake   *wakeRow
 	found  *layout.Attributes
+	usage  *[]byte
 	commit kv.Commit
 	last   bool // no engine commit follows
 	hints  *[]byte
@@ -109,7 +110,7 @@ func (f *flight) end(err error) {
 	f.subs = f.subs[:0]
 	f.unstage()
 	f.a, f.b, f.Plan, f.Final, f.commit = nil, nil, nil, nil, kv.Commit{}
-	f.Drop, f.calling, f.last, f.landed, f.hints, f.wake, f.found, f.within = false, false, false, 0, nil, nil, nil, 0
+	f.Drop, f.calling, f.last, f.landed, f.hints, f.wake, f.found, f.usage, f.within = false, false, false, 0, nil, nil, nil, nil, 0
 	a.store.flights.put(f)
 }
 
@@ -122,7 +123,7 @@ func (f *flight) unlock() {
 
 // prepare does everything that may refuse the batch.
 func (f *flight) prepare(ctx context.Context) (err error) {
-	f.a.notes, f.a.rewake, f.a.found.wanted = f.a.notes[:0], nil, nil
+	f.a.notes, f.a.rewake, f.a.found.wanted, f.a.spent.more = f.a.notes[:0], nil, nil, nil
 	// Late functions may stage more, so nothing is known before they have run.
 	if err := f.b.Seal(); err != nil {
 		return err
@@ -280,6 +281,8 @@ func (f *flight) publish() {
 	a.head, a.row, a.exists, a.unsaid = f.next, f.row, !f.Drop, a.unsaid && a.hidden
 	a.wake.Store(f.wake)
 	a.found.row.Store(f.found)
+	a.spent.usage.Store(f.usage)
+	a.spent.written.Add(f.size())
 	if f.Drop {
 		a.shut()
 	}

@@ -22,6 +22,7 @@ type record struct {
 	layout Layout
 	wake   *wakeRow           // nil when nothing wakes it
 	found  *layout.Attributes // what it is found by; nil if nothing is set
+	usage  []byte             // what it has used, nil if that was never counted
 }
 
 // written says whether the actor exists. A head of no commit is a claim: the actor
@@ -86,6 +87,8 @@ func (rec *record) part(k layout.RecordRow, row []byte) (err error) {
 		var at layout.Attributes
 		at, err = layout.ParseAttributes(k.ID, row)
 		rec.found = &at
+	case layout.PartUsage:
+		rec.usage = row // read where it is needed, as the owner is
 	default:
 		return fmt.Errorf("actorstore: row %d of actor %s is of no known kind: %w", k.Part, k.ID, ErrCorrupt)
 	}
@@ -130,6 +133,8 @@ type ActorInfo struct {
 	Attributes Attributes
 	// Wake is when the actor must be woken. Its Tried must not be changed.
 	Wake Wake
+	// Usage is what the actor has used, as far as its host has stored it.
+	Usage Usage
 	// Position is where the actor stands in the listing that yielded it, for ActorsOptions.After; else "".
 	Position string
 }
@@ -138,7 +143,7 @@ func (rec *record) info(id ID) ActorInfo {
 	info := ActorInfo{
 		ID: id, Name: rec.name, Created: time.UnixMilli(rec.head.Created),
 		Used: rec.head.Used, Seq: rec.head.Seq, Epoch: rec.head.Epoch, Layout: rec.layout,
-		Attributes: attributesOf(rec.found), Wake: rec.wake.wake(),
+		Attributes: attributesOf(rec.found), Wake: rec.wake.wake(), Usage: usageOf(id, rec.usage),
 	}
 	if rec.owner == nil {
 		return info

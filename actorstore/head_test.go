@@ -18,7 +18,7 @@ func TestDamagedRecords(t *testing.T) {
 		row  []byte
 	}{
 		{"a name without a head", layout.RecordKey(layout.ID(testID), layout.PartName), []byte("n")},
-		{"a row of another kind", append(layout.RecordKey(layout.ID(testID), layout.PartHead), 0x15, 0x07), nil},
+		{"a row of another kind", append(layout.RecordKey(layout.ID(testID), layout.PartHead), 0x15, 0x0f), nil},
 		{"a bad head", layout.RecordKey(layout.ID(testID), layout.PartHead), []byte{1, 0, 1}},
 	}
 	for _, tt := range tests {

@@ -28,6 +28,7 @@ import (
 //	close NAME
 //	wake MS             replaces when the actor must be woken, 0 for never
 //	label VALUE         sets the actor's label, - removes it
+//	use                 adds a turn to what the actor has used
 //	reopen              closes the handle and takes the actor over again
 //	restart             closes handle, store and engine, and opens them again
 //	drop
@@ -49,6 +50,7 @@ type replayer struct {
 	seq   uint64
 	wake  int64  // when the actor must be woken, 0 for never
 	label string // "" for none
+	turns int64  // that the actor has used
 	snaps map[string]pinned
 	made  int // values made, so that all are different
 }
@@ -125,9 +127,11 @@ func (r *replayer) run(line string) error {
 		err = r.setWake(number(w[1]))
 	case "label":
 		err = r.setLabel(strings.Trim(w[1], "-"))
+	case "use":
+		err = r.use()
 	case "drop":
 		if err = r.actor.Drop(ctx); err == nil {
-			r.model, r.seq, r.wake, r.label = contents{}, 0, 0, ""
+			r.model, r.seq, r.wake, r.label, r.turns = contents{}, 0, 0, "", 0
 			err = r.reopenByID()
 		}
 	default:
@@ -141,6 +145,9 @@ func (r *replayer) run(line string) error {
 	}
 	if err == nil {
 		err = r.compareLabel()
+	}
+	if err == nil {
+		err = r.compareUsage()
 	}
 	return err
 }
@@ -161,6 +168,40 @@ func (r *replayer) setLabel(value string) error {
 	}
 	if r.seq > seq {
 		r.label = value
+	}
+	return err
+}
+
+func (r *replayer) use() error {
+	seq := r.seq
+	var b batch.Batch
+	r.actor.StageUsage(&b, func() actorstore.Usage { return actorstore.Usage{Turns: 1} })
+	err := r.actor.Apply(ctx, &b)
+	if err != nil {
+		err = r.mishap(err, new(batch.Batch), nil, r.model)
+	} else {
+		r.seq++
+	}
+	if r.seq > seq {
+		r.turns++
+	}
+	return err
+}
+
+// compareUsage compares what the actor has used.
+func (r *replayer) compareUsage() error {
+	var turns int64
+	id := layout.ID(r.actor.ID())
+	row, err := cmp.Or(r.below, r.eng).Get(ctx, layout.RecordKey(id, layout.PartUsage), nil)
+	if err == nil {
+		var u layout.Usage
+		u, err = layout.ParseUsage(id, row)
+		turns = int64(u.Turns)
+	} else if errors.Is(err, kv.ErrNotFound) {
+		err = nil
+	}
+	if err == nil && turns != r.turns {
+		err = fmt.Errorf("the actor has used %d turns, want %d", turns, r.turns)
 	}
 	return err
 }

@@ -83,6 +83,7 @@ func (a *takeover) run(ctx context.Context, opts *ActorOptions) error {
 		doubt := a.store.doubts.of(a.id)
 		a.wake.Store(rec.wake)
 		a.found.row.Store(rec.found)
+		a.spent.recall(rec.usage)
 		a.reads.Recall(rec.row)
 		if rec.row == nil && doubt == nil && a.store.owners.alone(a.Actor) {
 			a.head, a.exists = layout.Head{Epoch: 1}, false

@@ -49,7 +49,7 @@ func (g *generator) line() string {
 		g.snaps = slices.Delete(g.snaps, i, i+1)
 		return "close " + name
 	case n < 94:
-		return g.pick("wake "+g.pick("0", g.time()), "label "+g.pick("-", "a", "b"))
+		return g.pick("wake "+g.pick("0", g.time()), "label "+g.pick("-", "a", "b"), "use")
 	case n < 97:
 		return "reopen"
 	case n < 99:

@@ -37,6 +37,7 @@ func (f *flight) stage(from, to int) {
 	}
 	f.stageWake(from)
 	f.stageAttributes(from)
+	f.stageUsage(from)
 	f.stageHints(to - from)
 	f.stageNotes(to)
 }
@@ -95,6 +96,23 @@ func (f *flight) fits() error {
 		}
 	}
 	return nil
+}
+
+// rowsAlone says whether a batch without writes changes what the store says of the actor all the same.
+func (f *flight) rowsAlone() bool {
+	a := f.a
+	if len(a.notes) > 0 || besideOf(f.b).writes() {
+		return true
+	}
+	return !a.hidden && (a.rewake != nil && a.exists || a.found.wanted != nil || a.spent.more != nil || a.forking)
+}
+
+// size is how many bytes of keys and values the staged engine commit has.
+func (f *flight) size() (n int64) {
+	for i := range f.Staged {
+		n += int64(len(f.Staged[i].Key) + len(f.Staged[i].Value))
+	}
+	return n
 }
 
 // checkSize holds the staged engine commit against the limits of the engine.
@@ -163,6 +181,26 @@ func (f *flight) stageAttributes(from int) {
 		f.found = nil
 	}
 	f.Staged = appendAttributes(f.Staged, a.id, old, f.found)
+}
+
+// stageUsage stages what the batch adds to the actor's usage. Of an Ordered batch it lands with the first part.
+func (f *flight) stageUsage(from int) {
+	a := f.a
+	if from > 0 {
+		return
+	}
+	f.usage = a.spent.usage.Load()
+	if a.hidden || a.spent.more == nil {
+		return
+	}
+	var all Usage
+	if f.usage != nil {
+		all = usageOf(a.id, *f.usage)
+	}
+	all.Add(a.spent.more)
+	row := all.row()
+	f.usage = &row
+	f.Staged = append(f.Staged, kv.Set(layout.RecordKey(layout.ID(a.id), layout.PartUsage), row))
 }
 
 // stageHints stages the hints that wait for a commit, if this is one for them, with so

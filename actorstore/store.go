@@ -53,7 +53,7 @@ package actorstore
 // Files, from the top down:
 //
 //	fork.go commit.go stage.go open.go own.go flight.go actor.go view.go survey.go check.go notes.go search.go buildindex.go
-//	attributes.go
+//	attributes.go usage.go
 //	snapshot.go wake.go owners.go user.go published.go incarnation.go store.go sharedsnapshot.go
 //	lifecycle.go describe.go reader.go read.go wakelisteners.go wakerow.go doubt.go
 //	beside.go host.go places.go registry.go head.go names.go rowowner.go id.go errors.go

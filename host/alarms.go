@@ -88,7 +88,7 @@ func (s *alarms) wakeFor(name string, at time.Time) {
 }
 
 // noteSleep notes in the store, in one commit that isn't waited for, what there is to say of an actor that is about to leave memory: when it must be woken,
-// and when it fell asleep. It must be woken at once if there
+// when it fell asleep, and what it has used. It must be woken at once if there
 // is something for it to do. If there is something that its type can't do, another version of the type is to look.
 func (l *life) noteSleep(left remnant) {
 	now := l.host.clock()
@@ -110,6 +110,7 @@ func (l *life) noteSleep(left remnant) {
 			at.Slept = now
 			return nil
 		})
+		l.used.stage(&b, true)
 	}
 	if err == nil {
 		err = l.actor.Apply(l.steady, &b)

@@ -148,6 +148,9 @@ func (c *Context) commit() error {
 	}
 	c.over, c.landing = true, true
 	c.open.Batch().OnCommit(func() { c.landed = true })
+	if c.life.used.due(c.now) {
+		c.life.used.stage(c.open.Batch(), false)
+	}
 	if err := c.open.Apply(); err != nil {
 		c.giveUp()
 		return err

@@ -133,6 +133,7 @@ func (c *course) fallAsleep() stage {
 	var left remnant
 	left.of(c.life)
 	c.noteSleep(left)
+	c.used.tell()
 	c.shut(false)
 	c.host.meter.Count(metricSlept, 1)
 	c.host.forget(c.life)
@@ -151,6 +152,7 @@ func (c *course) close() {
 		if err != nil {
 			c.log.Error("host: actor was lost", slog.Any("error", err))
 		}
+		c.used.tell()
 		c.shut(true)
 	}
 	c.host.forget(c.life)
@@ -240,6 +242,7 @@ func (c *course) takeOver() error {
 	}
 	c.host.alarms.Forget(c.name)
 	c.had, c.seq, c.woke = c.actor.Wake(), c.actor.Seq(), c.host.clock()
+	c.used.begin(c.actor, c.host.clock, c.kind.metrics.toldBy(c.host.meter))
 	return c.creation.begin()
 }
 

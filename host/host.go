@@ -43,7 +43,7 @@ package host
 //	action.go program.go connect.go course.go open.go absence.go alarms.go oldalarms.go call.go courier.go
 //	birth.go schedule.go flow.go flowspans.go flowsteps.go letters.go mail.go messages.go outbox.go
 //	inbox.go conns.go spans.go turn.go gate.go context.go visit.go host.go troubles.go awake.go deadline.go life.go type.go
-//	metrics.go letter.go args.go raw.go keys.go address.go errors.go spannames.go options.go
+//	usage.go metrics.go letter.go args.go raw.go keys.go address.go errors.go spannames.go options.go
 
 import (
 	"cmp"
@@ -65,6 +65,7 @@ import (
 
 // A Host runs the actors of one store. It is safe for concurrent use.
 type Host struct {
+	metered
 	engine   kv.Engine
 	door     *greenroom.Store
 	store    *actorstore.Store // of door
@@ -106,7 +107,7 @@ func Open(ctx context.Context, engine kv.Engine, types []*Type, opts *Options) (
 		engine: engine, types: map[string]*kind{}, owners: map[*action]*kind{}, opts: opts.orDefault(), clock: time.Now,
 		lives: map[string]*life{}, idle: list.New(),
 	}
-	h.started = h.clock()
+	h.metered.host, h.started = h, h.clock()
 	h.log, h.meter.To = h.opts.Logger, h.opts.Metrics
 	for _, t := range types {
 		if err := h.add(t); err != nil {
@@ -163,6 +164,30 @@ func (h *Host) Store() *greenroom.Store { return h.door }
 
 // Types returns the names of the types, sorted.
 func (h *Host) Types() []string { return slices.Sorted(maps.Keys(h.types)) }
+
+// metered is what a Host says of what its actors use.
+type metered struct{ host *Host }
+
+// Usage returns what the actors that are awake have used and the store doesn't say yet, in the order of their names. What it says,
+// actorstore.ActorInfo.Usage has.
+func (m *metered) Usage() []actorstore.ActorUsage {
+	h := m.host
+	var lives []*life
+	h.mu.Lock()
+	for _, l := range h.lives {
+		if l.phase == awake {
+			lives = append(lives, l)
+		}
+	}
+	h.mu.Unlock()
+	all := make([]actorstore.ActorUsage, 0, len(lives))
+	for _, l := range lives {
+		at := l.used.mark()
+		all = append(all, actorstore.ActorUsage{ID: l.actor.ID(), Name: l.name, Usage: l.used.unstored(&at)})
+	}
+	slices.SortFunc(all, func(a, b actorstore.ActorUsage) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
 
 // Stats is what a host does at one moment.
 type Stats struct {

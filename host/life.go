@@ -69,6 +69,7 @@ type life struct {
 	vars      any
 	gate      gate
 	out       outbox
+	used      usage
 	seen      map[sender]seen // what has come from other actors, of those of late
 	had       actorstore.Wake // what the store said when it woke
 	seq       uint64          // of the actor's newest commit, when it woke

@@ -25,7 +25,7 @@ func (y *tally) Observe(m *metrics.Metric, _ time.Duration) { y.Add(m, 1) }
 
 func TestMetrics(t *testing.T) {
 	names := map[string]bool{}
-	for _, m := range Metrics() {
+	for _, m := range Metrics("thing") {
 		key := m.Name + "/" + m.Value
 		if names[key] || !strings.HasPrefix(m.Name, "host_") || m.Help == "" {
 			t.Errorf("%+v", m)
@@ -42,8 +42,9 @@ func TestMetrics(t *testing.T) {
 		must(t, err)
 		pass(2 * time.Hour)
 		must(t, r.Destroy(r.ctx, lobby))
+		of := metricsOf("thing")
 		for m, want := range map[*metrics.Metric]int64{
-			metricTurns: 5, metricFailed: 1, metricTurnTime: 5, metricWoken: 4, metricWakeTime: 4, metricEvicted: 1,
+			of.turns: 5, of.failed: 1, metricTurnTime: 5, metricWoken: 4, metricWakeTime: 4, metricEvicted: 1,
 			metricCrowded: 1, metricAlarms: 1, metricSlept: 3, metricDestroyed: 1, metricLost: 0,
 		} {
 			y.mu.Lock()

@@ -220,13 +220,15 @@ func (l *life) conclude(c *Context, err error, began time.Time) {
 		err = c.unknown(cause, err)
 	}
 	if err != nil {
-		l.host.meter.Count(metricFailed, 1)
+		l.host.meter.Count(l.kind.metrics.failed, 1)
 		l.logFailure(t, err)
 	} else {
 		l.destroy = l.destroy || c.destroy
 	}
-	l.host.meter.Count(metricTurns, 1)
+	l.used.turn(t.spanName(), err)
+	l.host.meter.Count(l.kind.metrics.turns, 1)
 	l.host.meter.Observe(metricTurnTime, time.Since(began))
+	l.used.tell()
 	l.gate.push(output{turn: t, err: err, send: c.out, seq: l.actor.Seq(), destroy: err == nil && c.destroy})
 }
 

@@ -98,6 +98,7 @@ type kind struct {
 	*Type
 	actions     map[string]*action // by name
 	fingerprint func() uint64      // computed once, when it is first wanted
+	metrics     *kindMetrics
 }
 
 // newKind returns a type with its actions looked up.
@@ -105,7 +106,7 @@ func newKind(t *Type) (*kind, error) {
 	if err := t.check(); err != nil {
 		return nil, err
 	}
-	k := &kind{Type: t, actions: map[string]*action{}}
+	k := &kind{Type: t, actions: map[string]*action{}, metrics: metricsOf(t.Name)}
 	k.fingerprint = sync.OnceValue(func() uint64 { return fingerprintOf(k) })
 	for _, declared := range t.Actions {
 		if declared == nil {

@@ -269,11 +269,12 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 	if query == "" { // go-sqlite3's Savepoint says what it wants by ctx
 		return call(ctx, c, func() (driver.Result, error) { return c.driverConn.ExecContext(ctx, query, nil) })
 	}
-	return call(ctx, c, func() (driver.Result, error) { return execAll(ctx, c.Raw(), query) })
+	return call(ctx, c, func() (driver.Result, error) { return c.execAll(ctx, query) })
 }
 
 // execAll executes the statements of text, up to the first one that fails.
-func execAll(ctx context.Context, raw *sqlite3.Conn, text string) (driver.Result, error) {
+func (c *conn) execAll(ctx context.Context, text string) (driver.Result, error) {
+	raw := c.Raw()
 	defer raw.SetInterrupt(raw.SetInterrupt(ctx))
 	for text != "" {
 		s, tail, err := sqliteguard.Prepare(raw, text)
@@ -284,6 +285,7 @@ func execAll(ctx context.Context, raw *sqlite3.Conn, text string) (driver.Result
 			break // a comment
 		}
 		err = s.Exec()
+		countRows(c.db.actor, s, 0)
 		if closed := s.Close(); err == nil {
 			err = closed
 		}

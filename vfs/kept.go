@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/ncruces/go-sqlite3"
+
+	"github.com/greenroomdb/greenroom/actorstore"
 )
 
 // A driverStmt is what go-sqlite3's statements are to database/sql.
@@ -18,6 +20,7 @@ type driverStmt interface {
 	ColumnCount() int
 	Reset() error
 	ClearBindings() error
+	counting
 }
 
 // A program executes the same few statements again and again, and database/sql closes each
@@ -94,4 +97,26 @@ func keeps(query string) bool {
 		}
 	}
 	return frames(query)
+}
+
+// A counting is a statement that counts what it does.
+type counting interface {
+	Status(op sqlite3.StmtStatus, reset bool) int
+}
+
+// countRows tells the owner of the actor, if it isn't nil, what rows an execution of s has read: those that it returned, or those of its full scans of tables if
+// these are more. Rows that an index leads to, and that s doesn't return, aren't counted.
+//
+// https://sqlite.org/c3ref/c_stmtstatus_counter.html
+func countRows(owner *actorstore.Actor, s counting, returned int64) {
+	if owner == nil {
+		return
+	}
+	n := returned
+	if steps := s.Status(sqlite3.STMTSTATUS_FULLSCAN_STEP, true); steps > 0 {
+		n = max(n, int64(steps)+1) // from the first row on
+	}
+	if n > 0 {
+		owner.ReadRows(n)
+	}
 }

@@ -21,6 +21,7 @@ type driverRows interface {
 	ColumnCount() int
 	ColumnDeclType(i int) string
 	ColumnsRaw(dest ...any) error
+	counting
 }
 
 // A rows is the rows of a query.
@@ -36,6 +37,7 @@ type rows struct {
 	ctx     context.Context // the query's
 	columns []string
 	types   []declared
+	given   int64 // rows that Next has returned
 	stepped bool  // the row that SQLite is at was not returned yet
 	begun   bool  // Next was called
 	err     error // what ended the rows: io.EOF behind the last one
@@ -85,6 +87,7 @@ func (r *rows) Next(dest []driver.Value) (err error) {
 		}
 	}
 	r.stepped = false
+	r.given++
 	if r.err = r.read(dest); r.err != nil {
 		r.err = r.conn.explain(r.ctx, r.err)
 	}
@@ -133,6 +136,7 @@ func (r *rows) Close() (err error) {
 	}
 	err = errLeft
 	defer r.conn.guard(&err)
+	countRows(r.conn.db.actor, r.driverRows, r.given)
 	err = r.driverRows.Close()
 	r.driverRows = nil // the statement may use r for its next query
 	switch {

@@ -34,6 +34,7 @@ func (db *database) report() string {
 	if db.actor != nil {
 		line("actor_commits", db.actor.Seq())
 		line("actor_bytes", db.actor.Used())
+		line("rows_read", db.actor.Rows())
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }

@@ -45,7 +45,10 @@ func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (drive
 		return nil, err
 	}
 	nilIsNull(args)
-	return call(ctx, s.conn, func() (driver.Result, error) { return s.driverStmt.ExecContext(ctx, args) })
+	return call(ctx, s.conn, func() (driver.Result, error) {
+		defer countRows(s.conn.db.actor, s.driverStmt, 0)
+		return s.driverStmt.ExecContext(ctx, args)
+	})
 }
 
 // QueryContext is driver.StmtQueryContext's. It takes the first step of the query, which

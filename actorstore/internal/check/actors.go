@@ -36,6 +36,7 @@ func (a *actors) check(rec *record, p *layout.Prefix) {
 	h.head(rec, a.keys.of(rec.id, p, l))
 	h.owner(rec)
 	h.hints(rec)
+	h.usage(rec)
 	wakes{a.walk}.of(rec)
 	index{a.walk}.of(rec)
 	names{a.walk}.of(rec)

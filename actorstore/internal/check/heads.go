@@ -98,6 +98,19 @@ func (h heads) owner(rec *record) {
 	}
 }
 
+// usage checks the row that says what the actor has used, if any.
+func (h heads) usage(rec *record) {
+	row := rec.parts[layout.PartUsage]
+	if row == nil {
+		return
+	}
+	if _, err := layout.ParseUsage(rec.id, row); err != nil {
+		h.find(rec.id, "usage", "%s", clause(err))
+	} else if !rec.written() {
+		h.find(rec.id, "usage", "it is that of an actor that doesn't exist")
+	}
+}
+
 // hints checks the hints, of which there is little to say: they are others'
 // to read, and old ones are as good as new ones.
 func (h heads) hints(rec *record) {

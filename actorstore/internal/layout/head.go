@@ -17,6 +17,7 @@ const (
 	layoutVersion     = 1
 	wakeVersion       = 1
 	attributesVersion = 1
+	usageVersion      = 1
 	builtVersion      = 1
 )
 

@@ -82,7 +82,8 @@ const (
 	PartLayout = 4
 	PartWake   = 5
 	PartIndex  = 6
-	Parts      = PartIndex + 1 // their number
+	PartUsage  = 7
+	Parts      = PartUsage + 1 // their number
 	lastPart   = math.MaxInt64 // sorts behind all of them
 )
 
@@ -122,7 +123,7 @@ func appendKey[K any, P keys.Pointer[K]](dst []byte, key K) []byte {
 func FormatKey() []byte { return AppendRows(nil, kindFormat) }
 
 // A RecordRow is the key of one row of what is known of an actor. Its Part is one of
-// PartHead to PartIndex; a newer version of this package may have more. The part says what
+// PartHead to PartUsage; a newer version of this package may have more. The part says what
 // the value is.
 type RecordRow struct {
 	ID   ID
