@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/greenroomdb/greenroom"
@@ -69,7 +70,7 @@ func (h *Host) enter(ctx context.Context, a Address, b *birth, courier bool) (*l
 			// A user from now on: else it might be put to sleep for another actor before its
 			// turn comes, again and again.
 			h.use(l)
-			if err := h.await(ctx, l.woken); err != nil {
+			if err := await(ctx, &h.mu, l.woken); err != nil {
 				l.users--
 				l.settle()
 				return nil, err
@@ -93,7 +94,7 @@ func (h *Host) enter(ctx context.Context, a Address, b *birth, courier bool) (*l
 				return nil, l.failure
 			}
 		default:
-			if err := h.await(ctx, l.left); err != nil {
+			if err := await(ctx, &h.mu, l.left); err != nil {
 				return nil, err
 			}
 		}
@@ -119,10 +120,10 @@ func nested(ctx context.Context, l *life) error {
 
 // await waits without the lock.
 //
-// +checklocks:h.mu
-func (h *Host) await(ctx context.Context, ch <-chan struct{}) error {
-	h.mu.Unlock()
-	defer h.mu.Lock()
+// +checklocks:mu
+func await(ctx context.Context, mu *sync.Mutex, ch <-chan struct{}) error {
+	mu.Unlock()
+	defer mu.Lock()
 	select {
 	case <-ch:
 		return nil
@@ -286,6 +287,9 @@ func (l *life) settle() {
 			h.idle.Remove(l.place)
 			l.place = nil
 		}
+		l.bed.hold()
+	case l.bed.callers > 0:
+		l.rest()
 	case l.place == nil:
 		l.place = h.idle.PushBack(l)
 		l.since = h.clock()

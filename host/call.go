@@ -145,3 +145,35 @@ func (h *Host) DropID(ctx context.Context, id actorstore.ID) error {
 		return nil
 	}))
 }
+
+// Wake wakes an actor that exists, so that it does what is due, and returns when it is awake: at once if it is that already. It sleeps
+// again as it does after a call.
+//
+// Errors: greenroom.ErrNotFound, of an actor that does not exist; ErrNoType, of one that is not of h's types; those of Do of an actor that
+// can't wake.
+func (h *Host) Wake(ctx context.Context, id actorstore.ID) error {
+	a, err := visitor{h}.find(ctx, id)
+	if err != nil {
+		return err
+	}
+	l, err := h.enter(ctx, a, nil, false)
+	if err != nil {
+		return err
+	}
+	l.leave()
+	return nil
+}
+
+// Sleep puts an actor to sleep as soon as it has no turns and no running steps, without waiting for Options.IdleTimeout, and returns when it
+// has left memory; at once if it sleeps. What comes later wakes it again. Turns and steps are waited for as the context says; calls that never
+// cease keep the actor awake.
+//
+// Errors: *AwakeError, if connections hold the actor, or if the context ends before the actor's turns and steps do; greenroom.ErrNotFound
+// and ErrNoType, as those of Wake; greenroom.ErrNested in a turn of the actor.
+func (h *Host) Sleep(ctx context.Context, id actorstore.ID) error {
+	a, err := visitor{h}.find(ctx, id)
+	if err != nil {
+		return err
+	}
+	return visitor{h}.sleep(ctx, a.String())
+}

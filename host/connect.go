@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/conn"
 )
 
@@ -50,7 +51,7 @@ func (h *Host) Join(ctx context.Context, j *Join) (Joined, error) {
 	})
 	err := h.turn(ctx, j.Actor, &birth{}, t)
 	if errors.Is(err, ErrUnknownOutcome) {
-		go h.unjoin(j.Actor, &joined)
+		go j.undo(h, &joined)
 	}
 	if err != nil {
 		return Joined{}, err
@@ -58,9 +59,9 @@ func (h *Host) Join(ctx context.Context, j *Join) (Joined, error) {
 	return joined, nil
 }
 
-// unjoin disconnects a client that wasn't told that it is connected, if it is: in a turn
+// undo disconnects a client that wasn't told that it is connected, if it is: in a turn
 // behind that which has, or has not, filled joined.
-func (h *Host) unjoin(a Address, joined *Joined) {
+func (j *Join) undo(h *Host, joined *Joined) {
 	t := newTurn(spanOnDisconnect, func(c *Context) error {
 		if joined.ID == "" {
 			return nil
@@ -73,8 +74,8 @@ func (h *Host) unjoin(a Address, joined *Joined) {
 		return c.disconnect(n, "the client left while it was being connected")
 	})
 	t.must = true
-	if err := h.turn(h.ctx, a, nil, t); err != nil {
-		h.log.Warn("host: disconnect a client that left", slog.String("actor", a.String()), slog.Any("error", err))
+	if err := h.turn(h.ctx, j.Actor, nil, t); err != nil {
+		h.log.Warn("host: disconnect a client that left", slog.String("actor", j.Actor.String()), slog.Any("error", err))
 	}
 }
 
@@ -183,6 +184,16 @@ func (h *Host) Leave(ctx context.Context, a Address, id conn.ID, reason string) 
 		err = ErrNoConn
 	}
 	return err
+}
+
+// Disconnect ends a connection as Leave does, of the actor with that id. Errors: those of Leave; greenroom.ErrNotFound and ErrNoType, as those
+// of Wake.
+func (h *Host) Disconnect(ctx context.Context, id actorstore.ID, c conn.ID, reason string) error {
+	a, err := visitor{h}.find(ctx, id)
+	if err != nil {
+		return err
+	}
+	return h.Leave(ctx, a, c, reason)
 }
 
 // Subscribe has a connection get the events of a name, or no more if on is false.

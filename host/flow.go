@@ -155,6 +155,8 @@ func (f *flow) once() (workflow.Status, error) {
 	if s := f.Status(); finished(s.State) {
 		return s, nil
 	}
+	l.running.Store(true)
+	defer l.running.Store(false)
 	inTurn := func(ctx context.Context, fn func(tx *greenroom.Tx) error) error {
 		return Turn(ctx, func(c *Context) error { return fn(c.Tx) })
 	}

@@ -42,7 +42,7 @@ package host
 //
 //	action.go program.go connect.go course.go open.go absence.go alarms.go oldalarms.go call.go courier.go
 //	birth.go schedule.go flow.go flowspans.go flowsteps.go letters.go mail.go messages.go outbox.go
-//	inbox.go conns.go spans.go turn.go gate.go context.go visit.go host.go troubles.go awake.go deadline.go life.go type.go
+//	inbox.go conns.go spans.go turn.go gate.go context.go bedtime.go visit.go host.go troubles.go awake.go deadline.go life.go type.go
 //	usage.go metrics.go letter.go args.go raw.go keys.go address.go errors.go spannames.go options.go
 
 import (
@@ -103,17 +103,16 @@ type Host struct {
 //
 // Errors: ErrTypes, and those of actorstore.Open and of the engine.
 func Open(ctx context.Context, engine kv.Engine, types []*Type, opts *Options) (*Host, error) {
+	kinds, owners, err := newKinds(types)
+	if err != nil {
+		return nil, err
+	}
 	h := &Host{
-		engine: engine, types: map[string]*kind{}, owners: map[*action]*kind{}, opts: opts.orDefault(), clock: time.Now,
+		engine: engine, types: kinds, owners: owners, opts: opts.orDefault(), clock: time.Now,
 		lives: map[string]*life{}, idle: list.New(),
 	}
 	h.metered.host, h.started = h, h.clock()
 	h.log, h.meter.To = h.opts.Logger, h.opts.Metrics
-	for _, t := range types {
-		if err := h.add(t); err != nil {
-			return nil, err
-		}
-	}
 	var o greenroom.Options
 	if h.opts.Store != nil {
 		o = *h.opts.Store
@@ -138,24 +137,27 @@ func Open(ctx context.Context, engine kv.Engine, types []*Type, opts *Options) (
 	return h, nil
 }
 
-// add adds a type. None of its actions may be another one's, too: a call that names the
+// newKinds returns the types by their names, and by their actions. No action may be in two types: a call that names the
 // action alone would not know whose it is.
-func (h *Host) add(t *Type) error {
-	k, err := newKind(t)
-	if err != nil {
-		return err
-	}
-	if h.types[t.Name] != nil {
-		return fmt.Errorf("%w: there are two %q", ErrTypes, t.Name)
-	}
-	h.types[t.Name] = k
-	for _, a := range k.actions {
-		if o := h.owners[a]; o != nil {
-			return fmt.Errorf("%w: both %s and %s list the same action %q", ErrTypes, o.Name, t.Name, a.Name)
+func newKinds(types []*Type) (kinds map[string]*kind, owners map[*action]*kind, err error) {
+	kinds, owners = map[string]*kind{}, map[*action]*kind{}
+	for _, t := range types {
+		k, err := newKind(t)
+		if err != nil {
+			return nil, nil, err
 		}
-		h.owners[a] = k
+		if kinds[t.Name] != nil {
+			return nil, nil, fmt.Errorf("%w: there are two %q", ErrTypes, t.Name)
+		}
+		kinds[t.Name] = k
+		for _, a := range k.actions {
+			if o := owners[a]; o != nil {
+				return nil, nil, fmt.Errorf("%w: both %s and %s list the same action %q", ErrTypes, o.Name, t.Name, a.Name)
+			}
+			owners[a] = k
+		}
 	}
-	return nil
+	return kinds, owners, nil
 }
 
 // Store returns the store of the host: to look at actors, and to list them. An actor

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/greenroomdb/greenroom"
@@ -52,6 +53,7 @@ type life struct {
 	since time.Time     // when it became idle  +checklocks:host.mu
 	began time.Time     // when it was awake  +checklocks:host.mu
 	timer *time.Timer   // +checklocks:host.mu
+	bed   bedtime       // +checklocks:host.mu
 	alone bool          // empty is closed  +checklocks:host.mu
 
 	// What follows belongs to main.
@@ -78,8 +80,23 @@ type life struct {
 	strange   bool            // a turn has scheduled what its type can't do
 	absence   *alarm.Source   // rings when a client has been away for too long; nil if that is for ever
 	expecting sync.Mutex      // held to set absence
+	running   atomic.Bool     // of the workflow, whose goroutine sets it
 	sources   sync.WaitGroup  // of goroutines that ask for turns
 	destroy   bool            // the actor is to be removed, with everything that it has
+}
+
+// A bedtime is what callers of Host.Sleep wait for. Host.mu guards it.
+type bedtime struct {
+	callers int           // that wait until the actor has nothing to do
+	kept    chan struct{} // closed when a connection holds the actor; nil unless a caller waits
+}
+
+// hold tells the callers that a connection holds the actor.
+func (b *bedtime) hold() {
+	if b.kept != nil {
+		close(b.kept)
+		b.kept = nil
+	}
 }
 
 func newLife(h *Host, kind *kind, a Address, name string, b *birth) *life {

@@ -2,6 +2,8 @@ package host
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 )
@@ -12,20 +14,14 @@ type visitor struct{ *Host }
 // claim returns the actor if it is awake, and keeps it so until done is called. If it sleeps, or is of none of h's types, l is nil; until done is
 // called others wait for it then as for one that is on its way to sleep.
 func (h visitor) claim(ctx context.Context, id actorstore.ID) (l *life, done func(), err error) {
-	v, err := h.store.View(ctx, id)
+	a, err := h.find(ctx, id)
+	if errors.Is(err, ErrNoType) {
+		return nil, func() {}, nil
+	}
 	if err != nil {
 		return nil, nil, err
 	}
-	name := v.Info().Name
-	if err := v.Close(); err != nil {
-		return nil, nil, err
-	}
-	a, err := ParseAddress(name)
-	kind := h.types[a.Type]
-	if err != nil || kind == nil || actorstore.IDFromName(name) != id {
-		return nil, func() {}, nil
-	}
-	at, isAwake, err := h.place(ctx, kind, a, name)
+	at, isAwake, err := h.place(ctx, h.types[a.Type], a, a.String())
 	switch {
 	case err != nil:
 		return nil, nil, err
@@ -37,6 +33,23 @@ func (h visitor) claim(ctx context.Context, id actorstore.ID) (l *life, done fun
 		h.forget(at)
 		close(at.left)
 	}, nil
+}
+
+// find returns the address of an actor that exists. ErrNoType says that it is of none of h's types.
+func (h visitor) find(ctx context.Context, id actorstore.ID) (Address, error) {
+	v, err := h.store.View(ctx, id)
+	if err != nil {
+		return Address{}, err
+	}
+	name := v.Info().Name
+	if err := v.Close(); err != nil {
+		return Address{}, err
+	}
+	a, err := ParseAddress(name)
+	if err != nil || h.types[a.Type] == nil || actorstore.IDFromName(name) != id {
+		return Address{}, fmt.Errorf("%w: the actor is called %.80q", ErrNoType, name)
+	}
+	return a, nil
 }
 
 // place returns an actor that is awake, and counts a user of it, until leave; or it takes the place of one that sleeps, for which
@@ -68,9 +81,9 @@ func (h visitor) place(ctx context.Context, kind *kind, a Address, name string) 
 			h.use(l)
 			return l, true, nil
 		case waking:
-			err = h.await(ctx, l.woken)
+			err = await(ctx, &h.mu, l.woken)
 		default:
-			err = h.await(ctx, l.left)
+			err = await(ctx, &h.mu, l.left)
 		}
 		if err != nil {
 			return nil, false, err

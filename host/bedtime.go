@@ -1,0 +1,106 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/greenroomdb/greenroom/internal/errkind"
+)
+
+// An AwakeError says what keeps an actor awake that Host.Sleep was to put to sleep. It is of the kind greenroom.ErrInUse.
+type AwakeError struct {
+	Connections int   // those that don't hibernate
+	Turns       int   // that run or wait, about
+	Steps       bool  // the actor's workflow runs
+	Err         error // of the context that ended while turns and steps were waited for; nil if connections alone are the reason
+}
+
+// Error says what keeps the actor awake.
+func (e *AwakeError) Error() string {
+	var by []string
+	if e.Connections > 0 {
+		by = append(by, fmt.Sprintf("connections that don't hibernate (%d)", e.Connections))
+	}
+	if e.Steps {
+		by = append(by, "the steps of its workflow")
+	}
+	if e.Turns > 0 {
+		by = append(by, fmt.Sprintf("turns (%d)", e.Turns))
+	}
+	if by == nil {
+		by = []string{"what is due"}
+	}
+	return "host: it is kept awake by " + strings.Join(by, " and ")
+}
+
+// Unwrap returns Err.
+func (e *AwakeError) Unwrap() error { return e.Err }
+
+// Is reports whether target is the kind of the error.
+func (e *AwakeError) Is(target error) bool { return target == errkind.ErrInUse }
+
+// sleep puts the actor of that name to sleep, as Host.Sleep says.
+func (h visitor) sleep(ctx context.Context, name string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for {
+		l := h.lives[name]
+		if l == nil {
+			return nil
+		}
+		if err := nested(ctx, l); err != nil {
+			return err
+		}
+		switch l.phase {
+		case waking:
+			if err := await(ctx, &h.mu, l.woken); err != nil {
+				return err
+			}
+		case awake:
+			if l.held > 0 {
+				return &AwakeError{Connections: l.held}
+			}
+			if kept, err := h.tire(ctx, l); !kept {
+				return err
+			}
+		default:
+			return await(ctx, &h.mu, l.left)
+		}
+	}
+}
+
+// tire makes an actor that is awake sleep as soon as it has nothing to do, and returns when it is out of memory; or, with kept, as soon as
+// a connection holds it.
+//
+// +checklocks:l.host.mu
+func (h visitor) tire(ctx context.Context, l *life) (kept bool, err error) {
+	if l.bed.kept == nil {
+		l.bed.kept = make(chan struct{})
+	}
+	held := l.bed.kept
+	l.bed.callers++
+	defer func() { l.bed.callers-- }()
+	if l.place == nil {
+		l.settle()
+	} else {
+		l.rest()
+	}
+	h.mu.Unlock()
+	select {
+	case <-l.left:
+	case <-held:
+		kept = true
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	h.mu.Lock()
+	if err != nil && l.phase == awake {
+		e := &AwakeError{Connections: l.held, Turns: l.users, Err: err}
+		if l.running.Load() {
+			e.Turns, e.Steps = e.Turns-1, true
+		}
+		err = e
+	}
+	return kept, err
+}
