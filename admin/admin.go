@@ -17,7 +17,7 @@ package admin
 // Files, from the top down:
 //
 //	server.go actors.go keysread.go stateread.go queueread.go connsread.go workflowread.go workflowtree.go tracesread.go
-//	sqlread.go hosts.go openapi.go sqlclient.go queue.go store.go conns.go database.go sql.go userkeys.go labels.go index.go workflow.go
+//	sqlread.go hosts.go openapi.go sqlclient.go queue.go store.go conns.go awake.go database.go sql.go userkeys.go labels.go index.go workflow.go
 //	verb.go token.go route.go values.go client.go admin.go cancels.go errors.go
 
 import (
@@ -33,7 +33,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 )
 
-// Actors are the actors of a store, as a tool reaches them. A greenroom.Store is such, and a host.Host, whose actors may be awake.
+// Actors are the actors of a store, as a tool reaches them. A greenroom.Store is such, and a host.Host, whose actors may be awake; see Runner.
 type Actors interface {
 	// Visit runs fn with an actor that exists, beside what the process does with it; see greenroom.Store.Visit.
 	Visit(ctx context.Context, id actorstore.ID, fn func(ctx context.Context, a *greenroom.Actor) error) error

@@ -110,7 +110,8 @@ func (s *Server) Close() error {
 
 // verbs are what can be done to an actor.
 var verbs = []endpoint{
-	PutKey, DeleteKeys, SetLabels, SendMessage, DeleteMessages, RedriveMessages, CancelWorkflow, RetryWorkflow, RestartWorkflow, ReplayWorkflow, DiscardConnection, Fork, Drop, RepairIndex,
+	PutKey, DeleteKeys, SetLabels, SendMessage, DeleteMessages, RedriveMessages, CancelWorkflow, RetryWorkflow, RestartWorkflow, ReplayWorkflow, DiscardConnection,
+	Disconnect, Wake, Sleep, Fork, Drop, RepairIndex,
 }
 
 // routes are what can be asked for.

@@ -97,7 +97,7 @@ func TestReadToken(t *testing.T) {
 			writes++
 		}
 	}
-	if writes != 17 { // 13 verbs, the index, the database, and two connections
+	if writes != 20 { // 16 verbs, the index, the database, and two connections
 		t.Errorf("%d requests are refused", writes)
 	}
 	if r.everything() != before {

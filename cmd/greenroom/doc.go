@@ -31,6 +31,8 @@
 //	greenroom state show STORE ACTOR            show an actor's own record
 //	greenroom conns ls STORE ACTOR              list the connections that an actor has stored
 //	greenroom conns discard STORE ACTOR [ID]    remove one that can't be read, or stray rows
+//	greenroom conns disconnect STORE ACTOR ID   end one in the host that has the store open
+//	greenroom wake|sleep STORE ACTOR            wake an actor there, or put it to sleep
 //	greenroom traces ls STORE ACTOR             list an actor's traces
 //	greenroom traces show STORE ACTOR TRACE     show one, span by span
 //	greenroom items ls STORE [PREFIX]           list items at key paths
@@ -330,7 +332,7 @@ package main
 //	main.go root.go args.go salvage.go items.go docs.go docswrite.go docsquery.go docsdump.go itemswrite.go itemslook.go dot.go
 //	engine.go sql.go firstwrite.go state.go traces.go workflowshow.go
 //	export.go hosttokens.go adminflags.go import.go importrivetkit.go queuedrain.go shell.go statecodec.go
-//	traceswaterfall.go workflow.go check.go conns.go host.go itemscommand.go docscommand.go docsjson.go modelcommand.go
+//	traceswaterfall.go workflow.go check.go conns.go awake.go host.go itemscommand.go docscommand.go docsjson.go modelcommand.go
 //	label.go bulk.go ls.go search.go queue.go rivetkeys.go session.go admin.go
 //	sourcecopy.go fork.go hostserve.go print.go source.go userkeys.go env.go hostwasm.go serve.go
 //	serve_other.go sourceerrors.go store.go terminal.go backup.go doc.go errors.go near.go group.go history.go

@@ -132,12 +132,19 @@ func isStore(dir string) bool {
 // hosted opens the store in dir as greenroom host does, until end is called. One that can't be opened stays closed.
 func hosted(t *testing.T, dir string) (end func()) {
 	t.Helper()
+	_, end = hostedHere(t, dir)
+	return end
+}
+
+// hostedHere is hosted with the host, nil if the store can't be opened.
+func hostedHere(t *testing.T, dir string) (h *host.Host, end func()) {
+	t.Helper()
 	s, err := storeurl.Open(t.Context(), dir, greenroom.Options{MustExist: true})
 	if err != nil {
-		return func() {}
+		return nil, func() {}
 	}
 	log := slog.New(slog.DiscardHandler)
-	h, err := host.Open(t.Context(), s.Engine(), []*host.Type{demoCounter()}, &host.Options{Logger: log})
+	h, err = host.Open(t.Context(), s.Engine(), []*host.Type{demoCounter()}, &host.Options{Logger: log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +152,7 @@ func hosted(t *testing.T, dir string) (end func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return func() {
+	return h, func() {
 		if err := errors.Join(tools.Close(), h.Close(t.Context()), s.Close()); err != nil {
 			t.Error(err)
 		}

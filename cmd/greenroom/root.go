@@ -33,7 +33,7 @@ lets them in by admin.Listen.`,
 	root.AddCommand(
 		newSQL(e), newImport(e), newImportRivetKit(e), newExport(e), newFork(e), newList(e), labeller{e}.command(),
 		newGet(e), newPut(e), newRemove(), newDrop(bulk{env: e}), newQueue(e), newCheck(e), salvager{e}.command(),
-		newConns(e), newState(e), newTraces(e), newItems(itemsCommand{itemsModel.command(e)}), newDocs(docsCommand{docsModel.command(e)}),
+		newWake(), newSleep(), newConns(e), newState(e), newTraces(e), newItems(itemsCommand{itemsModel.command(e)}), newDocs(docsCommand{docsModel.command(e)}),
 		newWorkflow(e), newHost(e), newEngine(e),
 	)
 	root.SetFlagErrorFunc(flagError)
