@@ -186,7 +186,7 @@ func (a *Actor) leave() {
 		a.host.Leave(yieldWake(a))
 	}
 	if a.opened() {
-		a.store.wakes.tell(Waking{ID: a.id, Name: a.Name(), Layout: a.layout, Wake: a.wake.Load().wake()}, a.Err())
+		a.store.told.closings.tell(closing{Waking{ID: a.id, Name: a.Name(), Layout: a.layout, Wake: a.wake.Load().wake()}, a.Err()})
 	}
 }
 

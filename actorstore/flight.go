@@ -41,6 +41,7 @@ type flight struct {
 	wake   *wakeRow
 	found  *layout.Attributes
 	usage  *[]byte
+	refind bool // found is another one than before
 	commit kv.Commit
 	last   bool // no engine commit follows
 	hints  *[]byte
@@ -267,6 +268,9 @@ func (f *flight) onApply() {
 	// That the commit has found its head says that all before it is there, too.
 	a.incarnation.landed(f.in, f.shown)
 	a.phase.Add(1)
+	if !a.hidden {
+		a.store.told.changes.tell(Change{ID: a.id, Name: a.Name(), Seq: f.next.Seq, Attributes: f.refind, Dropped: f.Drop})
+	}
 	if f.last {
 		f.settle()
 	}

@@ -60,6 +60,7 @@ func (f *flight) checkHead() {
 func (f *flight) stageDrop() {
 	a := f.a
 	f.unstage()
+	f.refind = false
 	f.next = layout.Head{Epoch: 1, Last: a.commitID()}
 	f.checkHead()
 	// One tombstone for the whole subspace: an actor may have any number of rows. The
@@ -168,6 +169,7 @@ func (f *flight) stageWake(from int) {
 // stageAttributes stages what the batch changes of what the actor is found by. Of an Ordered batch it lands with the first part.
 func (f *flight) stageAttributes(from int) {
 	a := f.a
+	f.refind = false
 	if from > 0 {
 		return
 	}
@@ -180,6 +182,7 @@ func (f *flight) stageAttributes(from int) {
 	if f.found.IsZero() {
 		f.found = nil
 	}
+	f.refind = true
 	f.Staged = appendAttributes(f.Staged, a.id, old, f.found)
 }
 

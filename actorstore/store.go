@@ -55,7 +55,7 @@ package actorstore
 //	fork.go commit.go stage.go open.go own.go flight.go actor.go view.go survey.go check.go notes.go search.go buildindex.go
 //	attributes.go usage.go
 //	snapshot.go wake.go owners.go user.go published.go incarnation.go store.go sharedsnapshot.go
-//	lifecycle.go describe.go reader.go read.go wakelisteners.go wakerow.go doubt.go
+//	lifecycle.go describe.go reader.go read.go listeners.go wakerow.go doubt.go
 //	beside.go host.go places.go registry.go head.go names.go rowowner.go id.go errors.go
 //	singles.go hints.go outside.go keys.go
 
@@ -103,7 +103,7 @@ type Store struct {
 	now       func() time.Time
 	readOnly  bool
 	owners    *owners
-	wakes     *wakeListeners
+	told      *told
 	cache     *cache.Cache // nil: nothing is kept
 	rows      *rows.Pool
 
@@ -127,7 +127,7 @@ func Open(ctx context.Context, eng kv.Engine, opts *Options) (*Store, error) {
 	}
 	s := &Store{
 		directory: directory{registry: registry{eng: eng, limits: opts.Limits.OrDefault(), closing: make(chan struct{})}}, engLimits: eng.Limits(),
-		now: opts.Now, readOnly: opts.ReadOnly, owners: ownersOf(eng), wakes: listenersOf(eng),
+		now: opts.Now, readOnly: opts.ReadOnly, owners: ownersOf(eng), told: toldOf(eng),
 	}
 	if s.now == nil {
 		s.now = time.Now

@@ -69,7 +69,16 @@ func (s *Store) hasOther(ctx context.Context, w *Waking, elsewhere map[HostID]bo
 // that ended the handle, nil if it was closed in good order. On an engine
 // that other processes have open as well, fn hears of the handles of this Store alone. fn must be quick, and may be called
 // from several goroutines. After stop returned it isn't called any more.
-func (s *Store) OnWake(fn func(w Waking, lost error)) (stop func()) { return s.wakes.add(fn) }
+func (s *Store) OnWake(fn func(w Waking, lost error)) (stop func()) {
+	return s.told.closings.add(func(c closing) { fn(c.w, c.lost) })
+}
+
+// OnChange calls fn whenever a commit of an actor was applied, or an actor was dropped, by a Store of this process on the same engine, in the
+// order of the actor's commits, and before the next one of that actor begins. The commit may not be on stable storage yet: a crash can undo
+// it. On an engine that other processes have open as well, fn hears of the commits of this Store alone. One whose outcome the Store doesn't
+// know is not told of. fn must be quick, must not use the actor's handle, and may be called from several goroutines. After stop returned it isn't
+// called any more.
+func (s *Store) OnChange(fn func(c Change)) (stop func()) { return s.told.changes.add(fn) }
 
 // yieldWake returns the operations that have the index say that no host has the actor open, which is closed. ok is false if
 // the handle doesn't know what the index says.
