@@ -17,7 +17,7 @@ package admin
 // Files, from the top down:
 //
 //	server.go actors.go keysread.go stateread.go queueread.go connsread.go workflowread.go workflowtree.go tracesread.go
-//	sqlread.go hosts.go openapi.go sqlclient.go queue.go store.go conns.go awake.go database.go sql.go userkeys.go labels.go index.go workflow.go
+//	sqlread.go hosts.go events.go openapi.go sqlclient.go queue.go store.go conns.go awake.go database.go sql.go userkeys.go labels.go index.go workflow.go
 //	verb.go token.go route.go values.go client.go admin.go cancels.go errors.go
 
 import (
@@ -27,6 +27,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/greenroomdb/greenroom"
@@ -70,6 +71,9 @@ type Server struct {
 	http    *http.Server
 	ctx     context.Context // of what is being done: ends with Close
 	stop    context.CancelFunc
+	open    context.Context // of event streams: ends when Close begins
+	shut    context.CancelFunc
+	streams atomic.Int64 // of events
 
 	working sync.WaitGroup // of engine connections, which the HTTP server has given away
 }

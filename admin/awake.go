@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/conn"
 	"github.com/greenroomdb/greenroom/internal/errkind"
@@ -14,6 +15,8 @@ import (
 // A Runner is Actors whose code the process runs. A host.Host is one.
 type Runner interface {
 	Actors
+	// Store returns the store through which the process runs the actors.
+	Store() *greenroom.Store
 	// Wake wakes an actor; see host.Host.Wake.
 	Wake(ctx context.Context, id actorstore.ID) error
 	// Sleep puts an actor to sleep when it has nothing to do; see host.Host.Sleep.

@@ -63,6 +63,7 @@ var kinds = []struct {
 	{"unknown_outcome", errkind.ErrUnknownOutcome, http.StatusInternalServerError},
 	{"fenced", errkind.ErrFenced, http.StatusConflict},
 	{"poisoned", errkind.ErrPoisoned, http.StatusInternalServerError},
+	{"overloaded", nil, http.StatusServiceUnavailable},
 	{"closed", errkind.ErrClosed, http.StatusServiceUnavailable},
 	{"read_only", errkind.ErrReadOnly, http.StatusForbidden},
 	{"unsupported", errkind.ErrUnsupported, http.StatusNotImplemented},

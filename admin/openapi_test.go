@@ -75,6 +75,11 @@ func TestAnswers(t *testing.T) {
 	answers := &answers{r, doc, map[string]bool{}}
 	hold := answers.hold
 	for path, item := range doc.Paths.Map() {
+		if path == "/v1/events" { // which ends with the process; see TestEvents
+			hold(http.MethodGet, path, "", "?actor=", "", http.StatusBadRequest)
+			answers.answered["GET "+path] = true
+			continue
+		}
 		if item.Get != nil {
 			want := http.StatusOK
 			if strings.HasSuffix(path, "/workflow") {

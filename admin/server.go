@@ -68,6 +68,7 @@ func newServer(ctx context.Context, store *greenroom.Store, opts *Options) *Serv
 		s.log = slog.Default()
 	}
 	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
+	s.open, s.shut = context.WithCancel(s.ctx)
 	return s
 }
 
@@ -91,11 +92,12 @@ func (s *Server) serve(ln net.Listener) {
 // closing is how long Close waits for what is being done.
 const closing = 5 * time.Second
 
-// Close ends the Server: it takes nothing new, and what isn't done in 5 seconds is given up. It returns when nothing uses the store any
+// Close ends the Server: it takes nothing new, event streams end at once, and what isn't done in 5 seconds is given up. It returns when nothing uses the store any
 // more.
 func (s *Server) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closing)
 	defer cancel()
+	s.shut()
 	err := s.http.Shutdown(ctx)
 	s.stop()
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -117,7 +119,7 @@ var verbs = []endpoint{
 // routes are what can be asked for.
 func routes() []route {
 	all := []route{
-		documentRoute(),
+		documentRoute(), eventRoute(),
 		{
 			method: http.MethodGet, path: "/v1/process", what: "What is known of the process that has the store open.", out: Process{}, reads: true,
 			serve: func(_ *Server, w http.ResponseWriter, _ *http.Request) { reply(w, &Process{PID: os.Getpid()}) },
