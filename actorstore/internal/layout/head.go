@@ -13,7 +13,8 @@ const (
 	headVersion       = 1
 	nameVersion       = 1
 	ownerVersion      = 1
-	hostVersion       = 1
+	hostVersion       = 2 // see Host.Append
+	hostVersionPlain  = 1
 	layoutVersion     = 1
 	wakeVersion       = 1
 	attributesVersion = 1

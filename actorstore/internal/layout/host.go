@@ -2,7 +2,10 @@ package layout
 
 import (
 	"fmt"
+	"net"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/greenroomdb/greenroom/internal/bare"
@@ -21,6 +24,8 @@ type Host struct {
 	// Machine is "" where that can't be told.
 	Machine      string
 	PID, Started uint64
+	// Address is where the host's API listens, as CheckAddress says; "" for nowhere that others know of.
+	Address string
 	// Wanted are the actors that other hosts want, at most MaxWanted. The host fences
 	// them, and says so by renewing without them.
 	Wanted []ID
@@ -28,9 +33,32 @@ type Host struct {
 
 // Bounds of a Host.
 const (
-	MaxTTL    = time.Hour
-	MaxWanted = 4096
+	MaxTTL     = time.Hour
+	MaxWanted  = 4096
+	MaxAddress = 256 // bytes
 )
+
+// CheckAddress returns an error if others can't be told that address: it is HOST:PORT, or https://HOST:PORT behind a proxy that
+// speaks TLS, with a number for the port and at most MaxAddress bytes.
+func CheckAddress(address string) error {
+	host, port, err := net.SplitHostPort(strings.TrimPrefix(address, "https://"))
+	if err != nil {
+		return fmt.Errorf("%.80q is not HOST:PORT", address)
+	}
+	plain := func(r rune) bool {
+		return 'a' <= r|0x20 && r|0x20 <= 'z' || '0' <= r && r <= '9' || strings.ContainsRune(".-_:", r)
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	switch {
+	case len(address) > MaxAddress:
+		return fmt.Errorf("an address of %d bytes, limit %d", len(address), MaxAddress)
+	case host == "" || strings.ContainsFunc(host, func(r rune) bool { return !plain(r) }):
+		return fmt.Errorf("%q has no host that others can dial", address)
+	case err != nil || n == 0:
+		return fmt.Errorf("%q has no port from 1 to 65535", address)
+	}
+	return nil
+}
 
 // Lease returns TTL as a duration.
 func (h *Host) Lease() time.Duration { return time.Duration(h.TTL) * time.Millisecond }
@@ -38,15 +66,22 @@ func (h *Host) Lease() time.Duration { return time.Duration(h.TTL) * time.Millis
 // Wants reports whether another host wants the actor.
 func (h *Host) Wants(id ID) bool { return slices.Contains(h.Wanted, id) }
 
-// Append appends the row.
+// Append appends the row. One without an address is of version 1, which older hosts read, too.
 func (h *Host) Append(dst []byte) []byte {
-	dst = bare.AppendI64(bare.AppendVersion(dst, hostVersion), h.Expires)
+	version := uint16(hostVersion)
+	if h.Address == "" {
+		version = hostVersionPlain
+	}
+	dst = bare.AppendI64(bare.AppendVersion(dst, version), h.Expires)
 	dst = bare.AppendU64(bare.AppendU64(dst, h.TTL), h.Count)
 	dst = bare.AppendString(bare.AppendString(dst, h.Name), h.Machine)
 	dst = bare.AppendU64(bare.AppendU64(dst, h.PID), h.Started)
 	dst = bare.AppendUint(dst, uint64(len(h.Wanted)))
 	for _, id := range h.Wanted {
 		dst = bare.AppendU16(bare.AppendFixed(dst, id.UUID[:]), id.Label)
+	}
+	if h.Address != "" {
+		dst = bare.AppendString(dst, h.Address)
 	}
 	return dst
 }
@@ -69,6 +104,12 @@ func ParseHost(host [16]byte, row []byte) (h Host, err error) {
 		for i := range h.Wanted {
 			copy(h.Wanted[i].UUID[:], r.Fixed(len(h.Wanted[i].UUID)))
 			h.Wanted[i].Label = r.U16()
+		}
+	}
+	if version, _, _ := bare.Version(row); version > hostVersionPlain { // open has looked at it
+		h.Address = r.String()
+		if err := CheckAddress(h.Address); err != nil {
+			r.Fail("%v", err)
 		}
 	}
 	if err := r.Done(); err != nil {

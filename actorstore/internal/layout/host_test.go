@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
@@ -24,6 +25,8 @@ var (
 const (
 	hostRowHex = "0100" + "0068e5cf8b010000" + "1027000000000000" + "0201000000000000" + "03706f64" + "016d" +
 		"0700000000000000" + "0900000000000000" + "01" + "00112233445566778899aabbccddeeff" + "0700"
+	hostAddressHex = "0200" + "0068e5cf8b010000" + "1027000000000000" + "0201000000000000" + "03706f64" + "016d" +
+		"0700000000000000" + "0900000000000000" + "01" + "00112233445566778899aabbccddeeff" + "0700" + "0c" + "706f642e6c616e3a36343231"
 	ownerHex = "0100" + "ab0000000000000000000000000000cd" + "0000000000000005"
 )
 
@@ -33,6 +36,14 @@ func TestHostRowsGolden(t *testing.T) {
 	}
 	if got, err := layout.ParseHost(testHost, testkit.Unhex(t, hostRowHex)); !reflect.DeepEqual(got, testHostRow) || err != nil {
 		t.Errorf("host: got %+v, %v", got, err)
+	}
+	told := testHostRow
+	told.Address = "pod.lan:6421"
+	if got := told.Append(nil); !bytes.Equal(got, testkit.Unhex(t, hostAddressHex)) {
+		t.Errorf("host with an address: got %x", got)
+	}
+	if got, err := layout.ParseHost(testHost, testkit.Unhex(t, hostAddressHex)); !reflect.DeepEqual(got, told) || err != nil {
+		t.Errorf("host with an address: got %+v, %v", got, err)
 	}
 	if got := testOwner.Append(nil); !bytes.Equal(got, testkit.Unhex(t, ownerHex)) {
 		t.Errorf("owner: got %x", got)
@@ -49,8 +60,9 @@ func TestHostRowsDamaged(t *testing.T) {
 		hex   string
 		parse func([]byte) error
 	}{
-		"host":  {hostRowHex, func(b []byte) error { return testkit.Second(layout.ParseHost(testHost, b)) }},
-		"owner": {ownerHex, func(b []byte) error { return testkit.Second(layout.ParseOwner(testID, b)) }},
+		"host":                 {hostRowHex, func(b []byte) error { return testkit.Second(layout.ParseHost(testHost, b)) }},
+		"host with an address": {hostAddressHex, func(b []byte) error { return testkit.Second(layout.ParseHost(testHost, b)) }},
+		"owner":                {ownerHex, func(b []byte) error { return testkit.Second(layout.ParseOwner(testID, b)) }},
 	} {
 		good := testkit.Unhex(t, row.hex)
 		for n := range good {
@@ -80,8 +92,40 @@ func TestHostRowsDamaged(t *testing.T) {
 	}
 }
 
+// TestHostAddress: an address is one that others can dial, whether it comes from a program or from a row.
+func TestHostAddress(t *testing.T) {
+	for _, good := range []string{
+		"127.0.0.1:6421", "[2001:db8::1]:1", "shop_1.lan:65535", "https://shop.lan:443", strings.Repeat("a", layout.MaxAddress-2) + ":1",
+	} {
+		row := layout.Host{TTL: 1, Address: good}
+		got, err := layout.ParseHost(testHost, row.Append(nil))
+		if err := errors.Join(err, layout.CheckAddress(good)); err != nil || got.Address != good {
+			t.Errorf("%s: got %q, %v", good, got.Address, err)
+		}
+	}
+	for _, bad := range []string{
+		"6421", "shop", ":6421", "shop:", "shop:0", "shop:65536", "shop:http", "http://shop:80", "https://:443", "shop:1/path", "user@shop:1", "sh op:1",
+		"shop\n:1", "shöp:1", strings.Repeat("a", layout.MaxAddress-1) + ":1",
+	} {
+		row := layout.Host{TTL: 1, Address: bad}
+		if err := layout.CheckAddress(bad); err == nil {
+			t.Errorf("%q is an address", bad)
+		}
+		if _, err := layout.ParseHost(testHost, row.Append(nil)); !errors.Is(err, kv.ErrCorrupt) {
+			t.Errorf("%q in a row: got %v, want %v", bad, err, kv.ErrCorrupt)
+		}
+	}
+	// A row of the newer version has one.
+	row := testkit.Unhex(t, hostRowHex)
+	row[0] = 2
+	if _, err := layout.ParseHost(testHost, append(row, 0)); !errors.Is(err, kv.ErrCorrupt) {
+		t.Errorf("version 2 without an address: got %v, want %v", err, kv.ErrCorrupt)
+	}
+}
+
 func FuzzHostRow(f *testing.F) {
 	f.Add(testkit.Unhex(f, hostRowHex))
+	f.Add(testkit.Unhex(f, hostAddressHex))
 	f.Add((&layout.Host{TTL: 1}).Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		row, err := layout.ParseHost(testHost, b)

@@ -27,7 +27,9 @@
 //	("greenroom", 1, 3, host bytes)    v1: a host that owns actors: expires i64 ms, ttl
 //	                                   u64 ms, renewals u64, name string, machine
 //	                                   string, pid u64, started u64, list of the
-//	                                   actors that others want (uuid data[16], label u16)
+//	                                   actors that others want (uuid data[16], label u16);
+//	                                   v2, if it has an address for its API: that string
+//	                                   behind it
 //	("greenroom", 1, 4, id, key bytes) a note about the actor, at most 256 bytes; the first
 //	                                   byte of its key is that of the namespace whose
 //	                                   package wrote it, which says what it means

@@ -67,6 +67,8 @@ type term struct {
 	wall int64 // when it was sent, by the wall clock
 	ttl  time.Duration
 	in   kv.Incarnation // of the engine that was asked
+
+	address string // that the row says
 }
 
 // holds says whether the term isn't over by either clock. A wall clock that was set

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
@@ -35,5 +36,6 @@ func (c *Config) every() time.Duration { return c.TTL / 3 }
 // A base is what the parts of a Hosts have in common.
 type base struct {
 	Config
-	clock steady
+	clock   steady
+	address atomic.Pointer[string] // see Hosts.Advertise; it isn't nil
 }

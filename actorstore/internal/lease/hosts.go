@@ -41,11 +41,22 @@ type Hosts struct {
 	now         atomic.Pointer[lease] // nil before the first
 }
 
+// Advertise has the rows of the store's hosts say at which address, one that layout.CheckAddress takes or "", others reach it: from now on, and
+// that of the host that it is now at once. If that can't be rewritten now, its next renewal does it. The error is that of ctx.
+func (g *Hosts) Advertise(ctx context.Context, address string) error {
+	g.address.Store(&address)
+	if l := g.now.Load(); l != nil {
+		return l.tell(ctx, address)
+	}
+	return nil
+}
+
 // New returns the place of a store that isn't a host yet. It neither reads nor writes.
 func New(c Config) *Hosts {
 	g := &Hosts{registering: make(chan struct{}, 1)}
 	g.Config = c
 	g.clock.start(c.Now)
+	g.address.Store(new(string))
 	g.others = others{base: &g.base, seen: sightings{of: map[[16]byte]sighting{}}}
 	return g
 }

@@ -62,10 +62,10 @@ func newLease(o *others) *lease {
 // rewrite writes the row of the next term in the place of the one that is stored, and begins
 // that term.
 func (l *lease) rewrite(ctx context.Context) error {
-	t := &term{sent: monotonic(), wall: l.Now(), ttl: l.TTL, in: l.Engine.Incarnation()}
+	t := &term{sent: monotonic(), wall: l.Now(), ttl: l.TTL, in: l.Engine.Incarnation(), address: *l.address.Load()}
 	l.row.Count++ // also for one that fails: others must never see the same number twice
 	row := l.row
-	row.Wanted = nil
+	row.Wanted, row.Address = nil, t.address
 	row.Expires = l.clock.latest() + int64(row.TTL)
 	stored := row.Append(nil)
 	if err := swap(ctx, l.Engine, l.id, l.stored, stored); err != nil {
@@ -144,6 +144,30 @@ func (l *lease) settle(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}
+}
+
+// tell waits until the row says the address, or the renewals that were asked to write it have failed.
+func (l *lease) tell(ctx context.Context, address string) error {
+	// One may be under way that began before.
+	for range 2 {
+		l.mu.Lock()
+		tried := l.tried
+		l.mu.Unlock()
+		if t := l.term.Load(); t == nil || t.address == address {
+			return nil
+		}
+		select {
+		case l.hurry <- struct{}{}:
+		default:
+		}
+		select {
+		case <-tried:
+		case <-l.done:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }
 
 // attempted tells those that wait that a renewal is over.
