@@ -18,6 +18,7 @@ type Host struct {
 	Name    string `json:"name,omitempty"`
 	Expires Time   `json:"expires,omitempty"` // when its lease ends unless it renews it, by its own clock
 	TTL     string `json:"ttl,omitempty"`     // how long each renewal lasts, as 15s
+	Address string `json:"address,omitempty"` // of its API, if it tells others one
 }
 
 func hostReads() []route {
@@ -31,7 +32,7 @@ func hostReads() []route {
 				out.More = true
 				break
 			}
-			out.Hosts = append(out.Hosts, Host{h.ID.String(), h.Name, NewTime(h.Expires), h.TTL.String()})
+			out.Hosts = append(out.Hosts, Host{h.ID.String(), h.Name, NewTime(h.Expires), h.TTL.String(), h.Address})
 		}
 		return out, nil
 	})}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/admin"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 )
@@ -21,6 +23,7 @@ import (
 // adminFlags say where else than at the socket the store is served.
 type adminFlags struct {
 	address   string
+	advertise string
 	tokenFile string
 	insecure  bool
 }
@@ -29,10 +32,13 @@ type adminFlags struct {
 const adminHelp = `--admin serves what the other commands read and do as JSON over HTTP at an address; see
 docs/operations.md. It takes --admin-tokens, a file that its owner alone may read, of lines
 with a role (read or write), a name for the log, and a secret of at least 16 characters.
-It speaks no TLS: to listen elsewhere than on loopback takes --admin-insecure too.`
+It speaks no TLS: to listen elsewhere than on loopback takes --admin-insecure too.
+Where several processes use the store, commands on other machines find the API by
+--admin-advertise; see greenroom hosts.`
 
 func (f *adminFlags) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.address, "admin", "", "`address` and port of the API to look into the store; port 0 takes any that is free")
+	cmd.Flags().StringVar(&f.advertise, "admin-advertise", "", "`address` and port at which others reach the API, or https://ADDRESS:PORT of a proxy; default that of --admin, unless it is all of the machine's")
 	cmd.Flags().StringVar(&f.tokenFile, "admin-tokens", "", "`file` of the tokens for --admin")
 	cmd.Flags().BoolVar(&f.insecure, "admin-insecure", false, "let --admin listen elsewhere than on loopback, without TLS")
 }
@@ -40,12 +46,17 @@ func (f *adminFlags) flags(cmd *cobra.Command) {
 // tokens returns the tokens for the address, none without one.
 func (f *adminFlags) tokens() ([]admin.Token, error) {
 	switch {
-	case f.address == "" && (f.tokenFile != "" || f.insecure):
-		return nil, &usageError{"--admin-tokens and --admin-insecure are for --admin"}
+	case f.address == "" && (f.tokenFile != "" || f.insecure || f.advertise != ""):
+		return nil, &usageError{"--admin-tokens, --admin-advertise and --admin-insecure are for --admin"}
 	case f.address == "":
 		return nil, nil
 	case f.tokenFile == "":
 		return nil, &usageError{"--admin takes --admin-tokens"}
+	}
+	if f.advertise != "" {
+		if err := actorstore.CheckAddress(f.advertise); err != nil {
+			return nil, &usageError{"--admin-advertise: " + err.Error()}
+		}
 	}
 	near, err := onLoopback(f.address)
 	if err != nil {
@@ -98,12 +109,27 @@ func readAdminTokens(name string) (tokens []admin.Token, err error) {
 	return tokens, nil
 }
 
+// told returns the address that others are told of an API that listens at one; "" if it is all of the machine's, which others know by names that this one
+// doesn't.
+func (f *adminFlags) told(at net.Addr) string {
+	if tcp, ok := at.(*net.TCPAddr); f.advertise == "" && ok && tcp.IP.IsUnspecified() {
+		return ""
+	}
+	return cmp.Or(f.advertise, at.String())
+}
+
+// An advertiser is a store that may be one of several on an engine: an actorstore.Store, or what has one.
+type advertiser interface {
+	Advertise(ctx context.Context, address string) error
+}
+
 // An adminServer lets tools into a store while it is open.
 type adminServer struct {
 	flags  *adminFlags
 	tokens []admin.Token
 	opts   admin.Options
-	at     string // what announces the API, a line; "" without one
+	owner  advertiser // has the actors, besides the store that is served; nil for none
+	at     string     // what announces the API, a line; "" without one
 }
 
 // server returns the server that the flags ask for.
@@ -130,8 +156,10 @@ func (a *adminServer) listen(ctx context.Context, s *storeurl.Store, url string)
 	}
 	if err == nil && a.flags.address != "" {
 		var api *admin.Server
-		if api, err = a.serve(ctx, s); err == nil {
+		var address string
+		if api, address, err = a.serve(ctx, s); err == nil {
 			servers = append(servers, api)
+			err = a.advertise(ctx, s, address)
 		}
 	}
 	if err != nil {
@@ -140,11 +168,20 @@ func (a *adminServer) listen(ctx context.Context, s *storeurl.Store, url string)
 	return end, nil
 }
 
-// serve serves clients with a token.
-func (a *adminServer) serve(ctx context.Context, s *storeurl.Store) (*admin.Server, error) {
+// advertise tells the other hosts of the store the address.
+func (a *adminServer) advertise(ctx context.Context, s *storeurl.Store, address string) error {
+	err := s.Lower().Advertise(ctx, address)
+	if err == nil && a.owner != nil {
+		err = a.owner.Advertise(ctx, address)
+	}
+	return err
+}
+
+// serve serves clients with a token, and returns at which address others reach it.
+func (a *adminServer) serve(ctx context.Context, s *storeurl.Store) (_ *admin.Server, address string, err error) {
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", a.flags.address)
 	if err != nil {
-		return nil, say(err, "can't listen on %s: %v", a.flags.address, rootCause(err))
+		return nil, "", say(err, "can't listen on %s: %v", a.flags.address, rootCause(err))
 	}
 	opts := a.opts
 	opts.Tokens = a.tokens
@@ -152,5 +189,5 @@ func (a *adminServer) serve(ctx context.Context, s *storeurl.Store) (*admin.Serv
 	if err == nil {
 		a.at = fmt.Sprintf("the API is described at http://%s/v1/openapi.json, and takes a token of %s\n", ln.Addr(), a.flags.tokenFile)
 	}
-	return api, err
+	return api, a.flags.told(ln.Addr()), err
 }

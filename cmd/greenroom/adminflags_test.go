@@ -31,6 +31,8 @@ func TestAdminFlags(t *testing.T) {
 		{[]string{"--admin", "127.0.0.1:0"}, exitUsage, "--admin-tokens"},
 		{[]string{"--admin-tokens", good}, exitUsage, "for --admin"},
 		{[]string{"--admin-insecure"}, exitUsage, "for --admin"},
+		{[]string{"--admin-advertise", "shop.lan:1"}, exitUsage, "for --admin"},
+		{[]string{"--admin", "localhost:0", "--admin-tokens", good, "--admin-advertise", ":1"}, exitUsage, "no host"},
 		{[]string{"--admin", "nothing", "--admin-tokens", good}, exitUsage, "not an address"},
 		{[]string{"--admin", "0.0.0.0:0", "--admin-tokens", good}, exitUsage, "--admin-insecure"},
 		{[]string{"--admin", ":0", "--admin-tokens", good}, exitUsage, "--admin-insecure"},

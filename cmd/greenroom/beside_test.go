@@ -74,7 +74,7 @@ func commandName(cmd *cobra.Command) string {
 
 // reading are the commands that write nothing, of those that docs/operations.md lists.
 var reading = []string{
-	"check", "conns ls", "docs check", "docs explain", "docs export", "docs find", "docs get", "docs ls", "docs search", "export", "get",
+	"check", "conns ls", "docs check", "docs explain", "docs export", "docs find", "docs get", "docs ls", "docs search", "export", "get", "hosts",
 	"items check", "items get", "items ls", "items schema", "items sync", "ls", "queue ls", "queue peek", "queue stats",
 	"state show", "traces ls", "traces show", "workflow ls", "workflow save", "workflow show",
 }

@@ -143,6 +143,7 @@ func serveEngine(ctx context.Context, e *env, f *engineFlags, url string) error 
 			return err
 		}
 		defer func() { err = errors.Join(err, en.Close()) }()
+		api.owner = en
 		end, err := api.listen(ctx, st, url)
 		if err != nil {
 			return err

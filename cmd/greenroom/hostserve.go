@@ -61,7 +61,7 @@ func (s *hostServer) serve(ctx context.Context, store *storeurl.Store, registry 
 	if err := watchStats(registry, h, store.Engine()); err != nil {
 		return err
 	}
-	s.admin.opts.Actors, s.admin.opts.Metrics = h, s.page
+	s.admin.opts.Actors, s.admin.opts.Metrics, s.admin.owner = h, s.page, h.Store().Lower()
 	end, err := s.admin.listen(ctx, store, s.url)
 	if err != nil {
 		return err

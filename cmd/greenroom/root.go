@@ -34,7 +34,7 @@ lets them in by admin.Listen.`,
 		newSQL(e), newImport(e), newImportRivetKit(e), newExport(e), newFork(e), newList(e), labeller{e}.command(),
 		newGet(e), newPut(e), newRemove(), newDrop(bulk{env: e}), newQueue(e), newCheck(e), salvager{e}.command(),
 		newWake(), newSleep(), newConns(e), newState(e), newTraces(e), newItems(itemsCommand{itemsModel.command(e)}), newDocs(docsCommand{docsModel.command(e)}),
-		newWorkflow(e), newHost(e), newEngine(e),
+		newWorkflow(e), newHost(e), newEngine(e), newHosts(e),
 	)
 	root.SetFlagErrorFunc(flagError)
 	plainArgs(root)

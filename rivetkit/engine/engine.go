@@ -69,6 +69,11 @@ func Open(ctx context.Context, e kv.Engine, opts *Options) (*Engine, error) {
 	return en, nil
 }
 
+// Advertise tells the other processes that use the store at which address they reach the API to look into it; see actorstore.Store.Advertise.
+func (e *Engine) Advertise(ctx context.Context, address string) error {
+	return e.store.Advertise(ctx, address)
+}
+
 // ServeHTTP implements http.Handler.
 func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // of the request before
