@@ -11,7 +11,7 @@
 //	defer tools.Close()
 //
 // Serve does the same at any listener, to clients that have a token. All that can be asked for is JSON over HTTP, which openapi.json describes, but for what a shell of
-// SQL and a reader of the engine have. A Client reaches a Server through the socket. What can be asked for is in server.go; docs/operations.md describes it.
+// SQL and a reader of the engine have. A Client reaches a Server through the socket, or at an address. What can be asked for is in server.go; docs/operations.md describes it.
 package admin
 
 // Files, from the top down:
@@ -106,6 +106,9 @@ func (s *Server) visit(ctx context.Context, actor string, create bool, fn func(c
 		return err
 	}
 	err = s.actors.Visit(ctx, id, fn)
+	if in := (*actorstore.InUseError)(nil); errors.As(err, &in) {
+		return say(err, "the actor %s is in use by the host %q (%s), and this process can't write to it: try again, when it sleeps or that host has it no more", actor, in.Host.Name, in.Host.ID)
+	}
 	if errors.Is(err, actorstore.ErrInUse) {
 		return say(err, "the actor %s is in use by the process that has the store open, which lets no tool write to it now: try again when the actor sleeps", actor)
 	}

@@ -3,6 +3,7 @@ package admin
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,7 +11,10 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
+	"time"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/adminsock"
 	"github.com/greenroomdb/greenroom/internal/remotekv"
 	"github.com/greenroomdb/greenroom/kv"
@@ -18,31 +22,61 @@ import (
 
 // A Client asks the process that has a store open. It is safe for concurrent use.
 type Client struct {
-	dir  string
-	http *http.Client
+	dial  func(ctx context.Context) (net.Conn, error)
+	host  string // that requests are for
+	token string // that they bear; "" for none
+	http  *http.Client
 }
 
 // Dial returns a client of the process that has the store in the directory dir open. The caller closes it.
 //
 // Errors: ErrNoServer; one of the network, or of the process.
 func Dial(ctx context.Context, dir string) (*Client, error) {
-	c := &Client{dir: dir}
-	c.http = &http.Client{Transport: &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return c.dial(ctx) },
+	return newClient(ctx, &Client{host: "greenroom", dial: func(ctx context.Context) (net.Conn, error) {
+		conn, err := adminsock.Dial(ctx, dir)
+		if errors.Is(err, adminsock.ErrNoSocket) {
+			err = fmt.Errorf("%w: %w", ErrNoServer, err)
+		}
+		return conn, err
+	}})
+}
+
+// DialAddress returns a client of the process whose API is at an address, as actorstore.HostInfo.Address has it, with the secret of one of its tokens. The
+// caller closes it. Only an address that begins with https:// is spoken to in TLS, with a certificate that the system trusts; to any other the token goes unencrypted, so
+// that the caller has to know who can listen in. Nothing is asked for at another address, whatever the process answers.
+//
+// Errors: one of the network, an *Error of the process; one of an address that actorstore.CheckAddress refuses.
+func DialAddress(ctx context.Context, address, token string) (*Client, error) {
+	if err := actorstore.CheckAddress(address); err != nil {
+		return nil, fmt.Errorf("admin: %w", err)
+	}
+	at, secure := strings.CutPrefix(address, "https://")
+	c := &Client{host: at, token: token, dial: func(ctx context.Context) (net.Conn, error) {
+		return dialer.DialContext(ctx, "tcp", at)
 	}}
+	if secure {
+		d := &tls.Dialer{NetDialer: dialer, Config: &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}}
+		c.dial = func(ctx context.Context) (net.Conn, error) { return d.DialContext(ctx, "tcp", at) }
+	}
+	return newClient(ctx, c)
+}
+
+// dialer gives up a process that isn't there.
+var dialer = &net.Dialer{Timeout: 10 * time.Second}
+
+// newClient completes a client whose process answers.
+func newClient(ctx context.Context, c *Client) (*Client, error) {
+	c.http = &http.Client{
+		Transport: &http.Transport{
+			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return c.dial(ctx) },
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 	if _, err := c.Process(ctx); err != nil {
 		c.Close()
 		return nil, err
 	}
 	return c, nil
-}
-
-func (c *Client) dial(ctx context.Context) (net.Conn, error) {
-	conn, err := adminsock.Dial(ctx, c.dir)
-	if errors.Is(err, adminsock.ErrNoSocket) {
-		err = fmt.Errorf("%w: %w", ErrNoServer, err)
-	}
-	return conn, err
 }
 
 // Close closes the connections that wait.
@@ -61,12 +95,18 @@ const engineProtocol = "greenroom-engine/1"
 // done; both are values of encoding/gob.
 const sqlProtocol = "greenroom-sql/1"
 
-// base is the address of the process in requests, which the socket replaces.
-const base = "http://greenroom"
+// request returns a request. Whatever its URL says, it goes where dial connects.
+func (c *Client) request(ctx context.Context, method, path string, body io.Reader) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, method, "http://"+c.host+path, body)
+	if err == nil && c.token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	return r, err
+}
 
 // do makes a request, with a body of a type unless that is nil, and decodes the answer into out.
 func (c *Client) do(ctx context.Context, method, path, mediaType string, body io.Reader, out any) error {
-	r, err := http.NewRequestWithContext(ctx, method, base+path, body)
+	r, err := c.request(ctx, method, path, body)
 	if err != nil {
 		return err
 	}
@@ -112,7 +152,7 @@ func (c *Client) upgrade(ctx context.Context, path, protocol string) (net.Conn, 
 	}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+path, nil)
+	r, err := c.request(ctx, http.MethodGet, path, nil)
 	if err == nil {
 		r.Header.Set("Connection", "Upgrade")
 		r.Header.Set("Upgrade", protocol)
