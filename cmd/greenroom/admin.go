@@ -8,7 +8,6 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/admin"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
-	"github.com/greenroomdb/greenroom/kv"
 )
 
 // do has a verb done to an actor: here, or by the process that has the store open.
@@ -17,7 +16,7 @@ func do[In, Out any](ctx context.Context, t target, v *admin.Verb[In, Out], in *
 		out, err = v.Do(ctx, a, t.actor, in)
 		return invalid(err)
 	})
-	if !errors.Is(err, kv.ErrStoreInUse) {
+	if !elsewhere(err) {
 		return out, err
 	}
 	err = t.ask(ctx, err, func(c *admin.Client, _ *storeurl.Store, create bool) error {
@@ -29,11 +28,17 @@ func do[In, Out any](ctx context.Context, t target, v *admin.Verb[In, Out], in *
 
 // doStore is do with a verb of the store. look, if it isn't nil, sees the actor before, and ends it with an error.
 func doStore[In any](ctx context.Context, t target, v *admin.StoreVerb[In], in *In, look func(*greenroom.View) error) error {
-	if look == nil {
-		look = func(*greenroom.View) error { return nil }
+	looked := look == nil
+	see := func(s *storeurl.Store) error { // once: it may ask a person
+		if looked {
+			return viewIn(ctx, s, t, func(*greenroom.View) error { return nil })
+		}
+		err := viewIn(ctx, s, t, look)
+		looked = err == nil
+		return err
 	}
 	err := withStore(ctx, t.url, greenroom.Options{MustExist: true, Limits: t.limits}, func(s *storeurl.Store) error {
-		err := viewIn(ctx, s, t, look)
+		err := see(s)
 		if err == nil {
 			if err = v.Do(ctx, admin.On{Store: s.Store}, t.actor, in); errors.Is(err, actorstore.ErrUnknownActor) || errors.Is(err, greenroom.ErrInUse) {
 				err = actorError(ctx, s, &t, err)
@@ -41,15 +46,26 @@ func doStore[In any](ctx context.Context, t target, v *admin.StoreVerb[In], in *
 		}
 		return invalid(err)
 	})
-	if !errors.Is(err, kv.ErrStoreInUse) {
+	if !elsewhere(err) {
 		return err
 	}
 	return t.ask(ctx, err, func(c *admin.Client, s *storeurl.Store, _ bool) error {
-		err := viewIn(ctx, s, t, look)
+		err := see(s)
 		if err == nil {
 			err = v.Ask(ctx, c, t.actor, in)
 		}
 		return invalid(err)
+	})
+}
+
+// doStoreIn is doStore in a store that is open here.
+func doStoreIn[In any](ctx context.Context, s *storeurl.Store, t target, v *admin.StoreVerb[In], in *In) error {
+	err := v.Do(ctx, admin.On{Store: s.Store}, t.actor, in)
+	if !elsewhere(err) {
+		return err
+	}
+	return t.ask(ctx, err, func(c *admin.Client, _ *storeurl.Store, _ bool) error {
+		return invalid(v.Ask(ctx, c, t.actor, in))
 	})
 }
 
@@ -61,12 +77,21 @@ func invalid(err error) error {
 	return err
 }
 
-// ask runs fn with a client of the process that has the store open, since opening it has failed with inUse, and with the store for reading.
+// dial returns a client of the process that has the store open, or the actor, since opening it has failed with inUse. The caller closes it.
+func (t *target) dial(ctx context.Context, inUse error) (*admin.Client, error) {
+	if in := (*actorstore.InUseError)(nil); errors.As(inUse, &in) {
+		return t.env.dialHost(ctx, t.actor, &in.Host, inUse)
+	}
+	c, err := storeurl.Ask(ctx, t.url, inUse)
+	return c, storeError(t.url, err)
+}
+
+// ask runs fn with a client of the process that has the store open, or the actor, since opening it has failed with inUse, and with the store for reading.
 // The actor is there, or create says that it may be made.
 func (t *target) ask(ctx context.Context, inUse error, fn func(c *admin.Client, s *storeurl.Store, create bool) error) error {
-	c, err := storeurl.Ask(ctx, t.url, inUse)
+	c, err := t.dial(ctx, inUse)
 	if err != nil {
-		return storeError(t.url, err)
+		return err
 	}
 	defer c.Close()
 	return withStore(ctx, t.url, greenroom.Options{ReadOnly: true}, func(s *storeurl.Store) error {

@@ -141,7 +141,7 @@ func doAll[Out any](ctx context.Context, b *bulk, args []string, v *admin.Verb[a
 		return err
 	}
 	if len(args) == 2 {
-		_, err := do(ctx, target{url: args[0], actor: args[1]}, v, &admin.None{})
+		_, err := do(ctx, target{url: args[0], actor: args[1], env: b.env}, v, &admin.None{})
 		return err
 	}
 	return b.run(ctx, args[0], func(o opened, actor string) error {
@@ -149,9 +149,16 @@ func doAll[Out any](ctx context.Context, b *bulk, args []string, v *admin.Verb[a
 			_, err := v.Ask(ctx, o.client, actor, false, &admin.None{})
 			return invalid(err)
 		}
-		t := target{url: args[0], actor: actor}
-		return t.own(ctx, o.Store, func(a *greenroom.Actor) error {
+		t := target{url: args[0], actor: actor, env: b.env}
+		err := t.own(ctx, o.Store, func(a *greenroom.Actor) error {
 			_, err := v.Do(ctx, a, actor, &admin.None{})
+			return invalid(err)
+		})
+		if !elsewhere(err) {
+			return err
+		}
+		return t.ask(ctx, err, func(c *admin.Client, _ *storeurl.Store, _ bool) error {
+			_, err := v.Ask(ctx, c, actor, false, &admin.None{})
 			return invalid(err)
 		})
 	})

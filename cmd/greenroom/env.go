@@ -18,7 +18,8 @@ type env struct {
 	signals        *signals
 	limits         batch.Limits // of actors that are written to; zero: the default
 	withoutLogRest bool         // a store is read up to the damage of its log
-	leftOut        error        // why the end of its log is left out, nil if it isn't
+	ask            askFlags
+	leftOut        error // why the end of its log is left out, nil if it isn't
 }
 
 // terminal returns the file behind a stream that is a terminal, else nil.

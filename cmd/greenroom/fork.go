@@ -35,7 +35,7 @@ func fork(ctx context.Context, e *env, url, actor, name string) error {
 	p := newProgress(e.progress)
 	defer p.end()
 	in := &admin.ForkIn{To: name, Progress: func(used int64) { p.show(used, used) }}
-	return doStore(ctx, target{url: url, actor: actor, limits: e.limits}, admin.Fork, in, nil)
+	return doStore(ctx, target{url: url, actor: actor, env: e, limits: e.limits}, admin.Fork, in, nil)
 }
 
 func newDrop(many bulk) *cobra.Command {
@@ -65,10 +65,11 @@ On a terminal drop asks first; elsewhere, and for more than one actor, it needs 
 					if o.client != nil {
 						return invalid(admin.Drop.Ask(cmd.Context(), o.client, actor, &admin.None{}))
 					}
-					return admin.Drop.Do(cmd.Context(), admin.On{Store: o.Store.Store}, actor, &admin.None{})
+					t := target{url: args[0], actor: actor, env: many.env}
+					return doStoreIn(cmd.Context(), o.Store, t, admin.Drop, &admin.None{})
 				})
 			}
-			t := target{url: args[0], actor: args[1]}
+			t := target{url: args[0], actor: args[1], env: many.env}
 			if yes {
 				return drop(cmd.Context(), t, func(string) error { return nil })
 			}

@@ -15,7 +15,6 @@ import (
 	"github.com/greenroomdb/greenroom/admin"
 	"github.com/greenroomdb/greenroom/internal/sqlrun"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
-	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/vfs"
 )
 
@@ -58,7 +57,7 @@ func importFile(ctx context.Context, e *env, url, actor, file string) (err error
 			return src.copyError(actor, sqlrun.WithCause(copyDatabase(ctx, src.conn, c.DSN(), e.progress), c.Cause))
 		})
 	})
-	if !errors.Is(err, kv.ErrStoreInUse) {
+	if !elsewhere(err) {
 		return err
 	}
 	return to.ask(ctx, err, func(c *admin.Client, _ *storeurl.Store, create bool) error {

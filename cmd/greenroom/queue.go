@@ -17,7 +17,7 @@ import (
 
 func newQueue(e *env) *cobra.Command {
 	return newGroup("queue", "Look into the queue of an actor, and send to it",
-		newQueueList(e), newQueueStats(e), newQueuePeek(e), newQueueSend(e), newQueueDrain(e), newQueueRedrive(e.stdout))
+		newQueueList(e), newQueueStats(e), newQueuePeek(e), newQueueSend(e), newQueueDrain(e), newQueueRedrive(e))
 }
 
 // A queueCommand is the call of one of the commands that look.
@@ -236,7 +236,7 @@ func newQueueSend(e *env) *cobra.Command {
 				return &usageError{"the body is not JSON: " + strings.TrimPrefix(err.Error(), "json: ")}
 			}
 			in.Name, in.Body = args[2], text
-			t := target{url: args[0], actor: args[1], queue: &greenroom.QueueOptions{MaxMessages: -1}}
+			t := target{url: args[0], actor: args[1], env: e, queue: &greenroom.QueueOptions{MaxMessages: -1}}
 			out, err := do(cmd.Context(), t, admin.SendMessage, &in)
 			if err != nil {
 				return err

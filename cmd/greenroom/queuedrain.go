@@ -5,9 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
@@ -16,7 +14,6 @@ import (
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/admin"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
-	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/queue"
 )
 
@@ -61,7 +58,7 @@ hold; with --json there is the body's CBOR in hexadecimal, too.`,
 				return &usageError{"a negative --limit"}
 			}
 			d.names = args[2:]
-			return d.run(cmd.Context(), target{url: args[0], actor: args[1]})
+			return d.run(cmd.Context(), target{url: args[0], actor: args[1], env: e})
 		},
 	}
 	cmd.Flags().BoolVar(&d.json, "json", false, "write one object a line")
@@ -70,7 +67,7 @@ hold; with --json there is the body's CBOR in hexadecimal, too.`,
 	return cmd
 }
 
-func newQueueRedrive(stdout io.Writer) *cobra.Command {
+func newQueueRedrive(e *env) *cobra.Command {
 	var in admin.RedriveMessagesIn
 	cmd := &cobra.Command{
 		Use:   "redrive STORE ACTOR [NAME…]",
@@ -85,9 +82,9 @@ standard output.`,
 				return &usageError{"a negative --limit"}
 			}
 			in.Names = args[2:]
-			out, err := do(cmd.Context(), target{url: args[0], actor: args[1]}, admin.RedriveMessages, &in)
+			out, err := do(cmd.Context(), target{url: args[0], actor: args[1], env: e}, admin.RedriveMessages, &in)
 			if err == nil {
-				_, err = fmt.Fprintf(stdout, "%s redriven\n", count(out.Redriven, "dead letter"))
+				_, err = fmt.Fprintf(e.stdout, "%s redriven\n", count(out.Redriven, "dead letter"))
 			}
 			return err
 		},
@@ -106,7 +103,7 @@ func (d *drain) run(ctx context.Context, t target) error {
 		}
 		return a.View(ctx, func(v *greenroom.View) error { return d.messages(v) })
 	})
-	if errors.Is(err, kv.ErrStoreInUse) {
+	if elsewhere(err) {
 		err = t.ask(ctx, err, func(c *admin.Client, s *storeurl.Store, _ bool) error {
 			opened = true
 			d.delete = func(in *admin.DeleteMessagesIn) (*admin.DeleteMessagesOut, error) {

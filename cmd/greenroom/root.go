@@ -32,10 +32,11 @@ lets them in by admin.Listen.`,
 	root.SetVersionTemplate("greenroom {{.Version}}\n")
 	root.AddCommand(
 		newSQL(e), newImport(e), newImportRivetKit(e), newExport(e), newFork(e), newList(e), labeller{e}.command(),
-		newGet(e), newPut(e), newRemove(), newDrop(bulk{env: e}), newQueue(e), newCheck(e), salvager{e}.command(),
+		newGet(e), newPut(e), newRemove(e), newDrop(bulk{env: e}), newQueue(e), newCheck(e), salvager{e}.command(),
 		newWake(), newSleep(), newConns(e), newState(e), newTraces(e), newItems(itemsCommand{itemsModel.command(e)}), newDocs(docsCommand{docsModel.command(e)}),
 		newWorkflow(e), newHost(e), newEngine(e), newHosts(e),
 	)
+	e.ask.flags(root)
 	root.SetFlagErrorFunc(flagError)
 	plainArgs(root)
 	noteStart(root, started)

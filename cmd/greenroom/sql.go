@@ -11,7 +11,6 @@ import (
 
 	"github.com/greenroomdb/greenroom/admin"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
-	"github.com/greenroomdb/greenroom/kv"
 	"github.com/spf13/cobra"
 )
 
@@ -95,7 +94,7 @@ func (c *sqlCommand) open(ctx context.Context, url, actor string, agree func(err
 	}
 	t.create, t.agree = true, agree
 	err := ownDatabase(ctx, t, here)
-	if !errors.Is(err, kv.ErrStoreInUse) {
+	if !elsewhere(err) {
 		return err
 	}
 	return t.ask(ctx, err, func(a *admin.Client, _ *storeurl.Store, create bool) error {

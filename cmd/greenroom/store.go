@@ -80,7 +80,7 @@ type target struct {
 	// create makes store and actor where there is none; the actor is recorded
 	// with its first write.
 	create bool
-	env    *env // to read, or with create: is told what was left out or made
+	env    *env // is told what was left out or made, and how hosts are asked
 	// agree returns nil if what isn't there may be made; without it, it may. missing says
 	// what that is.
 	agree  func(missing error) error

@@ -99,12 +99,13 @@ func put(ctx context.Context, t target, text string, value []byte) error {
 
 // A removeCommand is the call of greenroom rm.
 type removeCommand struct {
+	env    *env
 	prefix string
 	all    bool
 }
 
-func newRemove() *cobra.Command {
-	c := &removeCommand{}
+func newRemove(e *env) *cobra.Command {
+	c := &removeCommand{env: e}
 	cmd := &cobra.Command{
 		Use:   "rm STORE ACTOR {KEY… | --prefix P | --all}",
 		Short: "Remove user keys",
@@ -142,7 +143,7 @@ func (c *removeCommand) run(ctx context.Context, url, actor string, texts []stri
 	if len(texts) == 0 {
 		in.Prefix = c.prefix
 	}
-	_, err = do(ctx, target{url: url, actor: actor}, admin.DeleteKeys, in)
+	_, err = do(ctx, target{url: url, actor: actor, env: c.env}, admin.DeleteKeys, in)
 	return err
 }
 
