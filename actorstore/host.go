@@ -100,31 +100,6 @@ type HostInfo struct {
 // CheckAddress returns an error if Store.Advertise can't tell others that address.
 func CheckAddress(address string) error { return layout.CheckAddress(address) }
 
-// Advertise tells the other hosts, and tools, at which address they reach the API to look into the store (package admin), which this Store's process serves:
-// HOST:PORT, or https://HOST:PORT of a proxy in front of it that speaks TLS, at most 256 bytes; "" for none any more. It stands in the row of the
-// store's lease, from the first actor on that the store opens. Hosts of an older version can't read such a row: their calls for
-// an actor that this host has, or had when it died, fail with a *kv.FormatError.
-//
-// A row that is there is rewritten at once; if that fails, the next renewal does it. Where all users of the engine are in one process (see HostOptions) it
-// does nothing. Errors: ErrClosed, ErrReadOnly, one of an address that can't be told, that of ctx.
-func (s *Store) Advertise(ctx context.Context, address string) error {
-	err := s.check()
-	switch {
-	case err != nil:
-	case s.readOnly:
-		err = ErrReadOnly
-	case address != "":
-		err = CheckAddress(address)
-	}
-	if err == nil && s.owners == nil {
-		err = s.hosts.Advertise(ctx, address)
-	}
-	if err != nil {
-		return fmt.Errorf("actorstore: advertise: %w", err)
-	}
-	return nil
-}
-
 // join returns the place of a store with these options among the hosts of its engine. c has all
 // that the options don't say.
 func (o HostOptions) join(c lease.Config) (*lease.Hosts, error) {

@@ -220,6 +220,31 @@ func noRows(ctx context.Context, eng kv.Engine) error {
 // millis is the time in Unix milliseconds.
 func (s *Store) millis() int64 { return s.now().UnixMilli() }
 
+// Advertise tells the other hosts, and tools, at which address they reach the API to look into the store (package admin), which this Store's process serves:
+// HOST:PORT, or https://HOST:PORT of a proxy in front of it that speaks TLS, at most 256 bytes; "" for none any more. It stands in the row of the
+// store's lease, from the first actor on that the store opens. Hosts of an older version can't read such a row: their calls for
+// an actor that this host has, or had when it died, fail with a *kv.FormatError.
+//
+// A row that is there is rewritten at once; if that fails, the next renewal does it. Where all users of the engine are in one process (see HostOptions) it
+// does nothing. Errors: ErrClosed, ErrReadOnly, one of an address that can't be told, that of ctx.
+func (s *Store) Advertise(ctx context.Context, address string) error {
+	err := s.check()
+	switch {
+	case err != nil:
+	case s.readOnly:
+		err = ErrReadOnly
+	case address != "":
+		err = CheckAddress(address)
+	}
+	if err == nil && s.owners == nil {
+		err = s.hosts.Advertise(ctx, address)
+	}
+	if err != nil {
+		return fmt.Errorf("actorstore: advertise: %w", err)
+	}
+	return nil
+}
+
 // Close closes every handle of s, waiting for commits until they are applied, and
 // refuses new ones; a call that waits for an actor gets ErrClosed. Other hosts may take the
 // actors at once then; if the engine can't be told so within a TTL they wait for the

@@ -49,9 +49,12 @@ func elsewhere(err error) bool {
 	return errors.Is(err, kv.ErrStoreInUse) || errors.As(err, new(*actorstore.InUseError))
 }
 
-// dialHost returns a client of the host that has the actor, since opening it has failed with inUse. The caller closes it. The token goes to no address but that in
+// An asker asks hosts.
+type asker struct{ *env }
+
+// dial returns a client of the host that has the actor, since opening it has failed with inUse. The caller closes it. The token goes to no address but that in
 // the row of a host whose lease holds.
-func (e *env) dialHost(ctx context.Context, actor string, h *actorstore.HostInfo, inUse error) (*admin.Client, error) {
+func (e asker) dial(ctx context.Context, actor string, h *actorstore.HostInfo, inUse error) (*admin.Client, error) {
 	has := fmt.Sprintf("the actor %s is in use by the host %q (%s)", actor, visible(h.Name), h.ID)
 	if h.Address == "" {
 		return nil, say(inUse, "%s, which tells no address of its API: try again when the actor sleeps there, or start that host with --admin", has)
@@ -83,7 +86,7 @@ func (e *env) dialHost(ctx context.Context, actor string, h *actorstore.HostInfo
 }
 
 // token returns the secret with which a host is asked, the first of the file that may write; "" without one.
-func (e *env) token() (string, error) {
+func (e asker) token() (string, error) {
 	if e.ask.tokenFile == "" {
 		return e.getenv(tokenVariable), nil
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 func newConns(e *env) *cobra.Command {
-	return newGroup("conns", "Look at the connections of an actor", newConnsList(e), newConnsDiscard(e), newConnsDisconnect())
+	return newGroup("conns", "Look at the connections of an actor", newConnsList(e), newConnsDiscard(target{env: e}), newConnsDisconnect())
 }
 
 func newConnsList(e *env) *cobra.Command {
@@ -41,7 +41,7 @@ the parameters, the state and the headers too.`,
 	return cmd
 }
 
-func newConnsDiscard(e *env) *cobra.Command {
+func newConnsDiscard(t target) *cobra.Command {
 	var stray bool
 	cmd := &cobra.Command{
 		Use:   "discard STORE ACTOR [ID]",
@@ -66,7 +66,8 @@ id that one could name.`,
 			if _, err := parseBytes(in.ID, "id"); err != nil {
 				return err
 			}
-			_, err := do(cmd.Context(), target{url: args[0], actor: args[1], env: e}, admin.DiscardConnection, in)
+			t.url, t.actor = args[0], args[1]
+			_, err := do(cmd.Context(), t, admin.DiscardConnection, in)
 			return err
 		},
 	}

@@ -317,6 +317,10 @@
 // that changes more than about 120 pages goes through SQLite's rollback journal. It
 // is there to test that: it makes nothing safer, and large transactions slower.
 //
+// GREENROOM_ADMIN_TOKEN is the token with which a command asks the host that has an actor awake,
+// where several hosts use a store in PostgreSQL. GREENROOM_ADMIN_INSECURE=1 lets it go to other
+// machines without TLS. See docs/operations.md.
+//
 // # Exit status
 //
 // 0 when all went well, 1 when something failed or check found a problem, 2 when the

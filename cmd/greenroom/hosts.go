@@ -7,8 +7,7 @@ import (
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 )
 
-func newHosts(e *env) *cobra.Command {
-	out := output{e, false, "id name address expires ttl"}
+func newHosts(out output) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "hosts STORE",
 		Short: "List the hosts of a store that several processes use",
@@ -19,7 +18,7 @@ its row until another host takes its actors. A store in a folder has no hosts.`,
 		Example: "  greenroom hosts postgres://shop@db.lan/shop",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return readStore(cmd.Context(), target{url: args[0], env: e}, func(s *storeurl.Store) error {
+			return readStore(cmd.Context(), target{url: args[0], env: out.env}, func(s *storeurl.Store) error {
 				return list(out, s.Lower().Hosts(cmd.Context()), func(h actorstore.HostInfo) ([]any, error) {
 					return []any{h.ID, h.Name, maybe(h.Address), h.Expires, h.TTL}, nil
 				})

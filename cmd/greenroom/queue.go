@@ -17,7 +17,7 @@ import (
 
 func newQueue(e *env) *cobra.Command {
 	return newGroup("queue", "Look into the queue of an actor, and send to it",
-		newQueueList(e), newQueueStats(e), newQueuePeek(e), newQueueSend(e), newQueueDrain(e), newQueueRedrive(e))
+		newQueueList(e), newQueueStats(e), newQueuePeek(e), newQueueSend(e), newQueueDrain(e), newQueueRedrive(target{env: e}))
 }
 
 // A queueCommand is the call of one of the commands that look.

@@ -67,7 +67,7 @@ hold; with --json there is the body's CBOR in hexadecimal, too.`,
 	return cmd
 }
 
-func newQueueRedrive(e *env) *cobra.Command {
+func newQueueRedrive(t target) *cobra.Command {
 	var in admin.RedriveMessagesIn
 	cmd := &cobra.Command{
 		Use:   "redrive STORE ACTOR [NAME…]",
@@ -82,9 +82,10 @@ standard output.`,
 				return &usageError{"a negative --limit"}
 			}
 			in.Names = args[2:]
-			out, err := do(cmd.Context(), target{url: args[0], actor: args[1], env: e}, admin.RedriveMessages, &in)
+			t.url, t.actor = args[0], args[1]
+			out, err := do(cmd.Context(), t, admin.RedriveMessages, &in)
 			if err == nil {
-				_, err = fmt.Fprintf(e.stdout, "%s redriven\n", count(out.Redriven, "dead letter"))
+				_, err = fmt.Fprintf(t.env.stdout, "%s redriven\n", count(out.Redriven, "dead letter"))
 			}
 			return err
 		},

@@ -19,7 +19,8 @@ import-rivetkit create both as they are needed; all others refuse what isn't the
 
 While host or engine has a store open, all other commands but import-rivetkit and salvage
 go on working with it: that process does for them what they ask for. A program of your own
-lets them in by admin.Listen.`,
+lets them in by admin.Listen. A store in PostgreSQL they open for themselves, and ask the
+host that has an actor awake for what is written to it, with $GREENROOM_ADMIN_TOKEN.`,
 		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -32,9 +33,9 @@ lets them in by admin.Listen.`,
 	root.SetVersionTemplate("greenroom {{.Version}}\n")
 	root.AddCommand(
 		newSQL(e), newImport(e), newImportRivetKit(e), newExport(e), newFork(e), newList(e), labeller{e}.command(),
-		newGet(e), newPut(e), newRemove(e), newDrop(bulk{env: e}), newQueue(e), newCheck(e), salvager{e}.command(),
+		newGet(e), newPut(e), newRemove(removeCommand{env: e}), newDrop(bulk{env: e}), newQueue(e), newCheck(e), salvager{e}.command(),
 		newWake(), newSleep(), newConns(e), newState(e), newTraces(e), newItems(itemsCommand{itemsModel.command(e)}), newDocs(docsCommand{docsModel.command(e)}),
-		newWorkflow(e), newHost(e), newEngine(e), newHosts(e),
+		newWorkflow(e), newHost(e), newEngine(e), newHosts(output{e, false, "id name address expires ttl"}),
 	)
 	e.ask.flags(root)
 	root.SetFlagErrorFunc(flagError)

@@ -104,8 +104,7 @@ type removeCommand struct {
 	all    bool
 }
 
-func newRemove(e *env) *cobra.Command {
-	c := &removeCommand{env: e}
+func newRemove(c removeCommand) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rm STORE ACTOR {KEY… | --prefix P | --all}",
 		Short: "Remove user keys",

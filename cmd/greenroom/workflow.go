@@ -20,7 +20,7 @@ import (
 
 func newWorkflow(e *env) *cobra.Command {
 	return newGroup("workflow", "Look into the workflows of actors, and control them",
-		newWorkflowList(e), newWorkflowShow(e), newWorkflowSave(e), newWorkflowCancel(bulk{env: e}), newWorkflowRetry(bulk{env: e}), newWorkflowAgain(bulk{env: e}), newWorkflowReplay(e))
+		newWorkflowList(e), newWorkflowShow(e), newWorkflowSave(e), newWorkflowCancel(bulk{env: e}), newWorkflowRetry(bulk{env: e}), newWorkflowAgain(bulk{env: e}), newWorkflowReplay(target{env: e}))
 }
 
 func newWorkflowList(e *env) *cobra.Command {
@@ -251,7 +251,7 @@ again when its program runs the workflow. What the steps have done stays.
 	return cmd
 }
 
-func newWorkflowReplay(e *env) *cobra.Command {
+func newWorkflowReplay(t target) *cobra.Command {
 	return &cobra.Command{
 		Use:   "replay STORE ACTOR STEP",
 		Short: "Have a workflow go on from before a step",
@@ -264,7 +264,8 @@ Effects that steps had stay, and messages that were received are gone.`,
 		Example: "  greenroom workflow replay data order-1 order/charge",
 		Args:    cobra.ExactArgs(3),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			_, err := do(cmd.Context(), target{url: args[0], actor: args[1], env: e}, admin.ReplayWorkflow, &admin.ReplayWorkflowIn{Step: args[2]})
+			t.url, t.actor = args[0], args[1]
+			_, err := do(cmd.Context(), t, admin.ReplayWorkflow, &admin.ReplayWorkflowIn{Step: args[2]})
 			return err
 		},
 	}
