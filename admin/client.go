@@ -43,7 +43,7 @@ func Dial(ctx context.Context, dir string) (*Client, error) {
 
 // DialAddress returns a client of the process whose API is at an address, as actorstore.HostInfo.Address has it, with the secret of one of its tokens. The
 // caller closes it. Only an address that begins with https:// is spoken to in TLS, with a certificate that the system trusts; to any other the token goes unencrypted, so
-// that the caller has to know who can listen in. Nothing is asked for at another address, whatever the process answers.
+// that the caller has to trust the network between. Nothing is asked for at another address, whatever the process answers.
 //
 // Errors: one of the network, an *Error of the process; one of an address that actorstore.CheckAddress refuses.
 func DialAddress(ctx context.Context, address, token string) (*Client, error) {

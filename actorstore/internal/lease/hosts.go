@@ -41,8 +41,8 @@ type Hosts struct {
 	now         atomic.Pointer[lease] // nil before the first
 }
 
-// Advertise has the rows of the store's hosts say at which address, one that layout.CheckAddress takes or "", others reach it: from now on, and
-// that of the host that it is now at once. If that can't be rewritten now, its next renewal does it. The error is that of ctx.
+// Advertise sets the address that the rows of the store's hosts say: one that layout.CheckAddress takes, or "". The row of the host that
+// the store is now is rewritten at once; if that fails, the next renewal does it. The error is that of ctx.
 func (g *Hosts) Advertise(ctx context.Context, address string) error {
 	g.address.Store(&address)
 	if l := g.now.Load(); l != nil {
