@@ -36,6 +36,7 @@ type Actor struct {
 	Slept    Time              `json:"slept,omitempty"`    // when it fell asleep last
 	Labels   map[string]string `json:"labels,omitempty"`
 	Wake     Time              `json:"wake,omitempty"`  // when it must be woken
+	Usage    *Usage            `json:"usage,omitempty"` // what it has used, as far as it is stored: see /v1/usage for the rest
 	Tried    []string          `json:"tried,omitempty"` // the versions of its code that could not do what there was to do then
 }
 
@@ -142,7 +143,7 @@ func newActor(ctx context.Context, hosts *owners, info greenroom.ActorInfo) (Act
 		Name: optional(info.Name), ID: info.ID.String(), Size: info.Used, Created: NewTime(info.Created),
 		Seq: info.Seq, Epoch: info.Epoch, Layout: info.Layout.String(),
 		Workflow: at.Workflow, Since: NewTime(at.Since), Stuck: at.Stuck, Schema: at.Schema, Slept: NewTime(at.Slept), Labels: at.Labels,
-		Wake: NewTime(info.Wake.At),
+		Wake: NewTime(info.Wake.At), Usage: newUsage(&info.Usage),
 	}
 	for _, version := range info.Wake.Tried {
 		a.Tried = append(a.Tried, strconv.FormatUint(version, 10))

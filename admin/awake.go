@@ -17,6 +17,8 @@ type Runner interface {
 	Actors
 	// Store returns the store through which the process runs the actors.
 	Store() *greenroom.Store
+	// Usage returns what the actors that are awake have used and the store doesn't say yet; see host.Host.Usage.
+	Usage() []actorstore.ActorUsage
 	// Wake wakes an actor; see host.Host.Wake.
 	Wake(ctx context.Context, id actorstore.ID) error
 	// Sleep puts an actor to sleep when it has nothing to do; see host.Host.Sleep.

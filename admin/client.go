@@ -171,3 +171,31 @@ func (c *Client) upgrade(ctx context.Context, path, protocol string) (net.Conn, 
 	}
 	return conn, nil
 }
+
+// Usage returns what actors that are awake in the process have used, and the store doesn't say yet.
+func (c *Client) Usage(ctx context.Context) (all []actorstore.ActorUsage, err error) {
+	for after := ""; ; {
+		page := &UsageList{}
+		if err := c.do(ctx, http.MethodGet, "/v1/usage?limit=1000&after="+url.QueryEscape(after), "", nil, page); err != nil {
+			return nil, err
+		}
+		for _, a := range page.Actors {
+			id, err := actorstore.ParseID(a.ID)
+			if err != nil {
+				return nil, err
+			}
+			u := actorstore.Usage{Turns: a.Usage.Turns, Awake: time.Duration(a.Usage.Awake) * time.Millisecond, Written: a.Usage.Written, Rows: a.Usage.Rows}
+			for _, f := range a.Usage.Failures {
+				at, err := time.Parse(time.RFC3339Nano, string(f.Last))
+				if err != nil {
+					return nil, err
+				}
+				u.Fail(actorstore.Failure{Code: f.Code, Place: f.Place, Count: f.Count, Last: at})
+			}
+			all = append(all, actorstore.ActorUsage{ID: id, Name: a.Name, Usage: u})
+		}
+		if after = page.Next; after == "" {
+			return all, nil
+		}
+	}
+}

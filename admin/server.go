@@ -142,7 +142,7 @@ func routes() []route {
 		},
 	}
 	for _, reads := range [][]route{
-		actorReads(), keyReads(), stateReads(), queueReads(), connReads(), workflowReads(), traceReads(), sqlReads(), hostReads(),
+		actorReads(), keyReads(), stateReads(), queueReads(), connReads(), workflowReads(), traceReads(), sqlReads(), hostReads(), usageReads(),
 	} {
 		all = append(all, reads...)
 	}

@@ -76,7 +76,7 @@ func commandName(cmd *cobra.Command) string {
 var reading = []string{
 	"check", "conns ls", "docs check", "docs explain", "docs export", "docs find", "docs get", "docs ls", "docs search", "export", "get", "hosts",
 	"items check", "items get", "items ls", "items schema", "items sync", "ls", "queue ls", "queue peek", "queue stats",
-	"state show", "traces ls", "traces show", "workflow ls", "workflow save", "workflow show",
+	"state show", "top", "traces ls", "traces show", "workflow ls", "workflow save", "workflow show",
 }
 
 // TestCommandTable: docs/operations.md has a table of all commands. With -rewrite it is written.

@@ -11,6 +11,7 @@
 //	greenroom export STORE ACTOR FILE.db        the actor's database becomes an SQLite file
 //	greenroom fork STORE ACTOR NEW              make a new actor with all that an actor has
 //	greenroom ls STORE [ACTOR [PREFIX]]         list actors, or an actor's keys in words
+//	greenroom top STORE                         list the actors that have used most
 //	greenroom get STORE ACTOR KEY               write the value of a user key
 //	greenroom put STORE ACTOR KEY [VALUE|-]     store a value under a user key
 //	greenroom rm STORE ACTOR {KEY… | --prefix P | --all}
@@ -337,7 +338,7 @@ package main
 //	engine.go sql.go firstwrite.go state.go traces.go workflowshow.go
 //	export.go askhost.go hosts.go hosttokens.go adminflags.go import.go importrivetkit.go queuedrain.go shell.go statecodec.go
 //	traceswaterfall.go workflow.go check.go conns.go awake.go host.go itemscommand.go docscommand.go docsjson.go modelcommand.go
-//	label.go bulk.go ls.go search.go queue.go rivetkeys.go session.go admin.go
+//	label.go bulk.go ls.go top.go search.go queue.go rivetkeys.go session.go admin.go
 //	sourcecopy.go fork.go hostserve.go print.go source.go userkeys.go env.go hostwasm.go serve.go
 //	serve_other.go sourceerrors.go store.go terminal.go backup.go doc.go errors.go near.go group.go history.go
 //	hostdemo.go bytesize.go connlimit.go input.go serve_unix.go signals.go split.go visible.go

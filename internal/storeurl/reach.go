@@ -16,12 +16,25 @@ func Reach(ctx context.Context, name string, o greenroom.Options) (kv.Engine, er
 	if !errors.Is(err, kv.ErrStoreInUse) {
 		return e, err
 	}
-	c, err := Ask(ctx, name, err)
-	if err != nil {
-		return nil, err
+	e, c, err := reach(ctx, name, err)
+	if c != nil {
+		c.Close()
 	}
-	defer c.Close()
-	return c.Engine(ctx)
+	return e, err
+}
+
+// reach returns the engine of the process that has a store open, and a client of it, since opening it has failed with inUse. The caller closes both.
+func reach(ctx context.Context, name string, inUse error) (kv.Engine, *admin.Client, error) {
+	c, err := Ask(ctx, name, inUse)
+	if err != nil {
+		return nil, nil, err
+	}
+	e, err := c.Engine(ctx)
+	if err != nil {
+		c.Close()
+		return nil, nil, err
+	}
+	return e, c, nil
 }
 
 // Ask returns a client of the process that has the store of that name open, since opening it has failed with inUse. The caller closes it.

@@ -22,6 +22,11 @@
 //	                                   its workflow string, since i64 ms, stuck bool, version
 //	                                   of its schema u64, when it fell asleep i64 ms, and
 //	                                   map<str, str> of its labels, by key
+//	("greenroom", 1, 1, id, 7)         v1: what the actor has used, if its host counted anything:
+//	                                   turns uint, awake uint ms, bytes written uint, rows
+//	                                   read uint, and list of failures, each of another code
+//	                                   and place: code str, place str, count uint, when it
+//	                                   last failed so i64 ms
 //	("greenroom", 1, 2, name)          v1: id of the actor that has the name: uuid data[16],
 //	                                   label u16, created i64 ms
 //	("greenroom", 1, 3, host bytes)    v1: a host that owns actors: expires i64 ms, ttl
