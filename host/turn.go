@@ -219,13 +219,13 @@ func (l *life) conclude(c *Context, err error, began time.Time) {
 	if cause := l.actor.Err(); cause != nil && err != nil && c.landing {
 		err = c.unknown(cause, err)
 	}
-	if err != nil {
+	if l.used.turn(); err != nil {
+		l.used.failed(t.spanName(), err)
 		l.host.meter.Count(l.kind.metrics.failed, 1)
 		l.logFailure(t, err)
 	} else {
 		l.destroy = l.destroy || c.destroy
 	}
-	l.used.turn(t.spanName(), err)
 	l.host.meter.Count(l.kind.metrics.turns, 1)
 	l.host.meter.Observe(metricTurnTime, time.Since(began))
 	l.used.tell()

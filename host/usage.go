@@ -55,15 +55,19 @@ func (u *usage) begin(a *actorstore.Actor, clock func() time.Time, told func(mor
 	u.stored, u.known = m, m
 }
 
-// turn counts a turn of a name, which ended with err.
-func (u *usage) turn(name string, err error) {
-	now := u.clock()
+// turn counts a turn.
+func (u *usage) turn() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.fresh.Turns++
-	if err != nil {
-		u.fresh.Fail(actorstore.Failure{Code: Code(err), Place: name, Count: 1, Last: now})
-	}
+}
+
+// failed counts that a turn of a name ended with err.
+func (u *usage) failed(name string, err error) {
+	f := actorstore.Failure{Code: Code(err), Place: name, Count: 1, Last: u.clock()}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.fresh.Fail(f)
 }
 
 // unstored returns what isn't stored at m.
