@@ -153,7 +153,7 @@ func (s *Session) Close() error {
 var changes = regexp.MustCompile(Beginning + `(insert|update|delete|replace|with)\b`)
 
 // Beginning is a regular expression for what may stand before the first word of a statement.
-const Beginning = `(?is)^(\s|--[^\n]*\n|/\*.*?\*/)*`
+const Beginning = `(?is)^(\s|--[^\n]*\n|/\*([^*]|\*+[^*/])*\*+/)*`
 
 // Run runs the statements of text. ran counts those that began. An error of SQLite's is an *Error; any other is that of the sink.
 func (s *Session) Run(ctx context.Context, text string, sink Sink) (ran int, err error) {
