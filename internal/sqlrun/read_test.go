@@ -98,8 +98,8 @@ func TestReadTime(t *testing.T) {
 			"select '1.5' collate decimal = '1.50'":                                                  "decimal",
 			"select " + strings.Repeat("hex(zeroblob(2000000)), ", 500) + "1":                        "a cost of",
 			"explain select " + strings.Repeat("hex(zeroblob(2000000)), ", 500) + "1":                "",
-			"/**/select " + strings.Repeat("hex(zeroblob(2000000)), ", 500) + "1 as /***/explain":   "a cost of",
-			"/* a *//***/ explain select " + strings.Repeat("hex(zeroblob(2000000)), ", 500) + "1":  "",
+			"/**/select " + strings.Repeat("hex(zeroblob(2000000)), ", 500) + "1 as /***/explain":    "a cost of",
+			"/* a *//***/ explain select " + strings.Repeat("hex(zeroblob(2000000)), ", 500) + "1":   "",
 			"select " + strings.Repeat("1, ", 40_000) + "1":                                          "too",
 		} {
 			ctx := ctx // of this statement
