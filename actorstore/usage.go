@@ -3,6 +3,7 @@ package actorstore
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -63,7 +64,7 @@ func (u *Usage) Add(o *Usage) {
 	}
 }
 
-// Fail adds failures of one kind. Texts that are too long are cut.
+// Fail adds failures of one kind. Texts that are too long are cut, and what isn't UTF-8 in them is replaced.
 func (u *Usage) Fail(f Failure) {
 	f.Code, f.Place = short(f.Code), short(f.Place)
 	same := func(o Failure) bool { return o.Code == f.Code && o.Place == f.Place }
@@ -109,8 +110,9 @@ func (f *Failure) add(o *Failure) {
 	}
 }
 
-// short returns s, cut where it is too long for a failure.
+// short returns s as a failure has it: valid UTF-8, as all texts in rows, and cut where it is too long.
 func short(s string) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
 	if len(s) <= MaxFailureText {
 		return s
 	}
@@ -159,6 +161,7 @@ type spent struct {
 
 // recall takes the row that is stored, nil for none.
 func (s *spent) recall(row []byte) {
+	s.usage.Store(nil) // of an actor that was dropped while its next owner waited
 	if row != nil {
 		s.usage.Store(&row)
 	}

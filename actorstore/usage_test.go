@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
@@ -134,4 +135,40 @@ func TestUsageDamaged(t *testing.T) {
 	}
 	must(t, a.Close())
 	must(t, s.Close())
+}
+
+// TestFailureText: a text that isn't UTF-8 doesn't make the row unreadable.
+func TestFailureText(t *testing.T) {
+	s := openStore(t, memkv.New(), batch.Limits{})
+	a := openActor(t, s)
+	for range 2 {
+		use(t, a, actorstore.Usage{Turns: 1, Failures: []actorstore.Failure{{Code: "a\xff", Place: "\x80" + strings.Repeat("é", 40), Count: 1, Last: at(1)}}}, nil)
+	}
+	if got := usage(t, s, a.ID()); got.Turns != 2 || got.Failed() != 2 || len(got.Failures) != 1 {
+		t.Errorf("got %+v", got)
+	}
+	if got := problems(t, s); len(got) > 0 {
+		t.Errorf("problems: %v", got)
+	}
+	must(t, a.Close())
+	must(t, s.Close())
+}
+
+// TestUsageOfAnother: an actor that is dropped while another host waits for it, and is made anew by that, has used nothing.
+func TestUsageOfAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		below := memkv.New()
+		one, two := boot(t, below, actorstore.HostOptions{}), boot(t, below, actorstore.HostOptions{})
+		a := one.take(t, nil)
+		use(t, a, actorstore.Usage{Turns: 5}, nil)
+		opened := make(chan *actorstore.Actor)
+		go func() { opened <- two.take(t, waitFor) }()
+		synctest.Wait()
+		must(t, a.Drop(ctx))
+		b := <-opened
+		use(t, b, actorstore.Usage{Turns: 1}, nil)
+		if got := usage(t, two.Store, testID); got.Turns != 1 {
+			t.Errorf("it has run %d turns", got.Turns)
+		}
+	})
 }
