@@ -34,12 +34,13 @@ type mark struct {
 	written, rows int64 // by the handle
 }
 
-// since returns what an actor has used from o to m.
+// since returns what an actor has used from o to m: nothing if m is the older one, as when a turn has stored more while Host.Usage looked, or if the
+// clock was set back.
 func (m *mark) since(o *mark) actorstore.Usage {
 	return actorstore.Usage{
 		Awake:   max(m.at.Sub(o.at), 0).Truncate(time.Millisecond),
-		Written: m.written - o.written,
-		Rows:    m.rows - o.rows,
+		Written: max(m.written-o.written, 0),
+		Rows:    max(m.rows-o.rows, 0),
 	}
 }
 
