@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/admin"
@@ -184,13 +185,30 @@ func TestQuery(t *testing.T) {
 	}
 }
 
+// TestQueriesAtOnce: a query waits while as many run as may, and is overloaded when its time is over.
+func TestQueriesAtOnce(t *testing.T) {
+	r := newRig(t, admin.Options{QueryDeadline: time.Millisecond})
+	done := admin.FillQueries()
+	status, text := r.ask(http.MethodPost, "/v1/actors/room/query", `{"sql":"select 1"}`)
+	done()
+	if status != http.StatusServiceUnavailable || !strings.Contains(text, `"overloaded"`) {
+		t.Errorf("%d %s", status, text)
+	}
+	long := newRig(t, admin.Options{})
+	for range 10 { // each gives its place back
+		if status, text := long.ask(http.MethodPost, "/v1/actors/room/query", `{"sql":"select 1"}`); status != http.StatusOK {
+			t.Errorf("%d %s", status, text)
+		}
+	}
+}
+
 // TestBadReads: what makes no sense is refused with a reason.
 func TestBadReads(t *testing.T) {
 	r := newRig(t, admin.Options{})
 	for path, code := range map[string]string{
 		"/v1/actors?limit=0": "invalid", "/v1/actors?limit=1001": "invalid", "/v1/actors?limit=x": "invalid", "/v1/actors?limit=1&limit=2": "invalid",
 		"/v1/actors?state=nix": "invalid", "/v1/actors?order=nix": "invalid", "/v1/actors?label=x": "invalid", "/v1/actors?label=a%3D1&label=a%3D2": "invalid",
-		"/v1/actors?stuck=1": "invalid", "/v1/actors?schema_below=-1": "invalid", "/v1/actors?wakes_before=yesterday": "invalid", "/v1/actors?after=%ff": "invalid",
+		"/v1/actors?stuck=1": "invalid", "/v1/actors?schema_below=-1": "invalid", "/v1/actors?wakes_before=yesterday": "invalid", "/v1/actors?slept_before=0001-01-01T00:00:00Z": "invalid", "/v1/actors?after=%ff": "invalid",
 		"/v1/actors?nix=1": "invalid", "/v1/actors?%zz": "invalid",
 		"/v1/actors/nix": "not_found", "/v1/actors/id:zz": "invalid", "/v1/actors/nix/keys": "not_found", "/v1/actors/room/keys?after=x": "invalid",
 		"/v1/actors/room/state": "not_found", "/v1/actors/room/workflow": "not_found", "/v1/actors/room/queue?after=x": "invalid", "/v1/actors/room/queue?limit=-1": "invalid",

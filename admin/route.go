@@ -173,7 +173,7 @@ func (q *query) time(name string) (time.Time, error) {
 		return time.Time{}, nil
 	}
 	at, err := time.Parse(time.RFC3339Nano, q.text(name))
-	if err != nil {
+	if err != nil || at.IsZero() { // which would stand for no time at all
 		return time.Time{}, invalid("%s is a time such as 2026-05-04T10:11:12Z, not %q", name, q.text(name))
 	}
 	return at, nil

@@ -41,6 +41,9 @@ type QueryOut struct {
 // maxQuery bounds the request of a query, in bytes.
 const maxQuery = 1 << 20
 
+// queries has an element for each query that runs in this process. A query takes up to a quarter of a gigabyte of memory, so that few may run at once; others wait.
+var queries = make(chan struct{}, 4)
+
 func sqlReads() []route {
 	return []route{
 		readActor("/schema", "List the tables of the database of an actor.", nil, readSchema),
@@ -51,9 +54,7 @@ func sqlReads() []route {
 				var out *QueryOut
 				in, err := queryBody(w, r)
 				if err == nil {
-					ctx, cancel := context.WithTimeout(r.Context(), s.sqlTime)
-					defer cancel()
-					out, err = runQuery(ctx, s.store, r.PathValue("actor"), in)
+					out, err = s.runQuery(r, in)
 				}
 				if err != nil {
 					refuse(w, err)
@@ -124,10 +125,18 @@ func sqlArg(text json.RawMessage) (arg any, err error) {
 	return arg, nil
 }
 
-// runQuery runs the query in of an actor.
-func runQuery(ctx context.Context, s *greenroom.Store, actor string, in *sqlrun.Reading) (*QueryOut, error) {
+// runQuery runs the query in that r asks for, when there is room for one.
+func (s *Server) runQuery(r *http.Request, in *sqlrun.Reading) (*QueryOut, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), s.sqlTime)
+	defer cancel()
+	select {
+	case queries <- struct{}{}:
+		defer func() { <-queries }()
+	case <-ctx.Done():
+		return nil, &Error{Code: "overloaded", Message: "there are as many queries as there may be at once: try again later"}
+	}
 	out := &QueryOut{Columns: []string{}, Rows: [][]json.RawMessage{}}
-	err := viewActor(ctx, s, actor, func(v *greenroom.View) error {
+	err := viewActor(ctx, s.store, r.PathValue("actor"), func(v *greenroom.View) error {
 		columns, more, err := readSQL(ctx, v, in, func(row []sqlrun.Cell) {
 			values := make([]json.RawMessage, len(row))
 			for i, c := range row {
