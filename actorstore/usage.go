@@ -2,6 +2,7 @@ package actorstore
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -58,7 +59,8 @@ func (u *Usage) IsZero() bool {
 
 // Add adds what o says to u, which shares nothing with o then.
 func (u *Usage) Add(o *Usage) {
-	u.Turns, u.Awake, u.Written, u.Rows = u.Turns+o.Turns, u.Awake+o.Awake, u.Written+o.Written, u.Rows+o.Rows
+	u.Turns, u.Written, u.Rows = u.Turns+o.Turns, u.Written+o.Written, u.Rows+o.Rows
+	u.Awake = min(u.Awake, math.MaxInt64-o.Awake) + o.Awake
 	for _, f := range o.Failures {
 		u.Fail(f)
 	}
@@ -142,9 +144,10 @@ func usageOf(id ID, row []byte) (u Usage) {
 	return u
 }
 
-// row returns what is stored for u.
+// row returns what is stored for u. A clock that jumps may have made an actor awake for longer than can be said.
 func (u *Usage) row() []byte {
-	at := layout.Usage{Turns: uint64(u.Turns), Awake: uint64(u.Awake.Milliseconds()), Written: uint64(u.Written), Rows: uint64(u.Rows)}
+	awake := min(u.Awake.Milliseconds(), layout.MaxAwake)
+	at := layout.Usage{Turns: uint64(u.Turns), Awake: uint64(awake), Written: uint64(u.Written), Rows: uint64(u.Rows)}
 	for _, f := range u.Failures {
 		at.Failures = append(at.Failures, layout.Failure{Code: f.Code, Place: f.Place, Count: uint64(f.Count), Last: f.Last.UnixMilli()})
 	}

@@ -172,3 +172,20 @@ func TestUsageOfAnother(t *testing.T) {
 		}
 	})
 }
+
+// TestUsageForEver: what clocks that jump make of the time awake can be read again.
+func TestUsageForEver(t *testing.T) {
+	s := openStore(t, memkv.New(), batch.Limits{})
+	a := openActor(t, s)
+	for range 3 {
+		use(t, a, actorstore.Usage{Turns: 1, Awake: 250 * 365 * 24 * time.Hour}, nil)
+	}
+	if got := usage(t, s, a.ID()); got.Turns != 3 || got.Awake < 100*365*24*time.Hour {
+		t.Errorf("got %+v", got)
+	}
+	if got := problems(t, s); len(got) > 0 {
+		t.Errorf("problems: %v", got)
+	}
+	must(t, a.Close())
+	must(t, s.Close())
+}

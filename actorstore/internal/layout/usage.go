@@ -23,11 +23,11 @@ type Failure struct {
 	Last        int64 // when the last of them failed, in ms
 }
 
-// Bounds of what is counted: that of a sum, and of a time in ms which nanoseconds can say.
-const (
-	maxCount = 1 << 62
-	maxAwake = 1 << 42
-)
+// maxCount bounds a sum.
+const maxCount = 1 << 62
+
+// MaxAwake bounds Usage.Awake, so that it is a time which nanoseconds can say.
+const MaxAwake = 1 << 42
 
 // Append appends the row.
 func (u *Usage) Append(dst []byte) []byte {
@@ -63,7 +63,7 @@ func ParseUsage(id ID, row []byte) (u Usage, err error) {
 		}
 		u.Failures = append(u.Failures, f)
 	}
-	if max(u.Turns, u.Written, u.Rows) > maxCount || u.Awake > maxAwake {
+	if max(u.Turns, u.Written, u.Rows) > maxCount || u.Awake > MaxAwake {
 		r.Fail("a count that is too large")
 	}
 	if err := r.Done(); err != nil {
