@@ -3,6 +3,7 @@ package admin_test
 import (
 	"encoding/pem"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -99,5 +100,19 @@ func TestDialAddressOnly(t *testing.T) {
 	}
 	if bearers.Load() != 1 {
 		t.Errorf("%d requests with the token", bearers.Load())
+	}
+}
+
+// TestDialAddressFlood: an error without an end isn't read to its end.
+func TestDialAddressFlood(t *testing.T) {
+	flood := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusBadRequest)
+		for _, err := io.WriteString(w, `{"message":"`); err == nil; {
+			_, err = io.WriteString(w, strings.Repeat("x", 1<<16))
+		}
+	}))
+	defer flood.Close()
+	if _, err := admin.DialAddress(t.Context(), strings.TrimPrefix(flood.URL, "http://"), writeSecret); err == nil || len(err.Error()) > 1000 {
+		t.Errorf("got %.1000v", err)
 	}
 }

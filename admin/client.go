@@ -130,10 +130,13 @@ func (c *Client) do(ctx context.Context, method, path, mediaType string, body io
 	return nil
 }
 
+// maxErrorBody bounds what is read of an answer that is an error, in bytes.
+const maxErrorBody = 1 << 20
+
 // answered returns the error that a response is.
 func answered(resp *http.Response) error {
 	e := &Error{}
-	if err := json.NewDecoder(resp.Body).Decode(e); err != nil || e.Message == "" {
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxErrorBody)).Decode(e); err != nil || e.Message == "" {
 		return fmt.Errorf("admin: the process answers %s", resp.Status)
 	}
 	return e

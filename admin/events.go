@@ -122,6 +122,10 @@ func (s streamer) serve(w http.ResponseWriter, r *http.Request) {
 		refuse(w, err)
 		return
 	}
+	if r.Method == http.MethodHead { // which has no body to wait for
+		w.Header().Set("Content-Type", "text/event-stream")
+		return
+	}
 	if s.streams.Add(1) > maxStreams {
 		s.streams.Add(-1)
 		refuse(w, &Error{Code: "overloaded", Message: "there are as many event streams as there may be: end one, or try again later"})

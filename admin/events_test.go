@@ -248,6 +248,22 @@ func TestEventsOfSome(t *testing.T) {
 				t.Errorf("%s: %d, want %d", query, resp.StatusCode, want)
 			}
 		}
+		// A HEAD is over at once, and takes no stream's place.
+		for range 100 {
+			req, err := http.NewRequestWithContext(s.Context(), http.MethodHead, "http://greenroom/v1/events", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header = bearer(readSecret)
+			resp, err := s.client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if resp.StatusCode != http.StatusOK {
+				t.Fatalf("HEAD: %d", resp.StatusCode)
+			}
+		}
 	})
 }
 
