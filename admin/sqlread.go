@@ -54,7 +54,9 @@ func sqlReads() []route {
 				var out *QueryOut
 				in, err := queryBody(w, r)
 				if err == nil {
-					out, err = s.runQuery(r, in)
+					ctx, cancel := context.WithTimeout(r.Context(), s.sqlTime)
+					defer cancel()
+					out, err = runQuery(ctx, s.store, r.PathValue("actor"), in)
 				}
 				if err != nil {
 					refuse(w, err)
@@ -125,10 +127,8 @@ func sqlArg(text json.RawMessage) (arg any, err error) {
 	return arg, nil
 }
 
-// runQuery runs the query in that r asks for, when there is room for one.
-func (s *Server) runQuery(r *http.Request, in *sqlrun.Reading) (*QueryOut, error) {
-	ctx, cancel := context.WithTimeout(r.Context(), s.sqlTime)
-	defer cancel()
+// runQuery runs the query in of an actor, when there is room for one.
+func runQuery(ctx context.Context, s *greenroom.Store, actor string, in *sqlrun.Reading) (*QueryOut, error) {
 	select {
 	case queries <- struct{}{}:
 		defer func() { <-queries }()
@@ -136,7 +136,7 @@ func (s *Server) runQuery(r *http.Request, in *sqlrun.Reading) (*QueryOut, error
 		return nil, &Error{Code: "overloaded", Message: "there are as many queries as there may be at once: try again later"}
 	}
 	out := &QueryOut{Columns: []string{}, Rows: [][]json.RawMessage{}}
-	err := viewActor(ctx, s.store, r.PathValue("actor"), func(v *greenroom.View) error {
+	err := viewActor(ctx, s, actor, func(v *greenroom.View) error {
 		columns, more, err := readSQL(ctx, v, in, func(row []sqlrun.Cell) {
 			values := make([]json.RawMessage, len(row))
 			for i, c := range row {

@@ -34,8 +34,8 @@ type mark struct {
 	written, rows int64 // by the handle
 }
 
-// since returns what an actor has used from o to m: nothing if m is the older one, as when a turn has stored more while Host.Usage looked, or if the
-// clock was set back.
+// since returns what an actor has used from o to m, and nothing if m is the older mark: a turn may store more while Host.Usage looks, and a clock may be
+// set back.
 func (m *mark) since(o *mark) actorstore.Usage {
 	return actorstore.Usage{
 		Awake:   max(m.at.Sub(o.at), 0).Truncate(time.Millisecond),

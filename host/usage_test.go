@@ -131,7 +131,7 @@ func TestUsage(t *testing.T) {
 	}, kind)
 }
 
-// TestUsageMark: a count isn't negative when what it counts from is newer than what it counts to.
+// TestUsageMark: from a newer mark to an older one an actor has used nothing.
 func TestUsageMark(t *testing.T) {
 	older, newer := mark{time.Unix(1, 0), 10, 20}, mark{time.Unix(2, 0), 11, 22}
 	if u := older.since(&newer); !u.IsZero() {
