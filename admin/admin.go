@@ -32,6 +32,7 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/drain"
 )
 
 // Actors are the actors of a store, as a tool reaches them. A greenroom.Store is such, and a host.Host, whose actors may be awake; see Runner.
@@ -75,6 +76,7 @@ type Server struct {
 	shut    context.CancelFunc
 	streams atomic.Int64 // of events
 
+	asked   drain.Gate     // has the requests that are being answered, for which http.Server.Close doesn't wait
 	working sync.WaitGroup // of engine connections, which the HTTP server has given away
 }
 

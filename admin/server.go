@@ -17,6 +17,7 @@ import (
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/adminsock"
+	"github.com/greenroomdb/greenroom/internal/errkind"
 	"github.com/greenroomdb/greenroom/internal/remotekv"
 	"github.com/greenroomdb/greenroom/internal/sqlrun"
 )
@@ -93,7 +94,7 @@ func (s *Server) serve(ln net.Listener) {
 const closing = 5 * time.Second
 
 // Close ends the Server: it takes nothing new, event streams end at once, and what isn't done in 5 seconds is given up. It returns when nothing uses the store any
-// more.
+// more: when what was given up has ended, too.
 func (s *Server) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closing)
 	defer cancel()
@@ -103,6 +104,7 @@ func (s *Server) Close() error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = s.http.Close()
 	}
+	err = errors.Join(err, s.asked.Close(context.Background()))
 	s.working.Wait()
 	if err != nil {
 		err = fmt.Errorf("admin: close: %w", err)
@@ -152,8 +154,21 @@ func routes() []route {
 	return all
 }
 
-// handler answers all requests.
+// handler answers all requests, until Close waits for those that are being answered.
 func (s *Server) handler() http.Handler {
+	mux := s.mux()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !s.asked.Enter() {
+			refuse(w, say(errkind.ErrClosed, "this process is closing the store"))
+			return
+		}
+		defer s.asked.Leave()
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// mux answers requests by their paths.
+func (s *Server) mux() *http.ServeMux {
 	mux := http.NewServeMux()
 	for _, rt := range routes() {
 		mux.HandleFunc(rt.method+" "+rt.path, s.admit(rt.reads, func(w http.ResponseWriter, r *http.Request) { rt.serve(s, w, r) }))
@@ -181,7 +196,7 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request, protocol string
 		refuse(w, &Error{Code: "upgrade_required", Message: "this process speaks " + protocol + ": use the same version of greenroom"})
 		return
 	}
-	s.working.Add(1) // while the HTTP server still knows of the connection, and Close waits for that
+	s.working.Add(1) // while the request is being answered, and Close waits for that
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		s.working.Done()
