@@ -80,7 +80,7 @@ func invalid(err error) error {
 // dial returns a client of the process that has the store open, or the actor, since opening it has failed with inUse. The caller closes it.
 func (t *target) dial(ctx context.Context, inUse error) (*admin.Client, error) {
 	if in := (*actorstore.InUseError)(nil); errors.As(inUse, &in) {
-		return asker{t.env}.dial(ctx, t.actor, &in.Host, inUse)
+		return asker{t.env}.dial(ctx, inUseBy(t.actor, &in.Host), &in.Host, inUse)
 	}
 	c, err := storeurl.Ask(ctx, t.url, inUse)
 	return c, storeError(t.url, err)

@@ -26,10 +26,10 @@ type askFlags struct {
 	insecure  bool
 }
 
-// asking are the commands that write to an actor which a host may have.
+// asking are the commands that write to an actor which a host may have, or are done by it.
 var asking = []string{
-	"conns discard", "drop", "import", "label", "put", "queue drain", "queue redrive", "queue send", "rm", "sql",
-	"workflow again", "workflow cancel", "workflow replay", "workflow retry",
+	"conns discard", "conns disconnect", "drop", "import", "label", "put", "queue drain", "queue redrive", "queue send", "rm", "sleep", "sql",
+	"wake", "workflow again", "workflow cancel", "workflow replay", "workflow retry",
 }
 
 // flags adds the flags to the commands below root that ask a host.
@@ -52,10 +52,14 @@ func elsewhere(err error) bool {
 // An asker asks hosts.
 type asker struct{ *env }
 
-// dial returns a client of the host that has the actor, since opening it has failed with inUse. The caller closes it. The token goes to no address but that in
-// the row of a host whose lease holds.
-func (e asker) dial(ctx context.Context, actor string, h *actorstore.HostInfo, inUse error) (*admin.Client, error) {
-	has := fmt.Sprintf("the actor %s is in use by the host %q (%s)", actor, visible(h.Name), h.ID)
+// inUseBy says which host has an actor.
+func inUseBy(actor string, h *actorstore.HostInfo) string {
+	return fmt.Sprintf("the actor %s is in use by the host %q (%s)", actor, visible(h.Name), h.ID)
+}
+
+// dial returns a client of a host. has says what that has to do with the actor, and inUse is why it has to be asked. The caller closes the client. The token
+// goes to no address but that in the row of a host whose lease holds.
+func (e asker) dial(ctx context.Context, has string, h *actorstore.HostInfo, inUse error) (*admin.Client, error) {
 	if h.Address == "" {
 		return nil, say(inUse, "%s, which tells no address of its API: try again when the actor sleeps there, or start that host with --admin", has)
 	}

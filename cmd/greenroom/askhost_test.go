@@ -245,7 +245,7 @@ func TestAskHostRefuses(t *testing.T) {
 		{actorstore.HostInfo{Address: here, Expires: later}, map[string]string{tokenVariable: "fedcba9876543210"}, "doesn't answer", true},
 	} {
 		e := &env{getenv: func(name string) string { return c.vars[name] }}
-		_, err := asker{e}.dial(t.Context(), "lobby", &c.host, actorstore.ErrInUse)
+		_, err := asker{e}.dial(t.Context(), inUseBy("lobby", &c.host), &c.host, actorstore.ErrInUse)
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "lobby") || strings.Contains(err.Error(), "fedcba") {
 			t.Errorf("%+v: got %v, want %q", c.host, err, c.want)
 		}

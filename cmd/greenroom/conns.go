@@ -12,7 +12,7 @@ import (
 )
 
 func newConns(e *env) *cobra.Command {
-	return newGroup("conns", "Look at the connections of an actor", newConnsList(e), newConnsDiscard(target{env: e}), newConnsDisconnect())
+	return newGroup("conns", "Look at the connections of an actor", newConnsList(e), newConnsDiscard(target{env: e}), newConnsDisconnect(e))
 }
 
 func newConnsList(e *env) *cobra.Command {
