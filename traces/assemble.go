@@ -77,6 +77,11 @@ func (m moment) compare(o moment) int {
 	return cmp.Or(cmp.Compare(m.at, o.at), m.place.compare(o.place))
 }
 
+// position returns the place of a span in a Result whose first record in the range is at m.
+func (m moment) position() Position {
+	return Position{m.at, m.place.chunk.bucket, m.place.chunk.id, m.place.index + 1}
+}
+
 // mixed reports whether spans of several traces have the id.
 func (g *gathered) mixed() bool { return len(g.traces) > 1 }
 
@@ -316,9 +321,12 @@ func (q *Query) matches(d *SpanData) bool {
 	return q.Match == nil || q.Match(d)
 }
 
+// behind reports whether a span whose first record in the range is at m is behind After.
+func (q *Query) behind(m moment) bool { return q.After.IsZero() || m.position().compare(q.After) > 0 }
+
 // filters reports whether spans have to be put together to know whether they are selected.
 func (q *Query) filters() bool {
-	return q.Name != "" || len(q.Status) > 0 || q.MinDuration > 0 || q.MaxDuration > 0 || q.Match != nil
+	return !q.After.IsZero() || q.Name != "" || len(q.Status) > 0 || q.MinDuration > 0 || q.MaxDuration > 0 || q.Match != nil
 }
 
 // bound returns the time in Unix ns, or what no time is.

@@ -13,7 +13,7 @@ import (
 var (
 	// ErrOptions: Open was given options that make no sense.
 	ErrOptions = errors.New("traces: bad options")
-	// ErrID: a text isn't a TraceID, or a SpanID.
+	// ErrID: a text isn't a TraceID, a SpanID, or a Position.
 	ErrID = errors.New("traces: bad id")
 	// ErrClosed: the Traces are closed.
 	ErrClosed = errkind.New("traces: closed", errkind.ErrClosed)

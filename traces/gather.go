@@ -23,6 +23,7 @@ type gatherer struct {
 	spans     map[SpanID]*gathered
 	matched   int // spans that have ended and match
 	clamped   bool
+	last      Position // of the last span of the result
 	resources resources
 	first     *chunkKey           // of the chunks read for the range
 	actives   map[SpanID][]active // spans that ran when one of those was cut, by where they began
@@ -278,7 +279,7 @@ func (g *gatherer) judge(s *gathered) {
 		return // there may be more of it before the range, or there are two
 	}
 	d := s.span()
-	if !s.inRange || !g.q.matches(&d) {
+	if !s.inRange || !g.q.behind(s.first) || !g.q.matches(&d) {
 		g.refuse(s)
 		return
 	}
@@ -320,9 +321,10 @@ func (g *gatherer) result() []SpanData {
 	all = slices.DeleteFunc(all, func(s *gathered) bool { return !s.inRange })
 	slices.SortFunc(all, func(a, b *gathered) int { return a.first.compare(b.first) })
 	var out []SpanData
+	g.last = Position{}
 	for _, s := range all {
 		d := s.span()
-		if !g.q.matches(&d) {
+		if !g.q.behind(s.first) || !g.q.matches(&d) {
 			continue
 		}
 		if len(out) == g.limit {
@@ -330,6 +332,7 @@ func (g *gatherer) result() []SpanData {
 			break
 		}
 		out = append(out, d)
+		g.last = s.first.position()
 	}
 	return out
 }

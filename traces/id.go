@@ -1,6 +1,8 @@
 package traces
 
 import (
+	"cmp"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 )
@@ -41,6 +43,45 @@ func ParseSpanID(s string) (id SpanID, err error) {
 		return SpanID{}, fmt.Errorf("%w: %.80q is not a span", ErrID, s)
 	}
 	return id, nil
+}
+
+// A Position is where a span stands in the order of a Result. It prints as 48 lower-case hex digits. The zero Position is before all spans.
+type Position struct {
+	at     uint64 // of the first record in the range, Unix ns
+	bucket int64  // of its chunk
+	chunk  uint32 // its number there
+	count  uint32 // of records of the chunk up to it
+}
+
+// positionSize is the bytes of a Position that String writes.
+const positionSize = 24
+
+// IsZero reports whether p is before all spans.
+func (p Position) IsZero() bool { return p == Position{} }
+
+// String returns the hex digits.
+func (p Position) String() string {
+	b := binary.BigEndian.AppendUint64(nil, p.at)
+	b = binary.BigEndian.AppendUint64(b, uint64(p.bucket))
+	b = binary.BigEndian.AppendUint32(b, p.chunk)
+	return hex.EncodeToString(binary.BigEndian.AppendUint32(b, p.count))
+}
+
+// ParsePosition reads what String writes, in either case. Anything else is ErrID.
+func ParsePosition(s string) (Position, error) {
+	var b [positionSize]byte
+	if len(s) != 2*len(b) || !unhex(b[:], s) {
+		return Position{}, fmt.Errorf("%w: %.80q is not a position", ErrID, s)
+	}
+	return Position{
+		at: binary.BigEndian.Uint64(b[:]), bucket: int64(binary.BigEndian.Uint64(b[8:])),
+		chunk: binary.BigEndian.Uint32(b[16:]), count: binary.BigEndian.Uint32(b[20:]),
+	}, nil
+}
+
+// compare orders spans as a Result has them.
+func (p Position) compare(o Position) int {
+	return cmp.Or(cmp.Compare(p.at, o.at), cmp.Compare(p.bucket, o.bucket), cmp.Compare(p.chunk, o.chunk), cmp.Compare(p.count, o.count))
 }
 
 func unhex(dst []byte, s string) bool {

@@ -162,6 +162,24 @@ func (m *tracedModel) compareRanges(rt *rapid.T) {
 	compare(rt, m.rig, m.spans, 0, span)
 }
 
+// paged reads what q selects in pages of three.
+func paged(t *rapid.T, r *rig, q Query) (spans []SpanData) {
+	q.Limit = 3
+	for {
+		res, err := r.Read(ctx, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if spans = append(spans, res.Spans...); !res.Clamped {
+			return spans
+		}
+		if len(res.Spans) != q.Limit {
+			t.Fatalf("a page of %d spans isn't the last one", len(res.Spans))
+		}
+		q.After = res.Last
+	}
+}
+
 func compare(t *rapid.T, r *rig, model []*modelSpan, from, to int) {
 	q := between(from, to)
 	q.MaxChunks = 1 << 20
@@ -170,6 +188,16 @@ func compare(t *rapid.T, r *rig, model []*modelSpan, from, to int) {
 		t.Fatal(err)
 	}
 	var got, want []string
+	for i, d := range paged(t, r, q) {
+		if i >= len(res.Spans) || fmt.Sprint(d) != fmt.Sprint(res.Spans[i]) {
+			t.Fatalf("%d to %d, in pages: span %d is %v", from, to, i, d)
+		}
+		got = append(got, d.Name)
+	}
+	if len(got) != len(res.Spans) {
+		t.Fatalf("%d to %d: %d spans in pages, %d at once", from, to, len(got), len(res.Spans))
+	}
+	got = nil
 	for _, d := range res.Spans {
 		got = append(got, fmt.Sprint(d.Name, " ", events(&d), " n=", attr(&d, "n"), " ", !d.Running()))
 	}

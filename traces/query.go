@@ -22,6 +22,9 @@ type Query struct {
 	// MinDuration and MaxDuration select the spans that took at least, and less than,
 	// that long; MaxDuration 0 means without bound. With either, spans that run are not selected.
 	MinDuration, MaxDuration time.Duration
+	// After selects the spans behind the last one of an earlier Result of the same query, which
+	// is the next page. A span that began before all that is still stored may have moved.
+	After Position
 	// Limit is the largest number of spans: the first ones by the time of the first
 	// record in the range. 0 means Options.MaxRead, which is also the most; a negative
 	// number selects nothing.
@@ -34,6 +37,8 @@ type Query struct {
 // A Result is what Read has found.
 type Result struct {
 	Spans []SpanData // by the time of their first record in the range
+	// Last is the position of the last one, zero if there are none.
+	Last Position
 	// Limit is the limit that was used, 0 when nothing could be selected.
 	Limit int
 	// Clamped says that there may be more spans than Spans: the Limit that was asked for

@@ -92,7 +92,7 @@ func read(ctx context.Context, snap *actorstore.Snapshot, q Query, maxRead int, 
 		}
 		spans = g.result()
 	}
-	return &Result{spans, g.limit, g.clamped, g.damaged, g.read}, nil
+	return &Result{spans, g.last, g.limit, g.clamped, g.damaged, g.read}, nil
 }
 
 // newGatherer returns one that has gathered what q selects.

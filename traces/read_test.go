@@ -449,3 +449,44 @@ func TestReadWire(t *testing.T) {
 		}
 	})
 }
+
+// TestReadPages reads page after page what one read has, of spans that began at one time too, while others are recorded.
+func TestReadPages(t *testing.T) {
+	everywhere(t, func(r *rig, w *watch, step func()) {
+		for i := range 12 {
+			w.set(at(i / 4))
+			s := r.Begin(fmt.Sprint("s", i%3), nil)
+			if w.pass(time.Duration(i) * time.Millisecond); i%5 > 0 {
+				s.End()
+			}
+			step()
+		}
+	}, func(t *testing.T, r *rig) {
+		for _, q := range []Query{{}, {Start: at(1)}, {Name: "s1"}, {Start: at(1), End: at(2), Match: func(d *SpanData) bool { return !d.Running() }}} {
+			want := r.read(q).Spans
+			var got []SpanData
+			for q.Limit = 1; ; {
+				res := r.read(q)
+				if got = append(got, res.Spans...); !res.Clamped {
+					break
+				}
+				after, err := ParsePosition(res.Last.String())
+				must(t, err)
+				if q.After = after; after != res.Last || len(got) > len(want)+1 {
+					t.Fatalf("after %s: %s, %d spans of %d", res.Last, after, len(got), len(want))
+				}
+				if len(got) == 2 { // from here on
+					r.Begin("s3", &StartOptions{Time: at(9)}).End()
+				}
+			}
+			got = slices.DeleteFunc(got, func(d SpanData) bool { return d.Name == "s3" })
+			if want = slices.DeleteFunc(want, func(d SpanData) bool { return d.Name == "s3" }); fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("%+v: got\n%v, want\n%v", q, got, want)
+			}
+		}
+	})
+	for _, text := range []string{"", "00", strings.Repeat("x", 48)} {
+		_, err := ParsePosition(text)
+		wantErr(t, text, err, ErrID)
+	}
+}
