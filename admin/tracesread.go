@@ -9,11 +9,11 @@ import (
 	"github.com/greenroomdb/greenroom/traces/otlp"
 )
 
-// A TraceList is spans that an actor has stored.
+// A TraceList is a page of spans that an actor has stored, by when the first thing of each was recorded, within since and until.
 type TraceList struct {
 	OTLP    json.RawMessage `json:"otlp"`           // the spans, as the body of a request of OTLP/HTTP
 	Spans   int             `json:"spans"`          // how many there are
-	More    bool            `json:"more,omitempty"` // there may be more than are answered
+	Next    string          `json:"next,omitempty"` // after of the next page, which may be empty; "" on the last one
 	Damaged []string        `json:"damaged,omitempty"`
 }
 
@@ -27,7 +27,7 @@ func traceReads() []route {
 		{name: "until", kind: "date-time", what: "Spans of which something is recorded before this time, as they were then."},
 		{name: "name", kind: "string", what: "Spans of this name."},
 		{name: "status", kind: "string", repeated: true, of: spanStatuses, what: "Spans with this status, or with one of these."},
-		limitParam,
+		afterParam, limitParam,
 	}, func(_ context.Context, v *greenroom.View, q *query) (*TraceList, error) {
 		spans, err := spansQuery(q)
 		if err != nil {
@@ -37,7 +37,10 @@ func traceReads() []route {
 		if err != nil {
 			return nil, err
 		}
-		out := &TraceList{Spans: len(res.Spans), More: res.Clamped}
+		out := &TraceList{Spans: len(res.Spans)}
+		if res.Clamped && len(res.Spans) > 0 {
+			out.Next = res.Last.String()
+		}
 		out.OTLP, err = otlp.AppendJSON(nil, res.Spans)
 		for _, d := range res.Damaged[:min(len(res.Damaged), maxLimit)] {
 			out.Damaged = append(out.Damaged, d.Words+": "+d.Err.Error())
@@ -51,6 +54,11 @@ func spansQuery(q *query) (s traces.Query, err error) {
 	if text := q.text("trace"); text != "" {
 		if s.TraceID, err = traces.ParseTraceID(text); err != nil {
 			return s, invalid("trace is an id of 32 hexadecimal digits, not %q", text)
+		}
+	}
+	if text := q.text("after"); text != "" {
+		if s.After, err = traces.ParsePosition(text); err != nil {
+			return s, invalid("after is not the next of a list of spans")
 		}
 	}
 	for _, word := range q.values["status"] {

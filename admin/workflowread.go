@@ -2,9 +2,11 @@ package admin
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/greenroomdb/greenroom"
@@ -12,7 +14,7 @@ import (
 	"github.com/greenroomdb/greenroom/workflow"
 )
 
-// A Workflow is the history of a workflow in words. In a value bytes are in base64, and undefined is null.
+// A Workflow is a workflow in words, with a page of its history. In a value bytes are in base64, and undefined is null.
 type Workflow struct {
 	State   string           `json:"state"`
 	Stuck   bool             `json:"stuck,omitempty"` // nothing that comes by itself wakes it
@@ -21,7 +23,7 @@ type Workflow struct {
 	Output  json.RawMessage  `json:"output,omitempty"`
 	Error   *WorkflowError   `json:"error,omitempty"`
 	Entries []*WorkflowEntry `json:"entries"`
-	More    bool             `json:"more,omitempty"` // there are more entries than are answered
+	Next    string           `json:"next,omitempty"` // after of the next page of entries; "" on the last one
 	Damages []WorkflowDamage `json:"damages,omitempty"`
 }
 
@@ -70,14 +72,19 @@ type WorkflowEntry struct {
 	Depth    int    `json:"-"` // there, 0 for the outermost
 
 	inside []*WorkflowEntry
+	place  string // texts that sort as the entries of a history do, and stay when others come and go
 }
 
 func workflowReads() []route {
-	return []route{readActor("/workflow", "Show the workflow of an actor: its state, what it waits for, and its history.", []param{limitParam},
+	return []route{readActor("/workflow", "Show the workflow of an actor: its state, what it waits for, and its history.", []param{afterParam, limitParam},
 		func(_ context.Context, v *greenroom.View, q *query) (*Workflow, error) {
 			limit, err := q.limit()
 			if err != nil {
 				return nil, err
+			}
+			after, err := hex.DecodeString(q.text("after"))
+			if err != nil {
+				return nil, invalid("after is not the next of the entries of a workflow")
 			}
 			s, damages, err := v.Workflow()
 			if err != nil {
@@ -87,21 +94,23 @@ func workflowReads() []route {
 				return nil, &Error{Code: "not_found", Message: "the actor " + q.actor + " has no workflow"}
 			}
 			w := NewWorkflow(s, WorkflowEntries(s), damages)
-			w.cut(limit)
+			w.cut(string(after), limit)
 			return w, nil
 		})}
 }
 
-// cut leaves what an answer may have.
-func (w *Workflow) cut(limit int) {
+// cut leaves what an answer may have of what is behind a place; "" is before all.
+func (w *Workflow) cut(after string, limit int) {
+	w.Entries = slices.DeleteFunc(w.Entries, func(e *WorkflowEntry) bool { return e.place <= after })
 	size := 0
 	for i, e := range w.Entries {
 		if size += len(e.Value) + len(e.Bytes) + len(e.Error); i == limit || size > readBytes && i > 0 {
-			w.Entries, w.More = w.Entries[:i], true
+			w.Next = hex.EncodeToString([]byte(w.Entries[i-1].place))
+			w.Entries = w.Entries[:i]
 			break
 		}
 	}
-	w.Damages = w.Damages[:min(len(w.Damages), limit)]
+	w.Damages = w.Damages[:min(len(w.Damages), maxLimit)]
 }
 
 // NewWorkflow returns what s says, with those of its entries that are recorded.

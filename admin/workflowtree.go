@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"encoding/binary"
 	"strings"
 
 	"github.com/greenroomdb/greenroom/workflow"
@@ -54,13 +55,20 @@ func (t *workflowTree) node(l workflow.Location) *WorkflowEntry {
 	}
 	t.nodes[l] = n
 	around := t.node(parent)
-	around.inside = append(around.inside, n)
+	around.add(n, string(l[len(parent):])) // of which none begins with another
 	return n
+}
+
+// add puts a node inside, at a place there.
+func (w *WorkflowEntry) add(n *WorkflowEntry, place string) {
+	w.inside = append(w.inside, n)
+	n.place = w.place + place
 }
 
 // branches makes the places of the branches of a join or a race, in their order. One that
 // has recorded nothing may have no location.
 func (t *workflowTree) branches(e *workflow.Entry, branches []workflow.BranchEntry) {
+	around := t.node(e.Location)
 	for i := range branches {
 		b := &branches[i]
 		var n *WorkflowEntry
@@ -71,9 +79,10 @@ func (t *workflowTree) branches(e *workflow.Entry, branches []workflow.BranchEnt
 			var root workflow.Location
 			n = &WorkflowEntry{Label: alone.Path(root.Name(0))}
 			n.Path = t.s.Path(e.Location) + "/" + n.Label
-			around := t.node(e.Location)
-			around.inside = append(around.inside, n)
+			around.add(n, "")
 		}
+		// In a join there is nothing else. What is inside the branch isn't there yet.
+		n.place = around.place + string(binary.BigEndian.AppendUint32(nil, uint32(i)))
 		n.Kind, n.Status, n.Error, n.Recorded = "branch", b.Status.String(), textOf(b.Error), true
 		n.stored(b.Output)
 	}
