@@ -50,7 +50,8 @@ type Options struct {
 	Actors Actors
 	// Logger is told which verb was done to which actor by which client, when it begins and when it ends, and what was refused; nil means slog.Default().
 	Logger *slog.Logger
-	// TxDeadline bounds how long a transaction that a tool has begun may be open: the actor can't write meanwhile. 0 means 30 seconds.
+	// TxDeadline bounds how long a transaction of a tool's SQL may be open, which is one statement unless a BEGIN has begun it: the actor can't write meanwhile.
+	// It bounds for how long the tool may take none of its rows, too. 0 means 30 seconds.
 	TxDeadline time.Duration
 	// QueryDeadline bounds how long a query may take that a tool asks for in JSON. 0 means 5 seconds.
 	QueryDeadline time.Duration

@@ -223,7 +223,7 @@ func (s *Server) sql(w http.ResponseWriter, r *http.Request) {
 		defer cancel()
 		defer context.AfterFunc(ctx, func() { conn.Close() })()
 		defer conn.Close()
-		c := &sqlConn{Server: s, actor: actor, create: create, out: gob.NewEncoder(conn), requests: make(chan sqlRequest)}
+		c := &sqlConn{Server: s, actor: actor, create: create, conn: conn, out: gob.NewEncoder(conn), requests: make(chan sqlRequest)}
 		log.Info("admin: begin")
 		s.working.Go(func() {
 			c.read(ctx, gob.NewDecoder(conn))

@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/gob"
 	"errors"
-	"fmt"
+	"net"
 	"time"
 
 	"github.com/greenroomdb/greenroom"
@@ -48,7 +48,8 @@ type sqlConn struct {
 	*Server
 	actor    string
 	create   bool
-	out      *gob.Encoder
+	conn     net.Conn
+	out      *gob.Encoder // to conn
 	requests chan sqlRequest
 	stop     cancels // of what runs
 	over     error   // why a transaction was rolled back, of which the client doesn't know yet
@@ -105,15 +106,9 @@ func (c *sqlConn) serve(ctx context.Context) {
 func (c *sqlConn) burst(ctx context.Context, s *sqlrun.Session, req sqlRequest) {
 	var deadline time.Time // of the transaction that is open
 	for c.lost == nil {
-		c.run(ctx, s, &req, deadline)
+		deadline = c.run(ctx, s, &req, deadline)
 		wait := sqlLinger
-		switch {
-		case !s.InTransaction():
-			deadline = time.Time{}
-		case deadline.IsZero():
-			deadline = time.Now().Add(c.txTime)
-			fallthrough
-		default:
+		if s.InTransaction() {
 			wait = time.Until(deadline)
 		}
 		timer := time.NewTimer(wait)
@@ -121,7 +116,7 @@ func (c *sqlConn) burst(ctx context.Context, s *sqlrun.Session, req sqlRequest) 
 		select {
 		case req, ok = <-c.requests:
 		case <-timer.C:
-			c.over = fmt.Errorf("the transaction was open for longer than %v, and is rolled back", c.txTime)
+			c.over = c.tooLong()
 		case <-ctx.Done():
 			c.over = errors.New("the process that has the store closed the actor: the transaction is rolled back")
 		}
@@ -138,14 +133,31 @@ func (c *sqlConn) burst(ctx context.Context, s *sqlrun.Session, req sqlRequest) 
 	}
 }
 
-// run runs one request.
-func (c *sqlConn) run(ctx context.Context, s *sqlrun.Session, req *sqlRequest, deadline time.Time) {
-	ctx, cancel := context.WithCancel(ctx)
-	if !deadline.IsZero() {
-		ctx, cancel = context.WithDeadline(ctx, deadline)
+// errSQLTime is why a statement is interrupted that takes too long.
+var errSQLTime = errors.New("the statement takes too long")
+
+// tooLong is the error of a transaction that was ended because it was open for too long.
+func (c *sqlConn) tooLong() error {
+	return say(context.DeadlineExceeded, "the transaction was open for longer than %v, and is rolled back", c.txTime)
+}
+
+// run runs one request. Before it and after it, deadline is that of the transaction that is open: one that a BEGIN has begun, or else the next statement,
+// which is one of its own.
+func (c *sqlConn) run(ctx context.Context, s *sqlrun.Session, req *sqlRequest, deadline time.Time) time.Time {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer c.stop.add(func() { cancel(nil) })()
+	if !s.InTransaction() {
+		deadline = time.Now().Add(c.txTime)
 	}
-	defer cancel()
-	defer c.stop.add(cancel)()
+	timer := time.AfterFunc(time.Until(deadline), func() { cancel(errSQLTime) })
+	defer timer.Stop()
+	s.Before = func() {
+		if !s.InTransaction() {
+			deadline = time.Now().Add(c.txTime)
+			timer.Reset(c.txTime)
+		}
+	}
 	var ran int
 	var err error
 	switch {
@@ -155,8 +167,24 @@ func (c *sqlConn) run(ctx context.Context, s *sqlrun.Session, req *sqlRequest, d
 		err = s.Rollback()
 	default:
 		ran, err = s.Run(ctx, req.Text, c)
+		if errors.Is(err, sqlrun.ErrInterrupted) && errors.Is(context.Cause(ctx), errSQLTime) {
+			err = c.giveUp(s, err)
+		}
 	}
 	c.done(ran, err, s.InTransaction())
+	return deadline
+}
+
+// giveUp ends the transaction of a statement that was interrupted because of its deadline, and returns an error at the same place that says so.
+func (c *sqlConn) giveUp(s *sqlrun.Session, err error) error {
+	why := c.tooLong()
+	if s.InTransaction() {
+		why = errors.Join(why, s.Rollback())
+	}
+	if at := (*sqlrun.Error)(nil); errors.As(err, &at) {
+		return &sqlrun.Error{Offset: at.Offset, Err: why}
+	}
+	return why
 }
 
 // done answers a request.
@@ -171,9 +199,10 @@ func (c *sqlConn) done(ran int, err error, inTx bool) {
 	c.send(e)
 }
 
+// send sends an event. A client that takes nothing for as long as a transaction may be open is lost: it keeps the statement from ending.
 func (c *sqlConn) send(e *sqlEvent) {
 	if c.lost == nil {
-		c.lost = c.out.Encode(e)
+		c.lost = errors.Join(c.conn.SetWriteDeadline(time.Now().Add(c.txTime)), c.out.Encode(e))
 	}
 }
 

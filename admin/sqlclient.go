@@ -13,7 +13,7 @@ import (
 )
 
 // A SQL runs SQL on the database of an actor, in the process that has the store, statement by statement, each in a transaction of its own unless
-// a BEGIN has begun one: that has 30 seconds until its COMMIT. What a statement sets for those after it (a PRAGMA, a temporary table) holds until a
+// a BEGIN has begun one. A transaction has 30 seconds, unless Options.TxDeadline of the process says otherwise: then it is rolled back, and the statement that runs is ended. What a statement sets for those after it (a PRAGMA, a temporary table) holds until a
 // second has passed without one. It belongs to one goroutine at a time.
 type SQL struct {
 	conn net.Conn

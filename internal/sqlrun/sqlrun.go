@@ -82,6 +82,8 @@ func (e *Error) Unwrap() error { return e.Err }
 type Session struct {
 	// Check, if it isn't nil, is asked before each statement.
 	Check func(*sqlite3.Stmt) error
+	// Before, if it isn't nil, is called before each statement of Run, after Check.
+	Before func()
 
 	guest  bool
 	reader bool // a guest that only reads
@@ -182,6 +184,9 @@ func (s *Session) Run(ctx context.Context, text string, sink Sink) (ran int, err
 		ran++
 		if s.Check != nil {
 			err = s.Check(stmt)
+		}
+		if err == nil && s.Before != nil {
+			s.Before()
 		}
 		if err == nil {
 			err = s.rows(stmt, sink)
