@@ -24,6 +24,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -55,6 +56,11 @@ type Options struct {
 	TxDeadline time.Duration
 	// QueryDeadline bounds how long a query may take that a tool asks for in JSON. 0 means 5 seconds.
 	QueryDeadline time.Duration
+	// MaxUpload bounds a database that is uploaded, in bytes: a larger one is greenroom.ErrTooLarge. It lies in a file of the system's folder for temporary ones
+	// until it is the actor's. 0 means 1 GiB.
+	MaxUpload int64
+	// ConnState is told what becomes of connections, as that of an http.Server; nil means that nothing is.
+	ConnState func(net.Conn, http.ConnState)
 	// Tokens let clients of Serve in; Listen needs none.
 	Tokens []Token
 	// Metrics answers GET /v1/metrics, in the text format of Prometheus; nil means that there are none.
@@ -68,8 +74,10 @@ type Server struct {
 	log     *slog.Logger
 	txTime  time.Duration
 	sqlTime time.Duration // of a query
-	metrics http.Handler  // nil for none
-	tokens  []Token       // nil at the socket
+	upload  int64         // the most bytes of a database
+	states  func(net.Conn, http.ConnState)
+	metrics http.Handler // nil for none
+	tokens  []Token      // nil at the socket
 	http    *http.Server
 	ctx     context.Context // of what is being done: ends with Close
 	stop    context.CancelFunc

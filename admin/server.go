@@ -60,7 +60,7 @@ func newServer(ctx context.Context, store *greenroom.Store, opts *Options) *Serv
 	}
 	s := &Server{
 		store: store, actors: o.Actors, log: o.Logger, metrics: o.Metrics, txTime: cmp.Or(o.TxDeadline, 30*time.Second), tokens: slices.Clone(o.Tokens),
-		sqlTime: cmp.Or(o.QueryDeadline, 5*time.Second),
+		sqlTime: cmp.Or(o.QueryDeadline, 5*time.Second), upload: cmp.Or(o.MaxUpload, 1<<30), states: o.ConnState,
 	}
 	if s.actors == nil {
 		s.actors = store
@@ -81,6 +81,7 @@ func (s *Server) serve(ln net.Listener) {
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    32 << 10,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		ConnState:         s.states,
 		BaseContext:       func(net.Listener) context.Context { return s.ctx },
 	}
 	s.working.Go(func() {
@@ -238,7 +239,7 @@ func (s *Server) sql(w http.ResponseWriter, r *http.Request) {
 func (s *Server) putDatabase(w http.ResponseWriter, r *http.Request) {
 	actor, create := r.PathValue("actor"), r.URL.Query().Get("create") == "true"
 	// It is here before the actor is disturbed.
-	file, err := receive(r.Body)
+	file, err := receive(http.MaxBytesReader(w, r.Body, s.upload))
 	if err != nil {
 		refuse(w, err)
 		return
@@ -273,6 +274,9 @@ func receive(body io.Reader) (name string, err error) {
 		return "", err
 	}
 	_, err = io.Copy(f, body)
+	if most := (*http.MaxBytesError)(nil); errors.As(err, &most) {
+		err = say(errkind.ErrTooLarge, "the database has more than %d bytes, which is the most that this process takes", most.Limit)
+	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		return "", errors.Join(err, os.Remove(f.Name()))
 	}

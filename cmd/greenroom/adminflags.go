@@ -28,6 +28,9 @@ type adminFlags struct {
 	insecure  bool
 }
 
+// maxAdminConns bounds the connections of the API. Of each store there are few clients, and each connection takes a file.
+const maxAdminConns = 256
+
 // adminHelp is what commands with these flags say about them.
 const adminHelp = `--admin serves what the other commands read and do as JSON over HTTP at an address; see
 docs/operations.md. It takes --admin-tokens, a file that its owner alone may read, of lines
@@ -183,9 +186,10 @@ func (a *adminServer) serve(ctx context.Context, s *storeurl.Store) (_ *admin.Se
 	if err != nil {
 		return nil, "", say(err, "can't listen on %s: %v", a.flags.address, rootCause(err))
 	}
+	limit := newConnLimit(ln, maxAdminConns)
 	opts := a.opts
-	opts.Tokens = a.tokens
-	api, err := admin.Serve(ctx, ln, s.Store, &opts)
+	opts.Tokens, opts.ConnState = a.tokens, limit.watch
+	api, err := admin.Serve(ctx, limit, s.Store, &opts)
 	if err == nil {
 		a.at = fmt.Sprintf("the API is described at http://%s/v1/openapi.json, and takes a token of %s\n", ln.Addr(), a.flags.tokenFile)
 	}

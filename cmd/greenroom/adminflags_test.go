@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"errors"
 	"io"
+	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -10,6 +13,11 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/internal/storeurl"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
 // TestAdminFlags: the API isn't served where others would get at it.
@@ -61,6 +69,70 @@ func TestAdminFlags(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "data")); !os.IsNotExist(err) {
 		t.Errorf("a store was made: %v", err)
 	}
+}
+
+// TestAdminConns: the API has a number of connections at most; one more ends the one that has been idle for longest.
+func TestAdminConns(t *testing.T) {
+	tokens := filepath.Join(t.TempDir(), "tokens")
+	if err := os.WriteFile(tokens, []byte("read graphs 0123456789abcdef\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	flags := &adminFlags{address: "127.0.0.1:0", tokenFile: tokens}
+	server, err := flags.server(slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := storeurl.Open(t.Context(), "mem:", greenroom.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	end, err := server.listen(t.Context(), store, "mem:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := errors.Join(end(), store.Close()); err != nil {
+			t.Error(err)
+		}
+	}()
+	_, at, _ := strings.Cut(server.at, "http://")
+	at, _, _ = strings.Cut(at, "/")
+	dial := func() (net.Conn, *bufio.Reader) {
+		c, err := net.Dial("tcp", at)
+		if err == nil {
+			err = c.SetDeadline(time.Now().Add(testkit.Patience(20 * time.Second)))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c, bufio.NewReader(c)
+	}
+	ask := func(c net.Conn, in *bufio.Reader) {
+		t.Helper()
+		if _, err := io.WriteString(c, "GET /v1/process HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer 0123456789abcdef\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.ReadResponse(in, nil)
+		if err == nil {
+			_, err = io.Copy(io.Discard, resp.Body)
+		}
+		if err != nil || resp.StatusCode != http.StatusOK {
+			t.Fatalf("%+v, %v", resp, err)
+		}
+	}
+	first, in := dial()
+	ask(first, in)
+	var last net.Conn
+	var lastIn *bufio.Reader
+	for range maxAdminConns {
+		last, lastIn = dial()
+		ask(last, lastIn)
+	}
+	if _, err := in.ReadByte(); err != io.EOF {
+		t.Errorf("the first connection, which was idle for longest: %v, want %v", err, io.EOF)
+	}
+	ask(last, lastIn)
 }
 
 // TestAdminServes: host and engine serve the API to those who have a token, host with what it counts.
