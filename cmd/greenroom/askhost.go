@@ -57,7 +57,7 @@ func inUseBy(actor string, h *actorstore.HostInfo) string {
 	return fmt.Sprintf("the actor %s is in use by the host %q (%s)", actor, visible(h.Name), h.ID)
 }
 
-// dial returns a client of a host. has says what that has to do with the actor, and inUse is why it has to be asked. The caller closes the client. The token
+// dial returns a client of a host. has says what that has to do with the actor, and inUse is why it is asked. The caller closes the client. The token
 // goes to no address but that in the row of a host whose lease holds.
 func (e asker) dial(ctx context.Context, has string, h *actorstore.HostInfo, inUse error) (*admin.Client, error) {
 	if h.Address == "" {

@@ -16,10 +16,11 @@ import (
 )
 
 // onHosts is what the commands of this file say about a store that several processes use.
-const onHosts = `Where several processes use the store, the one is asked that has the actor; if none has it, those that
-tell the address of their API, until one runs actors of its type. See greenroom hosts.`
+const onHosts = `Where several processes use the store, the command asks the one that has the actor. If none has it,
+the command asks those that tell the address of their API, one after the other, until one runs actors
+of that type. See greenroom hosts.`
 
-func newWake(e *env) *cobra.Command {
+func newWake(t target) *cobra.Command {
 	return &cobra.Command{
 		Use:   "wake STORE ACTOR",
 		Short: "Wake an actor in the host that has the store open",
@@ -31,12 +32,13 @@ after a call.
 		Example: "  greenroom wake data counter/lobby",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return doAwake(cmd.Context(), target{url: args[0], actor: args[1], env: e}, admin.Wake, &admin.None{})
+			t.url, t.actor = args[0], args[1]
+			return doAwake(cmd.Context(), t, admin.Wake, &admin.None{})
 		},
 	}
 }
 
-func newSleep(e *env) *cobra.Command {
+func newSleep(t target) *cobra.Command {
 	return &cobra.Command{
 		Use:   "sleep STORE ACTOR",
 		Short: "Put an actor to sleep in the host that has the store open",
@@ -51,12 +53,13 @@ than 10 seconds: the command says so then, and the status is 1.
 		Example: "  greenroom sleep data counter/lobby",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return doAwake(cmd.Context(), target{url: args[0], actor: args[1], env: e}, admin.Sleep, &admin.None{})
+			t.url, t.actor = args[0], args[1]
+			return doAwake(cmd.Context(), t, admin.Sleep, &admin.None{})
 		},
 	}
 }
 
-func newConnsDisconnect(e *env) *cobra.Command {
+func newConnsDisconnect(t target) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
 		Use:   "disconnect STORE ACTOR ID",
@@ -73,15 +76,16 @@ the store. ID is as "greenroom conns ls" lists it: text, or hex: and bytes in he
 				return err
 			}
 			in := &admin.DisconnectIn{ID: args[2], Reason: reason}
-			return doAwake(cmd.Context(), target{url: args[0], actor: args[1], env: e}, admin.Disconnect, in)
+			t.url, t.actor = args[0], args[1]
+			return doAwake(cmd.Context(), t, admin.Disconnect, in)
 		},
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "what the client and the actor's code are told")
 	return cmd
 }
 
-// doAwake does a verb that takes the code of the actor. The process does it that has the store open, or, of several, the host that has the actor. If none
-// has it, the hosts are asked in turn.
+// doAwake does a verb that takes the code of the actor, in the process that has the store open. Where several processes use the store, that is the owner of the
+// actor; without an owner the hosts are asked in turn.
 func doAwake[In any](ctx context.Context, t target, v *admin.StoreVerb[In], in *In) error {
 	if _, files, err := storeurl.Dir(t.url); files || err != nil {
 		return doStore(ctx, t, v, in, nil)

@@ -12,7 +12,7 @@ import (
 )
 
 func newConns(e *env) *cobra.Command {
-	return newGroup("conns", "Look at the connections of an actor", newConnsList(e), newConnsDiscard(target{env: e}), newConnsDisconnect(e))
+	return newGroup("conns", "Look at the connections of an actor", newConnsList(e), newConnsDiscard(target{env: e}), newConnsDisconnect(target{env: e}))
 }
 
 func newConnsList(e *env) *cobra.Command {
