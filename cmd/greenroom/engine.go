@@ -14,6 +14,7 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/admin"
 	"github.com/greenroomdb/greenroom/internal/envlimits"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 	"github.com/greenroomdb/greenroom/kv"
@@ -143,7 +144,7 @@ func serveEngine(ctx context.Context, e *env, f *engineFlags, url string) error 
 			return err
 		}
 		defer func() { err = errors.Join(err, en.Close()) }()
-		api.owner = en
+		api.owner, api.opts.Actors = en, engineActors{st.Store, en}
 		end, err := api.listen(ctx, st, url)
 		if err != nil {
 			return err
@@ -179,6 +180,24 @@ func serveEngine(ctx context.Context, e *env, f *engineFlags, url string) error 
 		return nil // to be ended is how it ends
 	}
 	return err
+}
+
+// engineActors are the actors of a store beside an engine of RivetKit programs, which keeps those for itself that are awake.
+type engineActors struct {
+	store  *greenroom.Store
+	engine *engine.Engine
+}
+
+var _ admin.Actors = engineActors{}
+
+// Visit implements admin.Actors.
+func (a engineActors) Visit(ctx context.Context, id actorstore.ID, fn func(ctx context.Context, a *greenroom.Actor) error) error {
+	return a.engine.Apart(ctx, id, func() error { return a.store.Visit(ctx, id, fn) })
+}
+
+// DropID implements admin.Actors.
+func (a engineActors) DropID(ctx context.Context, id actorstore.ID) error {
+	return a.engine.Apart(ctx, id, func() error { return a.store.DropID(ctx, id) })
 }
 
 // version is what the Go tool recorded about the source.

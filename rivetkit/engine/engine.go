@@ -74,6 +74,25 @@ func (e *Engine) Advertise(ctx context.Context, address string) error {
 	return e.store.Advertise(ctx, address)
 }
 
+// Apart runs fn, which may take over an actor that exists in another Store of this process, while the Engine doesn't have it: a program that wakes the actor
+// meanwhile is told that it is unavailable. On an engine that several processes may use, leases keep Stores apart, and fn runs at once.
+//
+// Errors: fn's; actorstore.ErrInUse, if the Engine has the actor; those of actorstore.Store.Actor.
+func (e *Engine) Apart(ctx context.Context, id actorstore.ID, fn func() error) error {
+	if kv.Shared(e.kv) == nil {
+		return fn()
+	}
+	h, err := e.store.Actor(ctx, id, &actorstore.ActorOptions{MustExist: true})
+	if err != nil {
+		return err
+	}
+	err = fn()
+	if cerr := h.Close(); !errors.Is(cerr, actorstore.ErrFenced) { // by fn
+		err = errors.Join(err, cerr)
+	}
+	return err
+}
+
 // ServeHTTP implements http.Handler.
 func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // of the request before
