@@ -95,6 +95,8 @@ type HostInfo struct {
 	TTL     time.Duration
 	// Address is where others reach the API of the host, as Store.Advertise says; "" if it hasn't told them one.
 	Address string
+	// Here says that the host is a process of this machine; false also where that can't be told.
+	Here bool
 }
 
 // CheckAddress returns an error if Store.Advertise can't tell others that address.
@@ -127,7 +129,7 @@ func (e *InUseError) Error() string {
 func (e *InUseError) Unwrap() error { return ErrInUse }
 
 func hostInfo(id HostID, h *layout.Host) HostInfo {
-	return HostInfo{ID: id, Name: h.Name, Expires: time.UnixMilli(h.Expires), TTL: h.Lease(), Address: h.Address}
+	return HostInfo{ID: id, Name: h.Name, Expires: time.UnixMilli(h.Expires), TTL: h.Lease(), Address: h.Address, Here: lease.Here(h)}
 }
 
 // Hosts yields all hosts that have a lease, and those that died and are yet to be

@@ -180,7 +180,8 @@ func (s *spent) Rows() int64 { return s.rows.Load() }
 func (s *spent) ReadRows(n int64) { s.rows.Add(n) }
 
 // StageUsage adds to what is stored of the actor's usage, with b: what more returns when b is committed, under the actor's commit lock. With a
-// zero Usage nothing is written; else an actor that doesn't exist is made by it. It may be called while b is open.
+// zero Usage nothing is written; else an actor that doesn't exist is made by it. It may be called while b is open. Of an Ordered batch it lands with the first
+// part, also if a later one fails and no OnCommit function is called.
 func (s *spent) StageUsage(b *batch.Batch, more func() Usage) {
 	b.Late(func(*batch.Batch) error {
 		if u := more(); !u.IsZero() {

@@ -124,7 +124,7 @@ func (c *Client) do(ctx context.Context, method, path, mediaType string, body io
 	if resp.StatusCode != http.StatusOK {
 		return answered(resp)
 	}
-	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxBody)).Decode(out); err != nil {
 		return fmt.Errorf("admin: read the answer: %w", err)
 	}
 	return nil

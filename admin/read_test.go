@@ -169,7 +169,7 @@ func TestQuery(t *testing.T) {
 		{`{"sql":"select ?","args":[{}]}`, 400, `argument 1`},
 		{`{"sql":"select 1","rows":1001}`, 400, `up to 1000`},
 		{`{"sql":"select 1","row":1}`, 400, `unknown field`},
-		{`{"sql":"select zeroblob(5000000)"}`, 400, `too big`},
+		{`{"sql":"select zeroblob(5000000)"}`, 413, `too big`},
 		{`{"sql":"select zeroblob(3000000), zeroblob(3000000)"}`, 413, `too_large`},
 	} {
 		status, text := r.ask(http.MethodPost, "/v1/actors/room/query", test.body)

@@ -69,12 +69,15 @@ func (e asker) dial(ctx context.Context, has string, h *actorstore.HostInfo, inU
 	if err == nil {
 		near, err = onLoopback(strings.TrimPrefix(h.Address, "https://"))
 	}
-	safe := near || strings.HasPrefix(h.Address, "https://") || e.ask.insecure || e.getenv(insecureVariable) == "1"
+	insecure := e.ask.insecure || e.getenv(insecureVariable) == "1"
+	safe := near || strings.HasPrefix(h.Address, "https://") || insecure
 	switch {
 	case err != nil:
 		return nil, err
 	case token == "":
 		return nil, say(inUse, "%s: set %s to a token with which it may be written to, or name a file with one by --admin-token-file", has, tokenVariable)
+	case near && !h.Here && !insecure:
+		return nil, say(inUse, "%s, an address on loopback of a host that isn't known to run on this machine, where another process may listen there: have that host tell an address of its own by --admin-advertise, or set --admin-insecure", has)
 	case !safe:
 		return nil, say(inUse, "%s, where the token would be sent unencrypted: have that host tell the address of a proxy by --admin-advertise https://HOST:PORT, or set --admin-insecure", has)
 	case !time.Now().Before(h.Expires):

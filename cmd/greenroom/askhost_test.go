@@ -239,10 +239,12 @@ func TestAskHostRefuses(t *testing.T) {
 		{actorstore.HostInfo{Name: "pod", Expires: later}, map[string]string{tokenVariable: "fedcba9876543210"}, `host "pod" (`, false},
 		{actorstore.HostInfo{Address: "192.0.2.1:1", Expires: later}, map[string]string{tokenVariable: "fedcba9876543210"}, "--admin-insecure", false},
 		{actorstore.HostInfo{Address: "shop.lan:1", Expires: later}, map[string]string{tokenVariable: "fedcba9876543210"}, "https://HOST:PORT", false},
-		{actorstore.HostInfo{Address: here, Expires: before}, map[string]string{tokenVariable: "fedcba9876543210"}, "lease is over", false},
+		{actorstore.HostInfo{Address: here, Here: true, Expires: before}, map[string]string{tokenVariable: "fedcba9876543210"}, "lease is over", false},
 		{actorstore.HostInfo{Address: "shop.invalid:1", Expires: before}, map[string]string{tokenVariable: "fedcba9876543210", insecureVariable: "1"}, "lease is over", false},
-		{actorstore.HostInfo{Address: here, Expires: later}, nil, tokenVariable, false},
-		{actorstore.HostInfo{Address: here, Expires: later}, map[string]string{tokenVariable: "fedcba9876543210"}, "doesn't answer", true},
+		{actorstore.HostInfo{Address: here, Here: true, Expires: later}, nil, tokenVariable, false},
+		{actorstore.HostInfo{Address: here, Expires: later}, map[string]string{tokenVariable: "fedcba9876543210"}, "loopback", false},
+		{actorstore.HostInfo{Address: "https://" + here, Expires: later}, map[string]string{tokenVariable: "fedcba9876543210"}, "loopback", false},
+		{actorstore.HostInfo{Address: here, Here: true, Expires: later}, map[string]string{tokenVariable: "fedcba9876543210"}, "doesn't answer", true},
 	} {
 		e := &env{getenv: func(name string) string { return c.vars[name] }}
 		_, err := asker{e}.dial(t.Context(), inUseBy("lobby", &c.host), &c.host, actorstore.ErrInUse)

@@ -29,8 +29,8 @@ func OpenReader(ctx context.Context, db *sql.DB) (*Session, error) {
 	return s, s.open(ctx)
 }
 
-// ErrRowSize says that the first row has more bytes than Reading.Bytes.
-var ErrRowSize = errors.New("sqlrun: a row is too large")
+// ErrRowSize says that the first row has more bytes than Reading.Bytes, or that the statement takes more memory than it may.
+var ErrRowSize = errors.New("the statement takes or gives too much")
 
 // Read runs the statement and gives its rows to each, which may keep nothing of them. more says that there are rows beyond the bounds. An error of
 // SQLite's is an *Error, and so is ErrRowSize.
@@ -44,7 +44,14 @@ func (s *Session) Read(ctx context.Context, r *Reading, each func([]Cell)) (colu
 			err = s.panicked(ctx, v)
 		}
 		if err != nil {
-			err = &Error{0, s.explain(ctx, err)}
+			err = s.explain(ctx, err)
+			for _, bound := range []sqlite3.ErrorCode{sqlite3.NOMEM, sqlite3.FULL, sqlite3.TOOBIG} {
+				if errors.Is(err, bound) {
+					err = fmt.Errorf("%w: %w", ErrRowSize, err)
+					break
+				}
+			}
+			err = &Error{0, err}
 		}
 	}()
 	s.conn.Limit(sqlite3.LIMIT_LENGTH, max(r.Bytes, len(r.SQL)))
@@ -52,7 +59,11 @@ func (s *Session) Read(ctx context.Context, r *Reading, each func([]Cell)) (colu
 	if err != nil {
 		return nil, false, err
 	}
-	defer func() { err = errors.Join(err, stmt.Close()) }()
+	defer func() {
+		if cerr := stmt.Close(); err == nil { // else it is the same
+			err = cerr
+		}
+	}()
 	n := stmt.ColumnCount()
 	for i := range n {
 		columns = append(columns, stmt.ColumnName(i))
@@ -122,7 +133,7 @@ func (s *Session) bounded(stmt *sqlite3.Stmt, text string) (err error) {
 		t.Add(program.ColumnInt(0), program.ColumnInt(3), program.ColumnText(1), program.ColumnText(5))
 	}
 	if err = program.Close(); err == nil && t.Cost() > sqlconfine.MaxCost {
-		err = fmt.Errorf("the statement has a cost of %d, and it may have %d: it has too many operations with values", t.Cost(), sqlconfine.MaxCost)
+		err = fmt.Errorf("the statement has a cost of %d, and it may have %d: it has too many operations with values; json_each reads a long list", t.Cost(), sqlconfine.MaxCost)
 	}
 	return err
 }
@@ -155,7 +166,7 @@ func rowSize(stmt *sqlite3.Stmt, n int) (size int) {
 }
 
 // errReads says what a reader may do.
-var errReads = errors.New("only what reads is run here: SELECT, VALUES, WITH, EXPLAIN, and PRAGMA where it asks for something")
+var errReads = errors.New("only what reads is run here: SELECT, VALUES, WITH, EXPLAIN, and PRAGMA where it asks for something; and not snippet(), which may take too long")
 
 // asking are the PRAGMAs that take an argument and only read.
 var asking = []string{
@@ -167,6 +178,11 @@ var asking = []string{
 // https://sqlite.org/c3ref/c_alter_table.html
 func onlyReads(action sqlite3.AuthorizerActionCode, name, arg, _, _ string) sqlite3.AuthorizerReturnCode {
 	switch action {
+	case sqlite3.AUTH_FUNCTION:
+		// FTS5's own, which takes the square of the matches of a document, and hears of no deadline meanwhile.
+		if strings.EqualFold(arg, "snippet") {
+			return sqlite3.AUTH_DENY
+		}
 	case sqlite3.AUTH_ATTACH, sqlite3.AUTH_DETACH, sqlite3.AUTH_TRANSACTION, sqlite3.AUTH_SAVEPOINT:
 		return sqlite3.AUTH_DENY
 	case sqlite3.AUTH_PRAGMA:

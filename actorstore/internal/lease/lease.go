@@ -53,8 +53,9 @@ func newLease(o *others) *lease {
 		released: released{in: o.Engine.Incarnation()},
 	}
 	l.row = layout.Host{TTL: uint64(o.TTL.Milliseconds()), Name: o.Shown}
-	if o.Name != "" { // else nothing can be concluded from it
-		l.row.Machine, l.row.PID, l.row.Started = identify()
+	machine, pid, started := identify()
+	if l.row.Machine = machine; o.Name != "" { // else nothing can be concluded from the process
+		l.row.PID, l.row.Started = pid, started
 	}
 	return l
 }

@@ -58,6 +58,12 @@ func startOf(pid uint64) (uint64, error) {
 	return strconv.ParseUint(string(fields[starttime]), 10, 64)
 }
 
+// Here reports whether the process of a host is known to run on this machine, in this namespace of processes.
+func Here(row *layout.Host) bool {
+	machine, err := machineOf()
+	return err == nil && row.Machine == machine
+}
+
 // hasEnded says whether the process of a host on this machine provably ended.
 func hasEnded(row *layout.Host) bool {
 	machine, err := machineOf()
