@@ -14,5 +14,5 @@ func (c *Client) ImportDatabase(ctx context.Context, actor string, create bool, 
 	if create {
 		path += "?create=true"
 	}
-	return c.do(ctx, http.MethodPut, path, "application/vnd.sqlite3", io.NopCloser(file), &None{})
+	return c.do(ctx, http.MethodPut, path, mediaDatabase, io.NopCloser(file), &None{})
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -220,5 +221,39 @@ func TestBadReads(t *testing.T) {
 		if err := json.Unmarshal([]byte(text), &e); err != nil || e.Code != code || e.Message == "" || status/100 != 4 {
 			t.Errorf("GET %s: %d %s, %v", path, status, text, err)
 		}
+	}
+}
+
+// TestGetDatabase: a database is copied as a file, which can be made the database of another actor.
+func TestGetDatabase(t *testing.T) {
+	r := newRig(t, admin.Options{})
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	status, file := r.ask("GET", "/v1/actors/room/database", "")
+	if status != http.StatusOK || !strings.HasPrefix(file, "SQLite format 3\x00") {
+		t.Fatalf("%d, %.100q", status, file)
+	}
+	if err := r.client.ImportDatabase(t.Context(), "other", true, strings.NewReader(file)); err != nil {
+		t.Fatal(err)
+	}
+	r.actor("other", func(a *greenroom.Actor) error {
+		var n int
+		err := a.SQL().QueryRow("select a from t").Scan(&n)
+		if n != 1 {
+			t.Errorf("the copy has %d", n)
+		}
+		return err
+	})
+	r.actor("empty", func(a *greenroom.Actor) error {
+		return a.Update(t.Context(), func(tx *greenroom.Tx) error { return tx.Put([]byte("k"), nil) })
+	})
+	for _, actor := range []string{"empty", "nothing"} {
+		if status, text := r.ask("GET", "/v1/actors/"+actor+"/database", ""); status != http.StatusNotFound {
+			t.Errorf("%s: %d, %.100s", actor, status, text)
+		}
+	}
+	left, err := os.ReadDir(temp)
+	if err != nil || len(left) > 0 {
+		t.Errorf("left are %q, %v", left, err)
 	}
 }

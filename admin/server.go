@@ -141,11 +141,11 @@ func routes() []route {
 		{method: http.MethodGet, path: "/v1/actors/{actor}/sql", what: "Run SQL for a shell.", params: []param{createParam}, protocol: sqlProtocol, serve: (*Server).sql},
 		{
 			method: http.MethodPut, path: "/v1/actors/{actor}/database", what: "Make an SQLite file the database of an actor.", params: []param{createParam},
-			takes: "application/vnd.sqlite3", out: None{}, serve: (*Server).putDatabase,
+			takes: mediaDatabase, out: None{}, serve: (*Server).putDatabase,
 		},
 	}
 	for _, reads := range [][]route{
-		actorReads(), keyReads(), stateReads(), queueReads(), connReads(), workflowReads(), traceReads(), sqlReads(), hostReads(), usageReads(),
+		actorReads(), keyReads(), stateReads(), queueReads(), connReads(), workflowReads(), traceReads(), sqlReads(), hostReads(), usageReads(), databaseReads(),
 	} {
 		all = append(all, reads...)
 	}

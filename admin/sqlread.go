@@ -127,16 +127,25 @@ func sqlArg(text json.RawMessage) (arg any, err error) {
 	return arg, nil
 }
 
-// runQuery runs the query in of an actor, when there is room for one.
-func runQuery(ctx context.Context, s *greenroom.Store, actor string, in *sqlrun.Reading) (*QueryOut, error) {
+// enterQueries waits until there is room for one more of queries, which the caller leaves by calling leave.
+func enterQueries(ctx context.Context) (leave func(), err error) {
 	select {
 	case queries <- struct{}{}:
-		defer func() { <-queries }()
+		return func() { <-queries }, nil
 	case <-ctx.Done():
 		return nil, &Error{Code: "overloaded", Message: "there are as many queries as there may be at once: try again later"}
 	}
+}
+
+// runQuery runs the query in of an actor, when there is room for one.
+func runQuery(ctx context.Context, s *greenroom.Store, actor string, in *sqlrun.Reading) (*QueryOut, error) {
+	leave, err := enterQueries(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	out := &QueryOut{Columns: []string{}, Rows: [][]json.RawMessage{}}
-	err := viewActor(ctx, s, actor, func(v *greenroom.View) error {
+	err = viewActor(ctx, s, actor, func(v *greenroom.View) error {
 		columns, more, err := readSQL(ctx, v, in, func(row []sqlrun.Cell) {
 			values := make([]json.RawMessage, len(row))
 			for i, c := range row {

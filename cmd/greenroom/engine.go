@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -111,6 +112,27 @@ func (f *engineFlags) options(log *slog.Logger, store *actorstore.Options) (*eng
 	return o, err
 }
 
+// buildIndex builds the index of actors of a store of before: where leases keep the engine's actors apart in the background, and else at once, before the engine
+// has any. The caller calls end before it closes the store.
+func buildIndex(ctx context.Context, st *storeurl.Store, log *slog.Logger) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var building sync.WaitGroup
+	build := func() {
+		if err := st.BuildIndex(ctx); err != nil && ctx.Err() == nil {
+			log.Warn("the index of actors isn't built; greenroom check --repair builds it", slog.Any("error", err))
+		}
+	}
+	if kv.Shared(st.Engine()) == nil {
+		building.Go(build)
+	} else {
+		build()
+	}
+	return func() {
+		cancel()
+		building.Wait()
+	}
+}
+
 // serveEngine serves until ctx ends.
 func serveEngine(ctx context.Context, e *env, f *engineFlags, url string) error {
 	level := slog.LevelInfo
@@ -139,6 +161,7 @@ func serveEngine(ctx context.Context, e *env, f *engineFlags, url string) error 
 		debug.SetMemoryLimit(int64(f.memory))
 	}
 	err = withStore(ctx, url, greenroom.Options{Limits: e.limits, Logger: log}, func(st *storeurl.Store) (err error) {
+		defer buildIndex(ctx, st, log)()
 		en, err := engine.Open(ctx, st.Engine(), opts)
 		if err != nil {
 			return err

@@ -14,12 +14,28 @@ import (
 // TestEngine: the engine serves a store that it makes, and ends when it is told to.
 func TestEngine(t *testing.T) {
 	t.Chdir(t.TempDir())
+	url, stop := runEngine(t)
+	if text := fetch(t, url+"/health"); !strings.Contains(text, `"status":"ok"`) {
+		t.Error(text)
+	}
+	if text := fetch(t, url+"/actors?name=room"); !strings.Contains(text, `"actors":[]`) {
+		t.Error(text)
+	}
+	stop()
+	if _, err := os.Stat(engineStore); err != nil {
+		t.Error(err)
+	}
+}
+
+// runEngine runs an engine until stop is called, which returns when it has ended.
+func runEngine(t *testing.T, args ...string) (url string, stop func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	out, in := io.Pipe()
 	done := make(chan int, 1)
 	go func() {
 		e := &env{stdin: strings.NewReader(""), stdout: in, stderr: io.Discard, getenv: func(string) string { return "" }, signals: &signals{}}
-		done <- run(ctx, e, []string{"engine", "--listen", "127.0.0.1:0"})
+		done <- run(ctx, e, append([]string{"engine", "--listen", "127.0.0.1:0"}, args...))
 		in.Close()
 	}()
 	lines := bufio.NewScanner(out)
@@ -29,18 +45,11 @@ func TestEngine(t *testing.T) {
 		t.Fatalf("it says %q", lines.Text())
 	}
 	go func() { _, _ = io.Copy(io.Discard, out) }()
-	if text := fetch(t, m[1]+"/health"); !strings.Contains(text, `"status":"ok"`) {
-		t.Error(text)
-	}
-	if text := fetch(t, m[1]+"/actors?name=room"); !strings.Contains(text, `"actors":[]`) {
-		t.Error(text)
-	}
-	cancel()
-	if code := <-done; code != exitOK {
-		t.Errorf("status %d", code)
-	}
-	if _, err := os.Stat(engineStore); err != nil {
-		t.Error(err)
+	return m[1], func() {
+		cancel()
+		if code := <-done; code != exitOK {
+			t.Errorf("status %d", code)
+		}
 	}
 }
 

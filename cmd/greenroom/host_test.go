@@ -54,6 +54,11 @@ func TestHostDemo(t *testing.T) {
 	if got := fetch(t, p.url+"/metrics"); !regexp.MustCompile(`greenroom_store_free_bytes [1-9]`).MatchString(got) {
 		t.Errorf("/metrics doesn't have what is free: %s", got)
 	}
+	for _, what := range []string{`{is="failed"} 0`, `{is="stuck"} 0`} {
+		if got := fetch(t, p.url+"/metrics"); !strings.Contains(got, "greenroom_store_workflows"+what) {
+			t.Errorf("/metrics has no %s", what)
+		}
+	}
 	// Somebody who stays connected doesn't keep it from ending.
 	s, _, err := p.dial(soonContext(t), "chat/lobby", hostMessage{Type: "connect", Params: map[string]string{"name": "Ann"}})
 	if err != nil {

@@ -10,11 +10,13 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/conn"
 	"github.com/greenroomdb/greenroom/host"
@@ -26,6 +28,7 @@ import (
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/traces"
 	"github.com/greenroomdb/greenroom/vfs"
+	"github.com/greenroomdb/greenroom/workflow"
 )
 
 // A hostServer is a host with its front, while it is served.
@@ -118,6 +121,12 @@ func watchStats(registry *prometheus.Registry, h *host.Host, engine kv.Engine) e
 			prometheus.GaugeOpts{Namespace: "greenroom", Subsystem: "host", Name: g.name, Help: g.help},
 			func() float64 { return float64(g.of(h.Stats())) })))
 	}
+	for what, o := range map[string]greenroom.ActorsOptions{"stuck": {Stuck: true}, "failed": {Workflow: []string{workflow.Failed.String()}}} {
+		err = errors.Join(err, registry.Register(prometheus.NewGaugeFunc(
+			prometheus.GaugeOpts{Namespace: "greenroom", Subsystem: "store", Name: "workflows", ConstLabels: prometheus.Labels{"is": what},
+				Help: fmt.Sprintf("Workflows that need somebody, %d at most, -1 while that can't be told", maxNeedy)},
+			func() float64 { return countActors(h.Store(), o) })))
+	}
 	if _, known, ferr := kv.FreeSpace(engine); known && ferr == nil {
 		err = errors.Join(err, registry.Register(prometheus.NewGaugeFunc(
 			prometheus.GaugeOpts{Namespace: "greenroom", Subsystem: "store", Name: "free_bytes", Help: "Bytes that the disk of the store has free, -1 while that can't be told"},
@@ -129,6 +138,23 @@ func watchStats(registry *prometheus.Registry, h *host.Host, engine kv.Engine) e
 			})))
 	}
 	return err
+}
+
+// maxNeedy bounds how many actors a metric counts.
+const maxNeedy = 1000
+
+// countActors returns how many actors o finds, maxNeedy at most, and -1 if that can't be told.
+func countActors(s *greenroom.Store, o greenroom.ActorsOptions) (n float64) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	o.Limit = maxNeedy
+	for _, err := range s.Actors(ctx, &o) {
+		if err != nil {
+			return -1
+		}
+		n++
+	}
+	return n
 }
 
 // announce says where the host is, and what can be tried.

@@ -129,6 +129,27 @@ func TestFindAmongMany(t *testing.T) {
 
 // TestNotIndexed: of a store that an older version made, a search says what to do, and check --repair does it.
 func TestNotIndexed(t *testing.T) {
+	p := newNotIndexed(t)
+	for _, args := range [][]string{{"ls", p.dir, "--state", "failed"}, {"workflow", "ls", p.dir, "--stuck"}, {"workflow", "retry", p.dir, "--state", "failed"}} {
+		r := program(t.Context(), strings.NewReader(""), args...)
+		if r.code != exitFailed || !strings.Contains(r.stderr, "greenroom check --repair") {
+			t.Errorf("%q: %+v", args, r)
+		}
+	}
+	if got := must(t, "check", p.dir); !strings.Contains(got, "note: the index: it isn't built yet") || !strings.HasSuffix(got, "no problems\n") {
+		t.Errorf("check: %s", got)
+	}
+	if got := must(t, "check", "--repair", p.dir); !strings.HasSuffix(got, "no problems\n") {
+		t.Errorf("check --repair: %s", got)
+	}
+	if got := must(t, "ls", p.dir, "--state", "failed"); !strings.HasPrefix(got, "order/1\t") {
+		t.Errorf("ls: %s", got)
+	}
+}
+
+// newNotIndexed makes a store as an older version has, with a workflow that has failed.
+func newNotIndexed(t *testing.T) *planter {
+	t.Helper()
 	p := newPlanter(t)
 	t.Chdir(filepath.Dir(p.dir))
 	var ids atomic.Int64
@@ -145,18 +166,14 @@ func TestNotIndexed(t *testing.T) {
 		}
 		return nil
 	})
-	for _, args := range [][]string{{"ls", p.dir, "--state", "failed"}, {"workflow", "ls", p.dir, "--stuck"}, {"workflow", "retry", p.dir, "--state", "failed"}} {
-		r := program(t.Context(), strings.NewReader(""), args...)
-		if r.code != exitFailed || !strings.Contains(r.stderr, "greenroom check --repair") {
-			t.Errorf("%q: %+v", args, r)
-		}
-	}
-	if got := must(t, "check", p.dir); !strings.Contains(got, "note: the index: it isn't built yet") || !strings.HasSuffix(got, "no problems\n") {
-		t.Errorf("check: %s", got)
-	}
-	if got := must(t, "check", "--repair", p.dir); !strings.HasSuffix(got, "no problems\n") {
-		t.Errorf("check --repair: %s", got)
-	}
+	return p
+}
+
+// TestEngineIndexes: the engine builds the index of such a store before it serves.
+func TestEngineIndexes(t *testing.T) {
+	p := newNotIndexed(t)
+	_, stop := runEngine(t, p.dir)
+	stop()
 	if got := must(t, "ls", p.dir, "--state", "failed"); !strings.HasPrefix(got, "order/1\t") {
 		t.Errorf("ls: %s", got)
 	}

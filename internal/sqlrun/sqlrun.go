@@ -10,6 +10,8 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"net/url"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -290,6 +292,13 @@ func (s *Session) Rollback() error {
 // Replace replaces the database by that of src; see Copy.
 func (s *Session) Replace(ctx context.Context, src *Source) error {
 	return WithCause(Copy(ctx, src.conn, s.below.DSN(), func(int64, int64) {}), s.below.Cause)
+}
+
+// Save copies the database as the session sees it to an SQLite file, which is replaced. The copy isn't brought onto stable storage, and is
+// of no use if Save fails.
+func (s *Session) Save(ctx context.Context, file string) error {
+	uri := url.URL{Scheme: "file", Path: filepath.ToSlash(file), RawQuery: "_pragma=journal_mode(off)&_pragma=synchronous(off)"}
+	return WithCause(Copy(ctx, s.conn, uri.String(), func(int64, int64) {}), s.below.Cause)
 }
 
 // explain adds to an error what SQLite could not say about it: the reason that
