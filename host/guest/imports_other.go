@@ -33,6 +33,7 @@ var (
 	queueReceive       function = nobody
 	queueComplete      function = nobody
 	queueNack          function = nobody
+	queueFail          function = nobody
 	queueLen           function = nobody
 	scheduleAdd        function = nobody
 	scheduleCancel     function = nobody

@@ -147,6 +147,11 @@ func importQueueNack(ptr unsafe.Pointer, size uint32) int32
 
 func queueNack(arg []byte) int32 { return importQueueNack(place(arg)) }
 
+//go:wasmimport greenroom_v1 queue_fail
+func importQueueFail(ptr unsafe.Pointer, size uint32) int32
+
+func queueFail(arg []byte) int32 { return importQueueFail(place(arg)) }
+
 //go:wasmimport greenroom_v1 queue_len
 func importQueueLen(ptr unsafe.Pointer, size uint32) int32
 

@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"errors"
 	"time"
 
 	"github.com/greenroomdb/greenroom/host/internal/abi"
@@ -107,9 +108,18 @@ func (Queue) Complete(receipt string, response any) error {
 	return call(queueComplete, abi.Completion{Receipt: receipt, Response: r}, nil)
 }
 
-// Nack gives a message that was received back, to be visible after the delay.
-func (Queue) Nack(receipt string, delay time.Duration) error {
-	return call(queueNack, abi.Return{Receipt: receipt, Delay: millis(delay)}, nil)
+// Nack gives a message that was received back, to be visible after the delay. why says what went wrong, and stays with the message: its text, and the
+// Code of an *Error; nil if nothing did.
+func (Queue) Nack(receipt string, delay time.Duration, why error) error {
+	if why == nil {
+		return call(queueNack, abi.Return{Receipt: receipt, Delay: millis(delay)}, nil)
+	}
+	f := abi.Failed{Receipt: receipt, Delay: millis(delay), Message: why.Error()}
+	var e *Error
+	if errors.As(why, &e) {
+		f.Code = e.Code
+	}
+	return call(queueFail, f, nil)
 }
 
 // Len returns how many messages there are, without those that the turn has sent.

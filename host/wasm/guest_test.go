@@ -297,6 +297,18 @@ func TestQueue(t *testing.T) {
 		if got := call1[int](r, lobby, "receive", nil); got != 1 {
 			t.Errorf("got %d: all but one are gone, and that is put off", got)
 		}
+		must(t, r.Store().View(r.ctx, lobby.String(), func(v *greenroom.View) error {
+			n := 0
+			for m, err := range queue.List(r.ctx, v.Lower().Snapshot, time.Now(), nil) {
+				if err != nil {
+					return err
+				}
+				if n++; n > 1 || m.Failure.Code != "busy" || m.Failure.Text != "another time" {
+					t.Errorf("message %d was given back with %+v", n, m.Failure)
+				}
+			}
+			return nil
+		}))
 		call1[int](r, lobby, "send", "work")
 		for call1[int](r, lobby, "total", nil) != 5 { // the hook completes it
 		}

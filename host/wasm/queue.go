@@ -1,11 +1,13 @@
 package wasm
 
 import (
+	"errors"
 	"time"
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/host"
 	"github.com/greenroomdb/greenroom/host/internal/abi"
+	"github.com/greenroomdb/greenroom/internal/errkind"
 	"github.com/greenroomdb/greenroom/queue"
 )
 
@@ -15,7 +17,10 @@ var queueFunctions = []function{
 	{name: "send", keep: true, body: with(send)},
 	{name: "queue_receive", keep: true, body: with(queueReceive)},
 	{name: "queue_complete", keep: true, body: with(queueComplete)},
-	{name: "queue_nack", keep: true, body: with(queueNack)},
+	{name: "queue_nack", keep: true, body: with(func(c *call, m *abi.Return) (any, error) {
+		return queueNack(c, &abi.Failed{Receipt: m.Receipt, Delay: m.Delay})
+	})},
+	{name: "queue_fail", keep: true, body: with(queueNack)},
 	{name: "queue_len", body: nothing(queueLen)},
 }
 
@@ -84,12 +89,17 @@ func queueComplete(c *call, m *abi.Completion) (any, error) {
 	return nil, c.host.Complete(r, host.Raw(m.Response))
 }
 
-func queueNack(c *call, m *abi.Return) (any, error) {
+// queueNack gives a message back, with what went wrong.
+func queueNack(c *call, m *abi.Failed) (any, error) {
 	r, err := queue.ParseReceipt(m.Receipt)
 	if err != nil {
 		return nil, badArgument(err)
 	}
-	return nil, c.host.Nack(r, duration(m.Delay), nil)
+	var why error
+	if m.Message != "" || m.Code != "" {
+		why = errkind.WithCode(m.Code, errors.New(m.Message))
+	}
+	return nil, c.host.Nack(r, duration(m.Delay), why)
 }
 
 func queueLen(c *call) (any, error) { return c.host.Messages() }

@@ -117,6 +117,15 @@ type Return struct {
 	Delay   Int
 }
 
+// A Failed gives a message back of which an attempt has failed.
+type Failed struct {
+	_       struct{} `cbor:",toarray"`
+	Receipt string
+	Delay   Int
+	Code    string
+	Message string
+}
+
 // A Job is something to be scheduled: at a time, after a while, or by a rule.
 type Job struct {
 	ID     string `cbor:"id,omitempty"`

@@ -366,7 +366,7 @@ func receive(c *guest.Context, _ struct{}) (n int, err error) {
 	}
 	for i, m := range ms {
 		if i == 0 {
-			err = c.Queue().Nack(m.Receipt, time.Hour)
+			err = c.Queue().Nack(m.Receipt, time.Hour, &guest.Error{Code: "busy", Message: "another time"})
 		} else {
 			err = c.Queue().Complete(m.Receipt, "thanks")
 		}
