@@ -37,7 +37,8 @@ line counts.
 
 "harmless" is what a crash may leave, and what the next owner of the actor removes;
 nothing is lost. "note" is a transaction that was cut off, and that the next owner
-rolls back: that is no problem; or a table that SQLite can't check here, because it
+rolls back ("unfinished"): that is no problem; or what a RivetKit actor is found by, of
+before it last woke; or a table that SQLite can't check here, because it
 needs a function, a collation or a module that the actor's own program registers
 ("unchecked"); or that other users of this machine can read the store's files
 ("exposed" in the last object of --json). The status is 1 if there are
@@ -246,9 +247,13 @@ func (c *storeCheck) attributes(ctx context.Context, v *actorstore.View) iter.Se
 			return nil, nil
 		}
 		if has := v.Info().Attributes; wrong {
-			found = append(found, actorstore.Finding{Actor: v.Info().ID, Where: "attributes", What: fmt.Sprintf(
+			f := actorstore.Finding{Actor: v.Info().ID, Where: "attributes", What: fmt.Sprintf(
 				"it is found by workflow %q, stuck %t, schema %d, and has workflow %q, stuck %t, schema %d: --repair mends that",
-				has.Workflow, has.Stuck, has.Schema, want.Workflow, want.Stuck, want.Schema)})
+				has.Workflow, has.Stuck, has.Schema, want.Workflow, want.Stuck, want.Schema)}
+			if v.Layout() == actorstore.LayoutRivetKit { // its attributes are those of when it last fell asleep
+				f.Unfinished, f.What = true, f.What+", and so does its next sleep"
+			}
+			found = append(found, f)
 		}
 		return found, err
 	})
@@ -401,7 +406,7 @@ func (c *storeCheck) summarize() {
 		text += fmt.Sprintf(" (%d harmless)", s.Harmless)
 	}
 	if s.Unfinished > 0 {
-		text += ", " + count(s.Unfinished, "unfinished transaction")
+		text += ", " + fmt.Sprintf("%d unfinished", s.Unfinished)
 	}
 	if s.Unchecked > 0 {
 		text += ", " + count(s.Unchecked, "table") + " unchecked"

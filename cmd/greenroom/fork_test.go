@@ -61,7 +61,7 @@ func TestForkCutOff(t *testing.T) {
 	r := program(t.Context(), strings.NewReader(""), "check", "crashed")
 	id := actorstore.IDFromName("rehearsal").String()
 	want := "note: id:" + id + ": head: a fork to this actor isn't complete; who opens the actor next removes its 5 bytes\n" +
-		"1 actor, 2 keys, no problems, 1 unfinished transaction\n"
+		"1 actor, 2 keys, no problems, 1 unfinished\n"
 	if r.code != exitOK || r.stdout != want {
 		t.Errorf("check: status %d, %s%s\nwant %s", r.code, r.stdout, r.stderr, want)
 	}
