@@ -216,7 +216,7 @@ func (db *database) carrier() *batch.Batch {
 // staging returns a carrier with what is new in f, of its chunks those below number to.
 func (db *database) staging(f *chunked, to int64) *batch.Batch {
 	b := db.carrier()
-	if v, changed := f.schema(); changed && f == &db.main {
+	if v, changed := f.schema(); changed && f == &db.main && !db.wal.there() { // whose newest transaction may have another one
 		db.actor.StageSchema(b, v)
 	}
 	f.stage(b, 0, to)

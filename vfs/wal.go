@@ -34,6 +34,8 @@ const (
 	logPageSize    = 8 // in the log's header, u32 big-endian
 	frameHeader    = 24
 	frameCommit    = 4 // in a frame's header: the database's size, 0 if no commit
+	logSalts       = 16
+	frameSalts     = 8 // two words as in the log's header, else the frame is one of before
 	logMagic       = 0x377f0682
 	logMagicNative = logMagic | 1 // checksums of big-endian words
 )
@@ -54,6 +56,12 @@ type sharedLog struct {
 	commitEnd int64 // the end of the frame that commits, once its header was written  +checklocks:write
 	committed bool  // the end of a transaction is in memory  +checklocks:write
 	next      int64 // where the last write ended  +checklocks:write
+
+	// schema is the version of the schema by the first page that was written last. schemaNew says that the store does not say it.
+	schema    uint64 // +checklocks:write
+	schemaNew bool   // +checklocks:write
+	page      uint32 // of the frame at pageAt, whose header was written last  +checklocks:write
+	pageAt    int64  // +checklocks:write
 
 	// kept says why the main file lacks what the log has, though SQLite was told
 	// otherwise; nil if it doesn't.
@@ -151,10 +159,13 @@ func (w *sharedLog) note(b []byte, off int64) (end bool) {
 		return false
 	}
 	if len(b) >= frameCommit+4 && off >= logHeader && (off-logHeader)%w.frame == 0 {
-		w.commitEnd = 0
+		w.commitEnd, w.page, w.pageAt = 0, binary.BigEndian.Uint32(b), off
 		if binary.BigEndian.Uint32(b[frameCommit:]) != 0 {
 			w.commitEnd = off + w.frame
 		}
+	}
+	if w.page == 1 && off == w.pageAt+frameHeader { // SQLite keeps it in its cache until a transaction ends
+		w.schema, w.schemaNew = schemaOf(b), true
 	}
 	end = w.commitEnd > 0 && w.next == w.commitEnd
 	// A header that is written anew, with another checksum, follows its page.
@@ -196,6 +207,10 @@ func (w *sharedLog) keepTail() {
 // +checklocks:db.wal.write
 func (db *database) store(ctx context.Context, f *chunked, durable bool) error {
 	b := db.staging(f, maxChunks)
+	ended := f == &db.wal.file && db.wal.committed && db.wal.schemaNew
+	if ended {
+		db.actor.StageSchema(b, db.wal.schema)
+	}
 	if err := db.fits(b); tooLarge(err) {
 		b.Mode = batch.Ordered
 	} else if err != nil {
@@ -205,6 +220,9 @@ func (db *database) store(ctx context.Context, f *chunked, durable bool) error {
 	err := db.write(ctx, b, durable, nil)
 	if part := (*batch.OrderedError)(nil); errors.As(err, &part) {
 		db.fail(err)
+	}
+	if ended && err == nil {
+		db.wal.schemaNew = false
 	}
 	db.meter.flush(&db.stats) // in WAL mode SQLite keeps its lock from one transaction to the next
 	if err == nil {
@@ -280,7 +298,7 @@ func (db *database) storeLog(ctx context.Context, durable bool) error {
 	defer w.mem.Unlock()
 	if err != nil {
 		w.file.revert()
-		w.commitEnd, w.tailOf = 0, -1
+		w.commitEnd, w.tailOf, w.schemaNew = 0, -1, false
 	} else {
 		w.keepTail()
 		w.file.settled()
