@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom"
-	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/sqlrun"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 func databaseReads() []route {
@@ -52,7 +52,7 @@ func saveDatabase(ctx context.Context, s *greenroom.Store, actor string) (c copi
 	}
 	c = copied{f}
 	err = viewActor(ctx, s, actor, func(v *greenroom.View) error {
-		if found, err := hasDatabase(ctx, v.Lower()); err != nil || !found {
+		if found, err := vfs.Exists(ctx, v.Lower()); err != nil || !found {
 			return cmp.Or(err, error(&Error{Code: "not_found", Message: "the actor has no database"}))
 		}
 		db, err := v.SQL()
@@ -70,15 +70,6 @@ func saveDatabase(ctx context.Context, s *greenroom.Store, actor string) (c copi
 		return copied{}, err
 	}
 	return c, nil
-}
-
-// hasDatabase says whether r has a key of an SQLite file.
-func hasDatabase(ctx context.Context, r actorstore.Reader) (bool, error) {
-	start, end := r.Layout().Range(actorstore.NamespaceSQLite)
-	for _, err := range r.List(ctx, actorstore.ListOptions{Start: start, End: end, Limit: 1, KeysOnly: true}) {
-		return err == nil, err
-	}
-	return false, nil
 }
 
 func (c copied) remove() {

@@ -89,3 +89,12 @@ func (f *storedFile) read(ctx context.Context, off int64, n int) (b []byte, err 
 	}
 	return b, nil
 }
+
+// Exists reports whether r shows anything of a database. Errors are those of reading.
+func Exists(ctx context.Context, r actorstore.Reader) (bool, error) {
+	start, end := r.Layout().Range(actorstore.NamespaceSQLite)
+	for _, err := range r.List(ctx, actorstore.ListOptions{Start: start, End: end, Limit: 1, KeysOnly: true}) {
+		return err == nil, err
+	}
+	return false, nil
+}

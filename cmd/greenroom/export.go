@@ -15,6 +15,7 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/internal/sqlrun"
+	"github.com/greenroomdb/greenroom/vfs"
 	"github.com/spf13/cobra"
 )
 
@@ -79,7 +80,7 @@ func exportAll(ctx context.Context, many *bulk, args exportArgs) error {
 		}
 		t := target{url: args.url, actor: actor, env: many.env}
 		return viewIn(ctx, o.Store, t, func(v *greenroom.View) error {
-			if found, err := hasDatabase(ctx, v.Lower()); err != nil || !found {
+			if found, err := vfs.Exists(ctx, v.Lower()); err != nil || !found {
 				return err
 			}
 			return databaseOf(t, v, one.copier(ctx, many.env))

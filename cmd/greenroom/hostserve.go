@@ -124,7 +124,7 @@ func watchStats(registry *prometheus.Registry, h *host.Host, engine kv.Engine) e
 	for what, o := range map[string]greenroom.ActorsOptions{"stuck": {Stuck: true}, "failed": {Workflow: []string{workflow.Failed.String()}}} {
 		err = errors.Join(err, registry.Register(prometheus.NewGaugeFunc(
 			prometheus.GaugeOpts{Namespace: "greenroom", Subsystem: "store", Name: "workflows", ConstLabels: prometheus.Labels{"is": what},
-				Help: fmt.Sprintf("Workflows that need somebody, %d at most, -1 while that can't be told", maxNeedy)},
+				Help: fmt.Sprintf("Workflows that are stuck or have failed, %d at most of each, -1 while that can't be told", maxCounted)},
 			func() float64 { return countActors(h.Store(), o) })))
 	}
 	if _, known, ferr := kv.FreeSpace(engine); known && ferr == nil {
@@ -140,14 +140,14 @@ func watchStats(registry *prometheus.Registry, h *host.Host, engine kv.Engine) e
 	return err
 }
 
-// maxNeedy bounds how many actors a metric counts.
-const maxNeedy = 1000
+// maxCounted bounds how many actors a metric counts.
+const maxCounted = 1000
 
-// countActors returns how many actors o finds, maxNeedy at most, and -1 if that can't be told.
+// countActors returns how many actors o finds, maxCounted at most, and -1 if that can't be told.
 func countActors(s *greenroom.Store, o greenroom.ActorsOptions) (n float64) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	o.Limit = maxNeedy
+	o.Limit = maxCounted
 	for _, err := range s.Actors(ctx, &o) {
 		if err != nil {
 			return -1

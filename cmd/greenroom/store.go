@@ -17,6 +17,7 @@ import (
 	"github.com/greenroomdb/greenroom/internal/sqlrun"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // readStore runs fn with the store of t, which is open for reading, and says on standard error if commits at the end of
@@ -187,7 +188,7 @@ func ownDatabase(ctx context.Context, t target, fn func(*sql.DB) error) error {
 // viewDatabase is view for the actor's SQLite database.
 func viewDatabase(ctx context.Context, t target, fn func(*sql.DB) error) error {
 	return view(ctx, t, func(v *greenroom.View) error {
-		if found, err := hasDatabase(ctx, v.Lower()); err != nil || !found {
+		if found, err := vfs.Exists(ctx, v.Lower()); err != nil || !found {
 			return cmp.Or(err, say(nil, "the actor %s has no database", t.actor))
 		}
 		return databaseOf(t, v, fn)
@@ -211,13 +212,4 @@ func cutOff(url, actor string, err error) error {
 	}
 	return say(err, "the last transaction of the actor %s was cut off: "+
 		"run greenroom sql %s %s .tables once, which rolls it back", actor, storeurl.Display(url), actor)
-}
-
-// hasDatabase says whether there is a key of an SQLite file.
-func hasDatabase(ctx context.Context, r actorstore.Reader) (bool, error) {
-	start, end := r.Layout().Range(actorstore.NamespaceSQLite)
-	for _, err := range r.List(ctx, actorstore.ListOptions{Start: start, End: end, Limit: 1, KeysOnly: true}) {
-		return err == nil, err
-	}
-	return false, nil
 }
