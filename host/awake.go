@@ -287,8 +287,8 @@ func (l *life) settle() {
 			h.idle.Remove(l.place)
 			l.place = nil
 		}
-		l.bed.hold()
-	case l.bed.callers > 0:
+		l.sleepers.hold()
+	case l.sleepers.callers > 0:
 		l.rest()
 	case l.place == nil:
 		l.place = h.idle.PushBack(l)

@@ -46,15 +46,15 @@ type life struct {
 	failure   error // why it didn't wake; written before woken is closed
 	stillborn bool  // it was to be created, which failed, and nothing of it is stored; likewise
 
-	phase phase         // +checklocks:host.mu
-	users int           // callers with turns, or about to have some  +checklocks:host.mu
-	held  int           // what keeps it awake besides  +checklocks:host.mu
-	place *list.Element // in Host.idle; nil while it isn't idle  +checklocks:host.mu
-	since time.Time     // when it became idle  +checklocks:host.mu
-	began time.Time     // when it was awake  +checklocks:host.mu
-	timer *time.Timer   // +checklocks:host.mu
-	bed   bedtime       // +checklocks:host.mu
-	alone bool          // empty is closed  +checklocks:host.mu
+	phase    phase         // +checklocks:host.mu
+	users    int           // callers with turns, or about to have some  +checklocks:host.mu
+	held     int           // what keeps it awake besides  +checklocks:host.mu
+	place    *list.Element // in Host.idle; nil while it isn't idle  +checklocks:host.mu
+	since    time.Time     // when it became idle  +checklocks:host.mu
+	began    time.Time     // when it was awake  +checklocks:host.mu
+	timer    *time.Timer   // +checklocks:host.mu
+	sleepers sleepers      // +checklocks:host.mu
+	alone    bool          // empty is closed  +checklocks:host.mu
 
 	// What follows belongs to main.
 	course    course
@@ -85,14 +85,14 @@ type life struct {
 	destroy   bool            // the actor is to be removed, with everything that it has
 }
 
-// A bedtime is what callers of Host.Sleep wait for. Host.mu guards it.
-type bedtime struct {
+// sleepers are the callers of Host.Sleep that wait. Host.mu guards them.
+type sleepers struct {
 	callers int           // that wait until the actor has nothing to do
 	kept    chan struct{} // closed when a connection holds the actor; nil unless a caller waits
 }
 
 // hold tells the callers that a connection holds the actor.
-func (b *bedtime) hold() {
+func (b *sleepers) hold() {
 	if b.kept != nil {
 		close(b.kept)
 		b.kept = nil

@@ -61,7 +61,7 @@ func (h visitor) sleep(ctx context.Context, name string) error {
 			if l.held > 0 {
 				return &AwakeError{Connections: l.held}
 			}
-			if kept, err := h.tire(ctx, l); !kept {
+			if kept, err := h.awaitSleep(ctx, l); !kept {
 				return err
 			}
 		default:
@@ -70,17 +70,17 @@ func (h visitor) sleep(ctx context.Context, name string) error {
 	}
 }
 
-// tire makes an actor that is awake sleep as soon as it has nothing to do, and returns when it is out of memory; or, with kept, as soon as
+// awaitSleep makes an actor that is awake sleep as soon as it has nothing to do, and returns when it is out of memory; or, with kept, as soon as
 // a connection holds it.
 //
 // +checklocks:l.host.mu
-func (h visitor) tire(ctx context.Context, l *life) (kept bool, err error) {
-	if l.bed.kept == nil {
-		l.bed.kept = make(chan struct{})
+func (h visitor) awaitSleep(ctx context.Context, l *life) (kept bool, err error) {
+	if l.sleepers.kept == nil {
+		l.sleepers.kept = make(chan struct{})
 	}
-	held := l.bed.kept
-	l.bed.callers++
-	defer func() { l.bed.callers-- }()
+	held := l.sleepers.kept
+	l.sleepers.callers++
+	defer func() { l.sleepers.callers-- }()
 	if l.place == nil {
 		l.settle()
 	} else {
