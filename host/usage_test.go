@@ -116,8 +116,14 @@ func TestUsageAwake(t *testing.T) {
 		if again := r.storedUsage(); before.Turns != 2 || again.Turns != before.Turns || again.Rows != before.Rows {
 			t.Errorf("after a call that only read: %+v, before %+v", again, before)
 		}
+		for i := range 45 {
+			if n := r.commits(func() { r.call(lobby, "read", 0) }); i > 0 && n != 0 { // the first takes the actor over
+				t.Errorf("turn %d of those that only read makes %d commits", i, n)
+			}
+			pass(9 * time.Second)
+		}
 		for i := range 101 {
-			if n := r.commits(func() { r.call(lobby, "write", 1) }); i > 0 && n != 1 { // the first takes the actor over
+			if n := r.commits(func() { r.call(lobby, "write", 1) }); n != 1 {
 				t.Errorf("a turn that writes makes %d commits", n)
 			}
 			if n := r.commits(func() { r.call(lobby, "read", 0) }); n != 0 {
@@ -125,14 +131,14 @@ func TestUsageAwake(t *testing.T) {
 			}
 			pass(9 * time.Second)
 		}
-		if u := r.storedUsage(); u.Turns < 2+2*60 || u.Turns > 2+2*100 || u.Awake < 10*time.Minute || u.Rows < 1000 {
-			t.Errorf("awake for a quarter of an hour: %+v", u)
+		if u := r.storedUsage(); u.Turns < 47+2*60 || u.Turns > 47+2*101 || u.Awake < 10*time.Minute || u.Rows < 1000 {
+			t.Errorf("awake for long: %+v", u)
 		}
 		pass(11 * time.Second)
 		u, of := r.storedUsage(), metricsOf("thing")
 		y.mu.Lock()
 		defer y.mu.Unlock()
-		if u.Turns != 2+202 || y.n[of.turns] != u.Turns+1 || y.n[of.failed] != 0 {
+		if u.Turns != 47+202 || y.n[of.turns] != u.Turns+1 || y.n[of.failed] != 0 {
 			t.Errorf("stored are %d turns, told %d, and %d that failed", u.Turns, y.n[of.turns], y.n[of.failed])
 		}
 		if more := y.n[of.rows] - u.Rows; more != 10 {
