@@ -21,7 +21,7 @@ type plain struct {
 // plainErrors lists them all.
 var plainErrors = []plain{
 	{"a mistake in the program that calls, or in what it was configured with: nothing can be done about it while it runs", []string{
-		"actorstore.ErrID", "actorstore.ErrLabel", "actorstore.ErrName", "actorstore.ErrPosition", "batch.ErrSettled",
+		"actorstore.ErrID", "actorstore.ErrLabel", "actorstore.ErrName", "actorstore.ErrPosition", "archive/bucket.ErrName", "batch.ErrSettled",
 		"conn.ErrInfo", "conn.ErrValue",
 		"admin.ErrTokens", "host.ErrAddress", "host.ErrArgs", "host.ErrTypes", "host/front.ErrOptions", "host/front.ErrSecret", "host/wasm.ErrModule",
 		"kv.ErrInvalid", "kv/txn.ErrManaged", "kv/keys.ErrMisuse", "kv/txn.ErrNoVersionstamp", "kv/keys.ErrOtherKey", "kv/txn.ErrUnreadable",
@@ -36,7 +36,7 @@ var plainErrors = []plain{
 		"workflow.ErrCompleted", "workflow.ErrMisuse", "workflow.ErrOptions", "workflow.ErrPrevious",
 	}},
 	{"the answer of the one call that returns it, which means nothing behind another", []string{
-		"actorstore.ErrExists", "actorstore.ErrNameTaken", "conn.ErrExists", "rivetkit/importer.ErrExists",
+		"actorstore.ErrExists", "actorstore.ErrNameTaken", "archive/bucket.ErrExists", "conn.ErrExists", "rivetkit/importer.ErrExists",
 		"queue.ErrLeaseOver", "queue.ErrNoAnswer", "queue.ErrNoIDs", "queue.ErrTimedOut",
 		"traces.ErrDropped",
 		"workflow.ErrNotStarted", "workflow.ErrOver", "workflow.ErrRunning", "workflow.ErrState", "workflow.ErrTimedOut", "workflow.ErrUnfinished",

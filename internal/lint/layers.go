@@ -42,6 +42,9 @@ var layers = []layer{
 	{1, []string{"internal/remotekv"}, "an engine that another process has open, over a connection"},
 	{1, []string{"internal/adminsock"}, "the socket beside a store that a process has open"},
 	{1, []string{"internal/envlimits"}, "limits that the environment lowers, for the program and for tests"},
+	{1, []string{"archive/bucket"}, "where a backup keeps its objects: the contract, and a folder"},
+	{1, []string{"archive/bucket/s3"}, "buckets of S3 servers"},
+	{1, []string{"archive/bucket/buckettest"}, "the suite that every bucket passes"},
 	{1, []string{"kv/internal/optimistic"}, "the committer of transactions of the two near engines"},
 	{1, []string{"kv/internal/suite"}, "what the two conformance suites share: short forms, the oracle, the language of scripts"},
 	{1, []string{"kv"}, "the contract of an engine: ordered keys, atomic commits with checks"},
@@ -106,6 +109,8 @@ type edge struct {
 
 // edges lists every import within a floor.
 var edges = []edge{
+	{"archive/bucket/s3", "archive/bucket", "it is one"},
+	{"archive/bucket/buckettest", "archive/bucket", "it tests them"},
 	{"batch", "internal/errkind", "its errors are of the kinds that those of the packages above are of"},
 	{"internal/attributes", "workflow", "the state of its workflow is one of the things that an actor is found by"},
 	{"part", "alarm", "the parts of an actor share its alarm clock"},
