@@ -44,7 +44,7 @@ var plainErrors = []plain{
 	{"it passes: the same call can be made again, and nothing was done", []string{
 		"docstore.ErrBuilding", "docstore.ErrImporting",
 		"actorstore.ErrLeaseLost", "actorstore.ErrNotIndexed", "host.ErrNotAwake", "host.ErrOutboxFull", "host.ErrOverloaded", "host.ErrTooFast",
-		"kv.ErrIncarnation", "kv.ErrNotApplied", "kv/pgkv.ErrBusy", "kv/pgkv.ErrUnavailable",
+		"kv.ErrIncarnation", "kv.ErrNotApplied", "kv/pebblekv.ErrGone", "kv/pgkv.ErrBusy", "kv/pgkv.ErrUnavailable",
 	}},
 	{"what became of the caller's own code", []string{
 		"host.ErrPanic", "host/wasm.ErrModuleFailed", "host/wasm.ErrTrap", "persist.ErrPanic",

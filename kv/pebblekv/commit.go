@@ -101,10 +101,13 @@ func (d *DB) write(b *pebble.Batch, c *kv.Commit, e *encoding) (number uint64, e
 	return number, nil
 }
 
-// put writes a batch to the log and applies it. The commit lock is held.
+// put writes a batch, with its time, to the log and applies it. The commit lock is held.
 func put(d *DB, b *pebble.Batch) (number uint64, err error) {
 	if b.Empty() {
 		return d.log.Last(), nil
+	}
+	if err := d.clock.stamp(b); err != nil {
+		return 0, err
 	}
 	if number, err = d.log.Append(b.Repr()[seqNumBytes:]); err != nil {
 		return 0, err

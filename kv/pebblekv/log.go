@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"strconv"
 	"strings"
 
@@ -39,6 +40,9 @@ func openLog(d *DB, disk vfs.FS) error {
 	if err != nil {
 		return err
 	}
+	if d.held, err = readHold(disk, d.dir); err != nil {
+		return err
+	}
 	d.log, err = wal.Open(logOptions(d, disk), after, func(number uint64, batch []byte) error {
 		b := d.db.NewBatch()
 		err := setRepr(b, number, batch, 0)
@@ -63,7 +67,7 @@ func openLog(d *DB, disk vfs.FS) error {
 // logOptions are those of the log of d.
 func logOptions(d *DB, disk vfs.FS) wal.Options {
 	return wal.Options{
-		FS: disk, Dir: disk.PathJoin(d.dir, logDir), FileBytes: d.logFile, Failed: d.fault.set,
+		FS: disk, Dir: disk.PathJoin(d.dir, logDir), FileBytes: d.logFile, Failed: d.fault.set, Hold: d.held.From, KeepBytes: d.held.Most,
 		Synced: func() { d.fence.meter.Count(metricLogFsyncs, 1) },
 		Wrote:  func(bytes int) { d.fence.meter.Count(metricLogBytes, int64(bytes)) },
 	}
@@ -253,10 +257,10 @@ func (c *copyLog) Stat(name string) (vfs.FileInfo, error) {
 
 // readLog returns a file system in which what is in the log of a store, but not yet in its tables, is
 // in a log of Pebble's, or nil if there is nothing. A store that is only read can't take it in any
-// other way: Pebble replays its own log into memory. d.db is its Pebble without that. With withoutRest a log that is damaged is
+// other way: Pebble replays its own log into memory. d.db is its Pebble without that. With Options.WithoutLogRest a log that is damaged is
 // read up to there; see logRest.
-func readLog(d *DB, disk vfs.FS, withoutRest bool) (vfs.FS, error) {
-	db, logs := d.db, disk.PathJoin(d.dir, logDir)
+func readLog(d *DB, disk vfs.FS, opts *Options) (vfs.FS, error) {
+	db, logs, withoutRest := d.db, disk.PathJoin(d.dir, logDir), opts.WithoutLogRest != nil
 	after, err := flushed(db)
 	if withoutRest && pebble.IsCorruptionError(err) {
 		// What of the log the tables have isn't known, so nothing of it can be put on top of them.
@@ -290,9 +294,12 @@ func readLog(d *DB, disk vfs.FS, withoutRest bool) (vfs.FS, error) {
 		return errors.Join(err, b.Close())
 	}
 	last := after
-	if withoutRest {
+	switch {
+	case opts.records != nil:
+		last, err = takeRecords(opts.records, after, add)
+	case withoutRest:
 		last, err = readBegin(&d.rest, disk, logs, after, add)
-	} else {
+	default:
 		last, err = wal.Read(disk, logs, after, add)
 		err = ofLog(err)
 	}
@@ -300,6 +307,21 @@ func readLog(d *DB, disk vfs.FS, withoutRest bool) (vfs.FS, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// takeRecords hands those of the records that are behind number after to add, and returns the number of the last one.
+func takeRecords(records iter.Seq2[Record, error], after uint64, add func(number uint64, batch []byte) error) (last uint64, err error) {
+	last = after
+	for r, err := range records {
+		if err == nil && r.Number > last {
+			last = r.Number
+			err = add(r.Number, r.Batch)
+		}
+		if err != nil {
+			return last, err
+		}
+	}
+	return last, nil
 }
 
 // nextSeqNum returns a sequence number that is larger than all in the tables.

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"iter"
 
-	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/greenroomdb/greenroom/kv"
@@ -103,21 +102,15 @@ func (s *Salvage) LeftCommits() iter.Seq2[LeftCommit, error] {
 
 // rangesOf returns what a batch of the log writes or clears, as far as it is one.
 func rangesOf(batch []byte) (ranges []kv.Range) {
-	var b pebble.Batch
-	if b.SetRepr(append(make([]byte, seqNumBytes), batch...)) != nil {
-		return nil
-	}
-	for r := b.Reader(); ; {
-		kind, key, value, ok, err := r.Next()
-		if !ok || err != nil {
+	for op, err := range (Record{Batch: batch}).Ops() {
+		if err != nil {
 			return ranges
 		}
-		end := append(bytes.Clone(key), 0)
-		if kind == pebble.InternalKeyKindRangeDelete {
-			end = bytes.Clone(value)
+		r := kv.Range{Start: bytes.Clone(op.Key), End: bytes.Clone(op.End)}
+		if op.End == nil {
+			r.End = append(bytes.Clone(op.Key), 0)
 		}
-		if !isOwn(key) {
-			ranges = append(ranges, kv.Range{Start: bytes.Clone(key), End: end})
-		}
+		ranges = append(ranges, r)
 	}
+	return ranges
 }

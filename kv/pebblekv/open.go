@@ -83,6 +83,7 @@ func start(dir string, opts *Options, disk vfs.FS, lock *pebble.Lock) (*DB, erro
 	d := &DB{
 		dir: dir, onDisk: disk == onDisk, readOnly: opts.ReadOnly, lock: lock, fault: fault, life: life, checked: checked{rows: map[string]*checkedRow{}},
 		memtable: memtable, mostLog: mostLog, logFile: min(memtable, maxLogFile, mostLog/4),
+		clock:  clock{now: time.Now},
 		recent: newRecent(max(0, cmp.Or(opts.PatchBytes, defaultPatch))),
 		fence:  &fence{FS: disk, dir: dir, fault: fault, closing: life.closing, meter: metrics.Meter{To: opts.Metrics}},
 		gate:   newGate(fault, life.closing, memtable),
@@ -138,6 +139,11 @@ func openStore(d *DB, opts *Options, disk vfs.FS) error {
 	if format == pebbleLog && !d.readOnly {
 		return errOlder
 	}
+	if !d.readOnly {
+		if err := disk.RemoveAll(disk.PathJoin(d.dir, baseDir)); err != nil {
+			return err
+		}
+	}
 	if made && format == ownLog {
 		err = checkManifest(d, opts, disk, format)
 		if opts.ReadOnly && opts.WithoutLogRest != nil && pebble.IsCorruptionError(err) {
@@ -153,7 +159,7 @@ func openStore(d *DB, opts *Options, disk vfs.FS) error {
 	switch {
 	case d.readOnly && format == ownLog:
 		var with vfs.FS
-		if with, err = readLog(d, disk, opts.WithoutLogRest != nil); with != nil {
+		if with, err = readLog(d, disk, opts); with != nil {
 			d.fence.FS = with
 			if err = errors.Join(err, leavePebble(d)); err == nil {
 				err = openPebble(d, opts, format)

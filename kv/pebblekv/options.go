@@ -45,7 +45,7 @@ func pebbleOptions(opts *Options, d *DB) *pebble.Options {
 		Merger:           patches(),
 		ErrorIfNotExists: opts.MustExist || opts.ReadOnly,
 		Logger:           log,
-		EventListener:    d.events(log),
+		EventListener:    events(d.gate, log),
 		// Stores are made by this version or older ones, never read by older ones.
 		FormatMajorVersion: pebble.FormatNewest,
 		// 4 MiB, the default, wrote 40 % more to the disk than 64 MiB. 32 MiB wrote
@@ -81,10 +81,10 @@ func pebbleOptions(opts *Options, d *DB) *pebble.Options {
 
 // events are the callbacks that the gate lives on. Pebble calls them with its
 // mutex held.
-func (d *DB) events(log logger) *pebble.EventListener {
+func events(g *gate, log logger) *pebble.EventListener {
 	return &pebble.EventListener{
-		FlushEnd:        func(i pebble.FlushInfo) { d.gate.worked(failure(i.Err)) },
-		CompactionEnd:   func(i pebble.CompactionInfo) { d.gate.worked(failure(i.Err)) },
+		FlushEnd:        func(i pebble.FlushInfo) { g.worked(failure(i.Err)) },
+		CompactionEnd:   func(i pebble.CompactionInfo) { g.worked(failure(i.Err)) },
 		BackgroundError: func(err error) { log.Errorf("background work: %v", err) },
 		// The default ends the process. Whoever reads the corrupt block gets
 		// kv.ErrCorrupt.

@@ -12,14 +12,15 @@ package pebblekv
 
 // Files, from the top down:
 //
-//	crashdisk.go salvage.go open.go tx.go commit.go snapshot.go logrest.go log.go read.go large.go options.go private.go
-//	version.go pebblekv.go checked.go encode.go metrics.go fence.go gate.go recent.go cleared.go
+//	crashdisk.go salvage.go archived.go base.go records.go open.go tx.go commit.go snapshot.go logrest.go log.go read.go large.go
+//	options.go private.go version.go pebblekv.go record.go checked.go encode.go metrics.go fence.go gate.go recent.go cleared.go
 //	errors.go fault.go format.go life.go patch.go sharedlock.go sharedlock_unix.go sharedlock_other.go spare.go
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"math"
 	"sync"
@@ -70,7 +71,8 @@ type Options struct {
 	// Metrics is told what Metrics() lists; nil is nobody.
 	Metrics metrics.Sink
 
-	maxLog int64 // in place of the constant, for tests
+	maxLog  int64                     // in place of the constant, for tests
+	records iter.Seq2[Record, error] // in place of the log of a store that is only read
 }
 
 // A DB is one open store. It implements kv.Engine, txn.Transactor, kv.Sharer, kv.Failer and kv.Spacer.
@@ -107,6 +109,8 @@ type DB struct {
 	// the bytes that it took since the gate's watcher was last poked for that, guarded by commit.
 	log    *wal.Log
 	logged int64
+	clock  clock // guarded by commit
+	held   hold  // of the log, as it was opened
 	rest   *logRest // what of the log is left out, nil for nothing
 	number [8]byte  // memory for that of a batch; guarded by commit
 	// passage is what reads go by while a large batch is applied; memtable is the size
@@ -154,6 +158,9 @@ func (d *DB) Outcome(ctx context.Context, id kv.CommitID) (kv.Outcome, error) {
 // Shared returns what the users of this DB share: the store's lock keeps every
 // other process out. See kv.Sharer.
 func (d *DB) Shared() *sync.Map { return &d.shared }
+
+// Records returns the log of d, which is open for writing.
+func (d *DB) Records() *Records { return &Records{d} }
 
 // Failed is closed when the disk has failed the store for good. See kv.Failer.
 func (d *DB) Failed() <-chan struct{} { return d.fault.done }

@@ -60,10 +60,10 @@ func TestReader(t *testing.T) {
 		t.Errorf("Next of what isn't there: %v", err)
 	}
 	s.must(l.Close())
-	if _, _, err := r.Next(t.Context()); !errors.Is(err, errClosed) {
+	if _, _, err := r.Next(t.Context()); !errors.Is(err, ErrClosed) {
 		t.Errorf("Next of a closed log: %v", err)
 	}
-	if _, err := l.NewReader(1); !errors.Is(err, errClosed) {
+	if _, err := l.NewReader(1); !errors.Is(err, ErrClosed) {
 		t.Errorf("NewReader of a closed log: %v", err)
 	}
 	s.must(r.Close())

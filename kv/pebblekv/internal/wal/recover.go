@@ -21,7 +21,7 @@ import (
 // *kv.FormatError.
 func Open(opts Options, after uint64, replay func(number uint64, batch []byte) error) (*Log, error) {
 	opts.FileBytes = max(opts.FileBytes/blockSize, 1) * blockSize
-	l := &Log{opts: opts, waiting: new(group), readers: map[*position]struct{}{}}
+	l := &Log{opts: opts, waiting: new(group), readers: map[*position]struct{}{}, held: opts.Hold, keep: opts.KeepBytes}
 	files, err := list(opts.FS, opts.Dir)
 	if err != nil {
 		return nil, err

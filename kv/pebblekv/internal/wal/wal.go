@@ -29,7 +29,9 @@ type Options struct {
 	Dir string
 	// FileBytes is the size to which a file is filled. One record may be larger.
 	FileBytes int64
-	// KeepBytes bounds what is kept for readers alone.
+	// Hold is from which record on files are kept, 0 for none, and KeepBytes bounds what is kept for that and for readers alone;
+	// see Log.Hold.
+	Hold      uint64
 	KeepBytes int64
 	// Failed is told of the error of a write or a sync, after which the log takes nothing any
 	// more: what is on stable storage is unknown then.
@@ -85,6 +87,8 @@ type Log struct {
 	err      error    // of the first write or sync that failed  +checklocks:mu
 
 	readers map[*position]struct{} // +checklocks:mu
+	held    uint64                 // from which record on files are kept, 0 for none  +checklocks:mu
+	keep    int64                  // how many bytes of files are kept for readers and for that  +checklocks:mu
 	news    chan struct{}          // closed when synced or err change, nil if nobody waits for that  +checklocks:mu
 }
 
@@ -98,8 +102,8 @@ type group struct {
 // A position is that of a reader: the number of the record that it reads next.
 type position struct{ next uint64 }
 
-// errClosed is what calls get after Close.
-var errClosed = errors.New("wal: closed")
+// ErrClosed is what calls get after Close.
+var ErrClosed = errors.New("wal: closed")
 
 // Append appends a batch, which isn't kept, and returns its number. Nothing is promised of it
 // yet: see Write and Sync. If the disk is full it fails, and the log is as before.
@@ -348,15 +352,33 @@ func (l *Log) unneeded() (n int) {
 		n++
 	}
 	oldest := l.last + 1
+	if l.held > 0 {
+		oldest = min(oldest, l.held)
+	}
 	for r := range l.readers {
 		oldest = min(oldest, r.next)
 	}
 	for kept := int64(0); n > 0 && l.files[n].first > oldest; n-- {
-		if kept += l.files[n-1].size; kept > l.opts.KeepBytes {
+		if kept += l.files[n-1].size; kept > l.keep {
 			break
 		}
 	}
 	return n
+}
+
+// Hold says that files with the records from number on are kept although the tables have them, up to so many bytes of them; older
+// ones go first. A number of 0 ends that.
+func (l *Log) Hold(number uint64, most int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held, l.keep = number, most
+}
+
+// Synced returns up to which number the records are on stable storage.
+func (l *Log) Synced() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.synced
 }
 
 // Release says that the tables have the records up to number.
@@ -420,7 +442,7 @@ func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err == nil {
-		l.err = errClosed
+		l.err = ErrClosed
 		l.tell()
 	}
 	for _, f := range []vfs.File{out, l.ahead} {

@@ -128,7 +128,7 @@ func TestLog(t *testing.T) {
 	s.add(l, 300_000) // many times the size of a file
 	s.add(l, 3)
 	s.must(l.Close())
-	if _, err := l.Append([]byte("x")); !errors.Is(err, errClosed) {
+	if _, err := l.Append([]byte("x")); !errors.Is(err, ErrClosed) {
 		t.Errorf("Append to a closed log: %v", err)
 	}
 	if n := len(s.files()); n < 30 {

@@ -1,0 +1,148 @@
+package pebblekv
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/batchrepr"
+
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// A Record is one commit as the log has it.
+type Record struct {
+	// Number is that of the commit: one more than that of the one before it.
+	Number uint64
+	// Time is when the commit was made, in whole milliseconds: of the clock of its process, which isn't set back for it. Of several within
+	// stampEvery the first one says it, so it may be as much too early. It is zero if the log doesn't say it of an earlier commit either.
+	Time time.Time
+	// Batch are its operations, in a form of Pebble's: what it calls the representation of a batch, without the first 8 bytes.
+	Batch []byte
+}
+
+// A RecordOp is one operation of a Record.
+type RecordOp struct {
+	// Key is what it writes or deletes, and End, if it isn't nil, the end of the range of keys that it deletes.
+	Key, End []byte
+	// Raw is the operation as it stands in the batch.
+	Raw []byte
+}
+
+const (
+	// stampEvery is how often at most a record says when its commit was made.
+	stampEvery = 10 * time.Millisecond
+	// stampTag is the first byte of that: of what Pebble calls log data, which goes to the log and not to the tables.
+	stampTag  = 't'
+	stampSize = 9
+	// countBytes is what a batch in the log begins with: how many operations it has.
+	countBytes = 4
+)
+
+// stamp adds to a batch when it is committed, if the log doesn't say it of one shortly before. The commit lock is held.
+func (c *clock) stamp(b *pebble.Batch) error {
+	if c.now == nil {
+		return nil
+	}
+	now := c.now().UnixMilli()
+	if now < c.stamped+stampEvery.Milliseconds() {
+		return nil
+	}
+	c.stamped = now
+	var data [stampSize]byte
+	data[0] = stampTag
+	binary.BigEndian.PutUint64(data[1:], uint64(now))
+	return b.LogData(data[:], nil)
+}
+
+// A clock says when commits are made.
+type clock struct {
+	now     func() time.Time // nil if batches say it already
+	stamped int64 // what the log says last, in milliseconds since 1970
+}
+
+// timeOf returns what a record says of its time, zero if it says nothing.
+func timeOf(batch []byte) (at time.Time) {
+	for op, err := range batchOps(batch) {
+		if err == nil && op.kind == pebble.InternalKeyKindLogData && len(op.key) == stampSize && op.key[0] == stampTag {
+			at = time.UnixMilli(int64(binary.BigEndian.Uint64(op.key[1:])))
+		}
+	}
+	return at
+}
+
+// Ops yields the operations, without those on the store's own rows. What it yields are parts of the batch. The error is
+// kv.ErrCorrupt, and ends it.
+func (r Record) Ops() iter.Seq2[RecordOp, error] {
+	return func(yield func(RecordOp, error) bool) {
+		for op, err := range batchOps(r.Batch) {
+			if err != nil {
+				yield(RecordOp{}, fmt.Errorf("record %d of the log: %w", r.Number, err))
+				return
+			}
+			out := RecordOp{Key: op.key, Raw: op.raw}
+			switch op.kind {
+			case pebble.InternalKeyKindLogData:
+				continue
+			case pebble.InternalKeyKindRangeDelete:
+				out.End = op.value
+			default:
+				if isOwn(op.key) {
+					continue
+				}
+			}
+			if !yield(out, nil) {
+				return
+			}
+		}
+	}
+}
+
+// JoinOps returns a batch of operations, given as their RecordOp.Raw, one behind the other.
+func JoinOps(raw []byte) ([]byte, error) {
+	batch, n := append(make([]byte, countBytes, countBytes+len(raw)), raw...), uint32(0)
+	for op, err := range batchOps(batch) {
+		if err != nil {
+			return nil, err
+		}
+		if op.kind != pebble.InternalKeyKindLogData {
+			n++
+		}
+	}
+	binary.LittleEndian.PutUint32(batch, n)
+	return batch, nil
+}
+
+// A batchOp is an operation of a batch: parts of it.
+type batchOp struct {
+	kind            pebble.InternalKeyKind
+	key, value, raw []byte
+}
+
+// batchOps yields the operations of a batch as the log has it. The error is kv.ErrCorrupt.
+func batchOps(batch []byte) iter.Seq2[batchOp, error] {
+	return func(yield func(batchOp, error) bool) {
+		if len(batch) < countBytes {
+			yield(batchOp{}, errNoBatch)
+			return
+		}
+		r := batchrepr.Reader(batch[countBytes:])
+		for len(r) > 0 {
+			before := []byte(r)
+			kind, key, value, ok, err := r.Next()
+			if err != nil || !ok {
+				yield(batchOp{}, errors.Join(errNoBatch, err))
+				return
+			}
+			if !yield(batchOp{kind, key, value, before[:len(before)-len(r)]}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// errNoBatch says that a record has a good checksum, and isn't what Pebble calls a batch.
+var errNoBatch = fmt.Errorf("%w: it is no batch", kv.ErrCorrupt)
