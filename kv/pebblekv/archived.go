@@ -124,4 +124,3 @@ func (i archivedInfo) ModTime() time.Time     { return time.Time{} }
 func (i archivedInfo) IsDir() bool            { return false }
 func (i archivedInfo) Sys() any               { return nil }
 func (i archivedInfo) DeviceID() vfs.DeviceID { return vfs.DeviceID{} }
-

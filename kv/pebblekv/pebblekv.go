@@ -71,7 +71,7 @@ type Options struct {
 	// Metrics is told what Metrics() lists; nil is nobody.
 	Metrics metrics.Sink
 
-	maxLog  int64                     // in place of the constant, for tests
+	maxLog  int64                    // in place of the constant, for tests
 	records iter.Seq2[Record, error] // in place of the log of a store that is only read
 }
 
@@ -109,8 +109,8 @@ type DB struct {
 	// the bytes that it took since the gate's watcher was last poked for that, guarded by commit.
 	log    *wal.Log
 	logged int64
-	clock  clock // guarded by commit
-	held   hold  // of the log, as it was opened
+	clock  clock    // guarded by commit
+	held   hold     // of the log, as it was opened
 	rest   *logRest // what of the log is left out, nil for nothing
 	number [8]byte  // memory for that of a batch; guarded by commit
 	// passage is what reads go by while a large batch is applied; memtable is the size

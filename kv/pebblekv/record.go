@@ -61,7 +61,7 @@ func (c *clock) stamp(b *pebble.Batch) error {
 // A clock says when commits are made.
 type clock struct {
 	now     func() time.Time // nil if batches say it already
-	stamped int64 // what the log says last, in milliseconds since 1970
+	stamped int64            // what the log says last, in milliseconds since 1970
 }
 
 // timeOf returns what a record says of its time, zero if it says nothing.
