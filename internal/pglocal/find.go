@@ -72,7 +72,12 @@ func searchDir() (string, error) {
 
 // command returns a command that runs one of the programs, as the user that may.
 func (p *Programs) command(name string, args ...string) *exec.Cmd {
-	cmd := exec.Command(filepath.Join(p.dir, name), args...)
+	return p.asUser(filepath.Join(p.dir, name), args...)
+}
+
+// asUser returns a command that runs the program at a path, as the user that servers run as.
+func (p *Programs) asUser(path string, args ...string) *exec.Cmd {
+	cmd := exec.Command(path, args...)
 	cmd.Dir = "/" // not everybody may enter the folder of this process
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "PGTZ=UTC")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.as}
@@ -81,11 +86,25 @@ func (p *Programs) command(name string, args ...string) *exec.Cmd {
 
 // Run runs one of the programs to its end, and returns what it wrote.
 func (p *Programs) Run(name string, args ...string) (string, error) {
-	out, err := p.command(name, args...).CombinedOutput()
+	return output(name, p.command(name, args...))
+}
+
+// output runs a command to its end, and returns what it wrote.
+func output(name string, cmd *exec.Cmd) (string, error) {
+	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("pglocal: %s: %w\n%s", name, err, out)
 	}
 	return strings.TrimSpace(string(out)), nil
+}
+
+// Shell runs a script of the shell to its end or its first command that fails, as the
+// user that servers run as and with the server's programs first in its PATH. It returns
+// what the script wrote.
+func (p *Programs) Shell(script string) (string, error) {
+	cmd := p.asUser("/bin/sh", "-euc", script)
+	cmd.Env = append(cmd.Env, "PATH="+p.dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	return output("sh", cmd)
 }
 
 // TempDir makes a folder for servers below parent, the system's temporary one if that

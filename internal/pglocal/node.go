@@ -94,6 +94,15 @@ func (p *Programs) New(dir, name string, conf []string) (*Node, error) {
 	return &Node{Name: name, Port: port, Dir: filepath.Join(dir, name), programs: p, conf: conf, reserved: reserved}, err
 }
 
+// Beside returns another server, with n's programs and settings, in a folder beside n's. It
+// has no data yet, and isn't started.
+func (n *Node) Beside(name string) (*Node, error) {
+	return n.programs.New(filepath.Dir(n.Dir), name, n.conf)
+}
+
+// Shell is Programs.Shell, with n's programs.
+func (n *Node) Shell(script string) (string, error) { return n.programs.Shell(script) }
+
 // Initialize makes an empty database cluster. Everybody on loopback may log in.
 func (n *Node) Initialize() error {
 	_, err := n.programs.Run("initdb", "-D", n.Dir, "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C", "-N", "--data-checksums")

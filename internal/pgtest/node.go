@@ -58,6 +58,29 @@ func (n *Node) Restart(t testing.TB) {
 	must(t, n.Node.Restart())
 }
 
+// Shell runs a script of the shell to its end, as the user that the server runs as and with the
+// server's programs in its PATH. It returns what the script wrote; the test ends if a command fails.
+func (n *Node) Shell(t testing.TB, script string) string {
+	t.Helper()
+	out, err := n.Node.Shell(script)
+	must(t, err)
+	return out
+}
+
+// Beside returns another server, with n's programs and settings, whose data are beside n's. It has
+// none yet, and isn't started. It ends with the test.
+func (n *Node) Beside(t testing.TB, name string) *Node {
+	t.Helper()
+	local, err := n.Node.Beside(name)
+	must(t, err)
+	t.Cleanup(func() {
+		if err := local.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &Node{local}
+}
+
 // SQL runs a query as the superuser and returns its rows as lines, columns
 // separated by "|".
 func (n *Node) SQL(t testing.TB, query string) string {

@@ -34,6 +34,28 @@ func TestStartStop(t *testing.T) {
 	}
 }
 
+// TestBeside copies a server by a script, and starts the copy.
+func TestBeside(t *testing.T) {
+	n := Start(t)
+	n.SQL(t, "CREATE TABLE kept(x int); INSERT INTO kept VALUES(7)")
+	b := n.Beside(t, "copy")
+	if b.Port == n.Port || b.Running() {
+		t.Errorf("the copy is to listen at %d, the server does at %d; running: %v", b.Port, n.Port, b.Running())
+	}
+	got := n.Shell(t, "pg_basebackup -c fast -d '"+n.URL("")+"' -D "+b.Dir+"\necho copied")
+	if got != "copied" {
+		t.Errorf("the script wrote %q", got)
+	}
+	b.Start(t)
+	n.SQL(t, "INSERT INTO kept VALUES(8)")
+	if got := b.SQL(t, "SELECT x FROM kept"); got != "7" {
+		t.Errorf("in the copy: got %q, want 7", got)
+	}
+	if out, err := n.Node.Shell("echo before; false; echo behind"); err == nil || !strings.Contains(err.Error(), "before") || strings.Contains(err.Error(), "behind") {
+		t.Errorf("a script with a command that fails: %q, %v", out, err)
+	}
+}
+
 func TestShared(t *testing.T) {
 	n := Shared(t)
 	if Shared(t).Port != n.Port {
