@@ -13,6 +13,7 @@ require (
 	github.com/google/uuid v1.6.0 // actorstore: random and name-based ids
 	github.com/jackc/pgx/v5 v5.12.0 // kv/pgkv: the PostgreSQL driver
 	github.com/jedib0t/go-pretty/v6 v6.8.3 // cmd/greenroom, bench: tables
+	github.com/klauspost/compress v1.20.1 // archive: Zstandard; BSD, nothing but the standard library, and Pebble needs it anyway
 	github.com/ncruces/go-sqlite3 v0.35.6 // vfs: SQLite, and its VFS interface
 	github.com/netresearch/go-cron v0.9.1 // persist: the parser of cron expressions; MIT, looked after, nothing but the standard library
 	github.com/petermattis/goid v0.0.0-20260820044319-269ab09b5261 // greenroom: who would wait for itself; Apache-2.0, no requirements
@@ -56,7 +57,6 @@ require (
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
-	github.com/klauspost/compress v1.20.1 // indirect
 	github.com/kr/pretty v0.3.1 // indirect
 	github.com/kr/text v0.2.0 // indirect
 	github.com/mattn/go-runewidth v0.0.16 // indirect

@@ -26,3 +26,28 @@ func Outside(start, end []byte) bool {
 	}
 	return true
 }
+
+// RowActor returns the actor that the row of a physical key is of, be it of its keys, of its record or of its notes, and the length of what
+// every key begins with that is of the same actor, and of the same of these three. ok is false for the other rows of a store, and
+// for what is outside of it.
+func RowActor(physical []byte) (id ID, prefix int, ok bool) {
+	found, prefix, ok := layout.RowActor(physical)
+	return ID(found), prefix, ok
+}
+
+// RowName returns the name whose row a physical key is: the row that leads from the name to its actor.
+func RowName(physical []byte) (name string, ok bool) { return layout.ParseNameKey(physical) }
+
+// NameRow returns the physical key of that row. The error is ErrName if it can't be the name of an actor.
+func NameRow(name string) ([]byte, error) {
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	return layout.NameKey(name), nil
+}
+
+// ParseNameRow returns the actor to which the row of a name leads. The error is kv.ErrCorrupt, or ErrNewerFormat.
+func ParseNameRow(name string, value []byte) (ID, error) {
+	n, err := layout.ParseNamed(name, value)
+	return ID(n.ID), err
+}

@@ -40,7 +40,7 @@ var restricted = []restriction{
 	{"testing", []string{"kv/internal/suite", "kv/kvtest", "kv/txn/txntest", "internal/pgtest", "internal/testkit", "internal/testkit/engines", "internal/beside/besidetest", "workflow/workflowtest", "archive/bucket/buckettest"}, true, "programs don't link the test framework"},
 	{"log", nil, true, "logs go through log/slog"},
 	{"./kv/memkv", []string{"internal/testkit/engines", "internal/beside/besidetest", "internal/storeurl", "bench", "workflow/workflowtest"}, true, "what stands on kv works with every engine"},
-	{"./kv/pebblekv", []string{".", "internal/storeurl", "cmd/greenroom", "bench", "examples/order", "examples/counter", "examples/agent", "examples/school", "examples/library", "internal/beside/besidetest"}, true, "what stands on kv works with every engine; a salvage is of the files of this one"},
+	{"./kv/pebblekv", []string{".", "archive", "internal/storeurl", "cmd/greenroom", "bench", "examples/order", "examples/counter", "examples/agent", "examples/school", "examples/library", "internal/beside/besidetest"}, true, "what stands on kv works with every engine; salvages and backups are of the files of this one"},
 	{"./kv/pgkv", []string{"internal/storeurl", "bench", "internal/beside/besidetest"}, true, "what stands on kv works with every engine"},
 	{"./kv/faultkv", []string{"kv/kvtest", "bench", "internal/beside/besidetest", "workflow/workflowtest"}, true, "faults are for tests, its counters for measurements"},
 	{"./archive/bucket/buckettest", nil, true, "it is a test suite"},

@@ -110,6 +110,9 @@ func rangesOf(batch []byte) (ranges []kv.Range) {
 		if op.End == nil {
 			r.End = append(bytes.Clone(op.Key), 0)
 		}
+		if isOwn(op.Key) {
+			continue
+		}
 		ranges = append(ranges, r)
 	}
 	return ranges

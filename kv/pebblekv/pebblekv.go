@@ -110,7 +110,7 @@ type DB struct {
 	log    *wal.Log
 	logged int64
 	clock  clock    // guarded by commit
-	held   hold     // of the log, as it was opened
+	held   Held     // of the log; guarded by commit
 	rest   *logRest // what of the log is left out, nil for nothing
 	number [8]byte  // memory for that of a batch; guarded by commit
 	// passage is what reads go by while a large batch is applied; memtable is the size

@@ -74,7 +74,7 @@ func timeOf(batch []byte) (at time.Time) {
 	return at
 }
 
-// Ops yields the operations, without those on the store's own rows. What it yields are parts of the batch. The error is
+// Ops yields the operations, those on the store's own rows among them. What it yields are parts of the batch. The error is
 // kv.ErrCorrupt, and ends it.
 func (r Record) Ops() iter.Seq2[RecordOp, error] {
 	return func(yield func(RecordOp, error) bool) {
@@ -89,10 +89,6 @@ func (r Record) Ops() iter.Seq2[RecordOp, error] {
 				continue
 			case pebble.InternalKeyKindRangeDelete:
 				out.End = op.value
-			default:
-				if isOwn(op.key) {
-					continue
-				}
 			}
 			if !yield(out, nil) {
 				return

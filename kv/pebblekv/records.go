@@ -38,16 +38,25 @@ func (r *Records) Follow(number uint64) (*Follower, error) {
 	return &Follower{in: in}, nil
 }
 
-// Hold says that records from number on are kept although the tables have them, up to so many bytes of files of the log; older
-// ones go first. A number of 0 ends that. It holds when the store is opened again, too; durable says that it does from now on, else a
-// crash may leave an earlier number.
-func (r *Records) Hold(number uint64, most int64, durable bool) error {
+// Held says what of the log is kept, as the last Hold has it; the zero Held is nothing.
+func (r *Records) Held() Held {
+	r.d.commit.Lock()
+	defer r.d.commit.Unlock()
+	return r.d.held
+}
+
+// Hold keeps what h says, also after the store was closed and opened again. durable says that it does so from now on; else a crash
+// may leave the one before, and so may Close.
+func (r *Records) Hold(h Held, durable bool) error {
 	d := r.d
-	d.log.Hold(number, most)
+	d.commit.Lock()
+	d.held = h
+	d.commit.Unlock()
+	d.log.Hold(h.From, h.Most)
 	if !durable {
 		return nil
 	}
-	return writeHold(d.fence.FS, d.dir, hold{number, most})
+	return writeHold(d.fence.FS, d.dir, h)
 }
 
 // A Follower reads the records that are on stable storage, in order. Its methods must not be called concurrently.
@@ -75,10 +84,14 @@ func (f *Follower) Next(ctx context.Context) (Record, error) {
 // Close ends the Follower.
 func (f *Follower) Close() error { return f.in.Close() }
 
-// A hold is what a store keeps of its log for others; see Records.Hold.
-type hold struct {
+// Held is what a store keeps of its log for what follows it.
+type Held struct {
+	// From is from which record on, although the tables have them; 0 is nothing.
 	From uint64 `json:"from"`
-	Most int64  `json:"most"`
+	// Most is how many bytes of files of the log it takes, at most: older ones go first.
+	Most int64 `json:"most"`
+	// For says what it is kept for, in words of the one that follows.
+	For string `json:"for,omitempty"`
 }
 
 // holdName is the file of it, in the directory of the log.
@@ -86,26 +99,26 @@ const holdName = "HOLD"
 
 // readHold returns what the store in a directory keeps: nothing if the file isn't there or can't be understood, for it costs what
 // follows the log no more than to begin anew.
-func readHold(disk vfs.FS, dir string) (h hold, err error) {
+func readHold(disk vfs.FS, dir string) (h Held, err error) {
 	f, err := disk.Open(disk.PathJoin(dir, logDir, holdName))
 	if errors.Is(err, fs.ErrNotExist) {
-		return hold{}, nil
+		return Held{}, nil
 	}
 	if err != nil {
-		return hold{}, err
+		return Held{}, err
 	}
 	data, err := io.ReadAll(f)
 	if err := errors.Join(err, f.Close()); err != nil {
-		return hold{}, err
+		return Held{}, err
 	}
 	if json.Unmarshal(data, &h) != nil {
-		return hold{}, nil
+		return Held{}, nil
 	}
 	return h, nil
 }
 
 // writeHold stores what the store in a directory keeps.
-func writeHold(disk vfs.FS, dir string, h hold) error {
+func writeHold(disk vfs.FS, dir string, h Held) error {
 	path := disk.PathJoin(dir, logDir, holdName)
 	f, err := disk.Create(path+".new", vfs.WriteCategoryUnspecified)
 	if err != nil {

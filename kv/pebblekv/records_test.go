@@ -36,7 +36,7 @@ func newFollowed(t *testing.T, seed uint64) *followed {
 		states: map[uint64]map[string]string{}, times: map[uint64]time.Time{}, model: map[string]string{},
 	}
 	f.open()
-	if err := f.db.Records().Hold(1, 1<<30, false); err != nil {
+	if err := f.db.Records().Hold(Held{From: 1, Most: 1 << 30}, false); err != nil {
 		t.Fatal(err)
 	}
 	return f
@@ -315,7 +315,7 @@ func TestHold(t *testing.T) {
 	for range 20 {
 		f.commit()
 	}
-	if err := f.db.Records().Hold(10, 1<<30, true); err != nil {
+	if err := f.db.Records().Hold(Held{From: 10, Most: 1 << 30, For: "a test"}, true); err != nil {
 		t.Fatal(err)
 	}
 	for round := range 4 {
@@ -333,12 +333,15 @@ func TestHold(t *testing.T) {
 			f.mem = crashed
 		}
 		f.open()
+		if h := f.db.Records().Held(); h != (Held{10, 1 << 30, "a test"}) {
+			t.Fatalf("it holds %+v", h)
+		}
 		last := f.db.Records().Last()
 		if records := f.records(10, last); uint64(len(records)) != last-9 {
 			t.Fatalf("round %d: %d records of %d", round, len(records), last)
 		}
 	}
-	if err := f.db.Records().Hold(10, 1<<20, true); err != nil {
+	if err := f.db.Records().Hold(Held{From: 10, Most: 1 << 20}, true); err != nil {
 		t.Fatal(err)
 	}
 	for range 1000 {
@@ -404,7 +407,7 @@ func TestUnreadableHold(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.open()
-	if f.db.held != (hold{}) {
+	if f.db.held != (Held{}) {
 		t.Errorf("it holds %+v", f.db.held)
 	}
 	f.close()

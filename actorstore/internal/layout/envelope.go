@@ -62,15 +62,20 @@ func ActorOf(physical []byte) (id ID, ok bool) {
 	if len(physical) < prefixSize {
 		return ID{}, false
 	}
-	el, _, err := tuple.Next(physical[prefixSize-idElement:])
+	id, ok = nextID(physical[prefixSize-idElement:])
+	p := NewPrefix(id)
+	return id, ok && bytes.HasPrefix(physical, p[:])
+}
+
+// nextID returns the id that packed elements begin with. ok is false if they don't.
+func nextID(packed []byte) (id ID, ok bool) {
+	el, _, err := tuple.Next(packed)
 	user, ok := el.(tuple.User)
 	if err != nil || !ok {
 		return ID{}, false
 	}
 	uuid, label, ok := user.ID()
-	id = ID{uuid, label}
-	p := NewPrefix(id)
-	return id, ok && bytes.HasPrefix(physical, p[:])
+	return ID{uuid, label}, ok
 }
 
 // AppendBase appends what all rows of key begin with. No row of another key

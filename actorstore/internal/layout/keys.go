@@ -56,6 +56,7 @@
 package layout
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 
@@ -167,6 +168,27 @@ func RecordRange(id ID) (start, end []byte) {
 func ParseRecordKey(key []byte) (id ID, part int64, ok bool) {
 	k, err := keys.Parse[RecordRow](key)
 	return k.ID, k.Part, err == nil && k.Part >= PartHead && k.Part < Parts
+}
+
+// recordStart and noteStart are what the keys of actors' records and notes begin with.
+var (
+	recordStart = AppendRows(nil, KindHead)
+	noteStart   = AppendRows(nil, KindNote)
+)
+
+// RowActor returns the actor that a row is of, be it one of its keys, of its record or of its notes, and the length of what every key
+// begins with that is of the same actor, and of the same of these three. ok is false for other rows.
+func RowActor(row []byte) (id ID, prefix int, ok bool) {
+	if id, ok := ActorOf(row); ok {
+		return id, prefixSize, true
+	}
+	for _, start := range [][]byte{recordStart, noteStart} {
+		if rest, ok := bytes.CutPrefix(row, start); ok && len(rest) >= idElement {
+			id, ok := nextID(rest)
+			return id, len(start) + idElement, ok
+		}
+	}
+	return ID{}, 0, false
 }
 
 // A NameRow is the key of the row that leads from a name to an actor.

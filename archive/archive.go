@@ -1,0 +1,228 @@
+package archive
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/greenroomdb/greenroom/archive/bucket"
+	"github.com/greenroomdb/greenroom/internal/errkind"
+)
+
+// ErrNoState: the state that was asked for isn't kept.
+var ErrNoState = errkind.New("archive: no such state is kept", errkind.ErrNotFound)
+
+// An Archive is a bucket with backups, open for reading. Its methods are safe for concurrent use, and beside a Writer.
+type Archive struct {
+	bucket   bucket.Bucket
+	manifest Manifest
+}
+
+// Open opens the backups in a bucket. The error is ErrNotArchive if there are none.
+func Open(ctx context.Context, b bucket.Bucket) (*Archive, error) {
+	m, err := readManifest(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	return &Archive{b, m}, nil
+}
+
+// Manifest returns what the archive says of itself.
+func (a *Archive) Manifest() Manifest { return a.manifest }
+
+// A Bookmark names a state: what a store had with one commit, in one lineage of one archive. The zero Bookmark names nothing.
+type Bookmark struct {
+	// Archive is the beginning of the archive's id, 8 digits in hex.
+	Archive string
+	// Line is the lineage, and Number that of the commit.
+	Line, Number uint64
+}
+
+// String returns the bookmark as text: ARCHIVE-LINE-NUMBER.
+func (m Bookmark) String() string { return fmt.Sprintf("%s-%d-%d", m.Archive, m.Line, m.Number) }
+
+// ErrBookmark: a text isn't a bookmark, or one of another archive.
+var ErrBookmark = errors.New("archive: not a bookmark of this archive")
+
+// ParseBookmark parses what String returns. The error is ErrBookmark.
+func ParseBookmark(text string) (m Bookmark, err error) {
+	parts := strings.Split(text, "-")
+	if len(parts) == 3 && len(parts[0]) == archiveDigits {
+		m.Archive = parts[0]
+		line, lerr := strconv.ParseUint(parts[1], 10, 64)
+		number, nerr := strconv.ParseUint(parts[2], 10, 64)
+		if m.Line, m.Number = line, number; lerr == nil && nerr == nil && m.Line > 0 && m.String() == text {
+			return m, nil
+		}
+	}
+	return Bookmark{}, fmt.Errorf("%w: %.80q", ErrBookmark, text)
+}
+
+// archiveDigits is how many digits of an archive's id a bookmark has.
+const archiveDigits = 8
+
+// bookmark returns the bookmark of a state of the archive.
+func (m *Manifest) bookmark(line, number uint64) Bookmark {
+	return Bookmark{m.ID.String()[:archiveDigits], line, number}
+}
+
+// A Line is a lineage of an archive.
+type Line struct {
+	// Number is the epoch in which it began.
+	Number uint64
+	// First and Last are its first and last state, of which Begun and Ended are the times.
+	First, Last  Bookmark
+	Begun, Ended time.Time
+	// Bases and Segments are how many it has, Bytes how many bytes these and the lists of those take. Tables aren't counted: lineages share them.
+	Bases, Segments int
+	Bytes           int64
+}
+
+// Lines returns the lineages, the oldest first.
+func (a *Archive) Lines(ctx context.Context) ([]Line, error) {
+	found, err := readLines(ctx, a.bucket)
+	if err != nil {
+		return nil, err
+	}
+	var lines []Line
+	for _, f := range found {
+		l := Line{Number: f.number}
+		bases, err := readBases(ctx, a.bucket, f.number)
+		if err != nil {
+			return nil, err
+		}
+		if len(bases) == 0 {
+			continue // all of it was too old
+		}
+		log, err := readLog(ctx, a.bucket, f.number)
+		if err != nil {
+			return nil, err
+		}
+		first, err := readBase(ctx, a.bucket, bases[0].name)
+		if err != nil {
+			return nil, err
+		}
+		at, err := lastPlace(ctx, a.bucket, f.number)
+		if err != nil {
+			return nil, err
+		}
+		l.First, l.Last = a.manifest.bookmark(f.number, first.Number), a.manifest.bookmark(f.number, max(at.last, first.Number))
+		l.Begun, l.Ended = first.Time, later(first.Time, time.UnixMilli(at.ms).UTC())
+		l.Bases, l.Segments = len(bases), len(log)
+		for _, o := range slices.Concat(bases, log) {
+			l.Bytes += o.size
+		}
+		lines = append(lines, l)
+	}
+	return lines, nil
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// At returns the last state at a time or before, and when its last commit was made, which for the first state of a lineage is when that began.
+// The error is ErrNoState if nothing of that time is kept.
+func (a *Archive) At(ctx context.Context, t time.Time) (m Bookmark, made time.Time, err error) {
+	lines, err := readLines(ctx, a.bucket)
+	if err != nil {
+		return m, made, err
+	}
+	for _, line := range slices.Backward(lines) {
+		m, made, err = a.within(ctx, line.number, t)
+		if err == nil || !errors.Is(err, ErrNoState) {
+			return m, made, err
+		}
+	}
+	return m, made, fmt.Errorf("%w: of %s or before", ErrNoState, t.UTC().Format(time.RFC3339))
+}
+
+// within is At in one lineage.
+func (a *Archive) within(ctx context.Context, line uint64, t time.Time) (m Bookmark, made time.Time, err error) {
+	bases, err := readBases(ctx, a.bucket, line)
+	if err != nil {
+		return m, made, err
+	}
+	if len(bases) == 0 {
+		return m, made, ErrNoState
+	}
+	first, err := readBase(ctx, a.bucket, bases[0].name)
+	if err != nil {
+		return m, made, err
+	}
+	if first.Time.After(t) {
+		return m, made, ErrNoState
+	}
+	log, err := readLog(ctx, a.bucket, line)
+	if err != nil {
+		return m, made, err
+	}
+	// The segments are in the order of their times, too.
+	number, at := first.Number, first.Time
+	var found error
+	i, _ := slices.BinarySearchFunc(log, t.UnixMilli(), func(s numbered, ms int64) int {
+		x, err := readIndex(ctx, a.bucket, s.name)
+		if err != nil {
+			found = cmp.Or(found, err)
+			return 1
+		}
+		if x.firstTime > ms {
+			return 1
+		}
+		return -1
+	})
+	if found != nil {
+		return m, made, found
+	}
+	if i > 0 {
+		x, err := readIndex(ctx, a.bucket, log[i-1].name)
+		if err != nil {
+			return m, made, err
+		}
+		if last := x.lastBy(t.UnixMilli()); last > number {
+			number, at = last, x.timeOf(last).UTC()
+		}
+	}
+	return a.manifest.bookmark(line, number), at, nil
+}
+
+// plan returns how the state of a bookmark is made.
+func (a *Archive) plan(ctx context.Context, m Bookmark) (*plan, error) {
+	if m.Archive != a.manifest.bookmark(0, 0).Archive {
+		return nil, fmt.Errorf("%w: %s", ErrBookmark, m)
+	}
+	bases, err := readBases(ctx, a.bucket, m.Line)
+	if err != nil {
+		return nil, err
+	}
+	i := len(bases) - 1
+	for i >= 0 && bases[i].first > m.Number {
+		i--
+	}
+	if i < 0 {
+		return nil, fmt.Errorf("%w: %s", ErrNoState, m)
+	}
+	base, err := readBase(ctx, a.bucket, bases[i].name)
+	if err != nil {
+		return nil, err
+	}
+	log, err := readLog(ctx, a.bucket, m.Line)
+	if err != nil {
+		return nil, err
+	}
+	p := &plan{base: base, number: m.Number}
+	for _, s := range log {
+		if s.first <= m.Number && (s.last == 0 || s.last > base.Number) {
+			p.log = append(p.log, s)
+		}
+	}
+	return p, p.check(ctx, a.bucket, m)
+}

@@ -1,0 +1,174 @@
+package archive
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+
+	"github.com/greenroomdb/greenroom/archive/bucket"
+)
+
+// lineagePrefix is what the names begin with that say that a lineage has begun.
+const lineagePrefix = "lineage/"
+
+func lineageName(line uint64) string { return fmt.Sprintf("%s%010d", lineagePrefix, line) }
+
+// A lineage is one that has begun.
+type lineage struct {
+	number uint64
+	begun  time.Time // no state of it is of an earlier time
+}
+
+// lineageObject is the object that says so, stored when its first base is.
+type lineageObject struct {
+	Begun time.Time `json:"begun"`
+}
+
+// readLines returns the lineages, in order.
+func readLines(ctx context.Context, b bucket.Bucket) (lines []lineage, err error) {
+	for o, err := range b.List(ctx, lineagePrefix) {
+		if err != nil {
+			return nil, err
+		}
+		n, ok := parseNumber(lineagePrefix, o.Name)
+		if !ok {
+			continue
+		}
+		var l lineageObject
+		if err := readJSON(ctx, b, o.Name, &l); errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		lines = append(lines, lineage{n, l.Begun})
+	}
+	return lines, nil
+}
+
+// A numbered is an object of a lineage: a base, or a segment.
+type numbered struct {
+	name        string
+	first, last uint64 // of a base both are its number; last is 0 if the name doesn't say it
+	size        int64
+}
+
+// readBases returns the bases of a lineage, in order.
+func readBases(ctx context.Context, b bucket.Bucket, line uint64) (bases []numbered, err error) {
+	for o, err := range b.List(ctx, basesOf(line)) {
+		if err != nil {
+			return nil, err
+		}
+		if n, ok := parseNumber(basesOf(line), o.Name); ok {
+			bases = append(bases, numbered{o.Name, n, n, o.Size})
+		}
+	}
+	return bases, nil
+}
+
+// listLog returns all segments of a lineage, by their first number, and those of the same the longest first: those that were put together come
+// before what they were made of.
+func listLog(ctx context.Context, b bucket.Bucket, line uint64) (log []numbered, err error) {
+	for o, err := range b.List(ctx, logOf(line)) {
+		if err != nil {
+			return nil, err
+		}
+		if first, last, ok := parseLog(line, o.Name); ok {
+			log = append(log, numbered{o.Name, first, last, o.Size})
+		}
+	}
+	slices.SortStableFunc(log, func(a, b numbered) int {
+		return cmp.Or(cmp.Compare(a.first, b.first), cmp.Compare(b.last, a.last))
+	})
+	return log, nil
+}
+
+// readLog returns the segments of a lineage that follow each other, in order, without those that others have been put together of.
+func readLog(ctx context.Context, b bucket.Bucket, line uint64) ([]numbered, error) {
+	all, err := listLog(ctx, b, line)
+	chain, _ := split(all)
+	return chain, err
+}
+
+// split takes apart what listLog returns: segments that follow each other, and those which have nothing that these don't. The last number of
+// one whose name doesn't say it is that before the next one, and stays 0 for the last one.
+func split(all []numbered) (chain, covered []numbered) {
+	for _, s := range all {
+		n := len(chain)
+		if n > 0 && chain[n-1].last >= s.first {
+			covered = append(covered, s)
+			continue
+		}
+		if n > 0 && chain[n-1].last == 0 {
+			if chain[n-1].first == s.first {
+				covered = append(covered, s)
+				continue
+			}
+			chain[n-1].last = s.first - 1
+		}
+		chain = append(chain, s)
+	}
+	return chain, covered
+}
+
+// firstBytes is how much of a segment is read for its index.
+const firstBytes = 32 << 10
+
+// readIndex reads what a segment says of itself.
+func readIndex(ctx context.Context, b bucket.Bucket, name string) (*index, error) {
+	begin, _, err := bucket.GetBytes(ctx, b, name, 0, firstBytes)
+	if err != nil {
+		return nil, err
+	}
+	n, err := indexSize(begin)
+	if err == nil && n > len(begin) {
+		var more []byte
+		more, _, err = bucket.GetBytes(ctx, b, name, int64(len(begin)), int64(n-len(begin)))
+		if err != nil {
+			return nil, err
+		}
+		begin = append(begin, more...)
+	}
+	if err != nil {
+		return nil, damaged(name, err)
+	}
+	x, err := parseIndex(begin)
+	if err != nil {
+		return nil, damaged(name, err)
+	}
+	return x, nil
+}
+
+// A place is up to where a lineage is stored.
+type place struct {
+	line, last uint64
+	sum        sum   // of the last record, zero if it isn't known
+	ms         int64 // when that was made, at the latest
+}
+
+// lastPlace returns up to where a lineage is stored.
+func lastPlace(ctx context.Context, b bucket.Bucket, line uint64) (at place, err error) {
+	log, err := readLog(ctx, b, line)
+	if err != nil {
+		return at, err
+	}
+	if len(log) > 0 {
+		x, err := readIndex(ctx, b, log[len(log)-1].name)
+		if err != nil {
+			return at, err
+		}
+		return place{line: line, last: x.last, sum: x.lastSum, ms: x.latest}, nil
+	}
+	bases, err := readBases(ctx, b, line)
+	if err != nil || len(bases) == 0 {
+		return at, err
+	}
+	l, err := readBase(ctx, b, bases[len(bases)-1].name)
+	if err != nil {
+		return at, err
+	}
+	return place{line: line, last: l.Number, sum: l.LastSum, ms: l.Time.UnixMilli()}, nil
+}

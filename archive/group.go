@@ -1,0 +1,52 @@
+package archive
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/pebblekv"
+)
+
+// A group is the rows that are read together when one actor is: those of the actor, or of a name. Its first byte says which kind it is,
+// and groups are in the order of their bytes.
+type group string
+
+const (
+	// wide is for commits with an operation on the rows of more than one group: all of such a commit is in it.
+	wide group = "\x00"
+	// rest is for what is neither of an actor nor of a name.
+	rest group = "\x01"
+
+	nameGroup  = 2 // and the name
+	actorGroup = 3 // and its id: the UUID, and the label as 2 bytes, big-endian
+)
+
+// ofActor is the group of an actor.
+func ofActor(id actorstore.ID) group {
+	g := append([]byte{actorGroup}, id.UUID[:]...)
+	return group(binary.BigEndian.AppendUint16(g, id.Label))
+}
+
+// ofName is the group of a name.
+func ofName(name string) group { return group(append([]byte{nameGroup}, name...)) }
+
+// groupOf returns the group of an operation.
+func groupOf(op *pebblekv.RecordOp) group {
+	id, n, ok := actorstore.RowActor(op.Key)
+	switch {
+	case ok && (op.End == nil || bytes.Compare(op.End, kv.PrefixEnd(op.Key[:n])) <= 0):
+		return ofActor(id)
+	case ok:
+		return wide
+	case op.End == nil:
+		if name, ok := actorstore.RowName(op.Key); ok {
+			return ofName(name)
+		}
+		return rest
+	case actorstore.Outside(op.Key, op.End):
+		return rest
+	}
+	return wide
+}

@@ -1,0 +1,102 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/greenroomdb/greenroom/archive/bucket"
+	"github.com/greenroomdb/greenroom/kv/pebblekv"
+)
+
+// maxSilence is how long the bucket may fail until a base is given up, whose tables the store keeps for it.
+const maxSilence = 10 * time.Minute
+
+// errNoBase says that a base was given up.
+var errNoBase = errors.New("archive: the bucket failed for too long")
+
+// makeBase stores a base of the newest state, and its tables that aren't in the bucket.
+func (l *link) makeBase(ctx context.Context, line uint64, have known) (_ *baseList, err error) {
+	base, err := l.records.Base(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, base.Close()) }()
+	list := &baseList{Format: formatVersion, Number: base.Number, Time: l.o.now().UTC(), Files: make([]baseFile, len(base.Files))}
+	if base.Number > 0 {
+		r, err := l.record(ctx, base.Number)
+		if err != nil {
+			return nil, err
+		}
+		list.LastSum = sumOf(r.Batch)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, atOnce)
+	for i, f := range base.Files {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			if err := l.storeFile(ctx, base, f, &list.Files[i], have); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	wg.Wait()
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	data, err := list.encode(l.fast)
+	if err == nil {
+		err = l.put(ctx, baseName(line, list.Number), data, bucket.Replacing)
+	}
+	if err != nil {
+		return nil, err
+	}
+	l.meter.Count(metricBases, 1)
+	return list, nil
+}
+
+// storeFile has a file of a base be in the bucket: a table as an object, another one in its list.
+func (l *link) storeFile(ctx context.Context, base *pebblekv.Base, f pebblekv.BaseFile, to *baseFile, have known) (err error) {
+	if is, ok := have.names[f.Name]; ok && f.Table && is.Size == f.Size {
+		*to = is
+		return nil
+	}
+	in, err := base.Open(f.Name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, in.Close()) }()
+	*to = baseFile{Name: f.Name, Size: f.Size}
+	if !f.Table {
+		to.Data = make([]byte, f.Size)
+		if _, err := io.ReadFull(io.NewSectionReader(in, 0, f.Size), to.Data); err != nil {
+			return err
+		}
+		to.Sum = hexSum(to.Data)
+		return nil
+	}
+	if to.Sum, err = sumFile(ctx, in, f.Size); err != nil || have.sums[to.Sum] {
+		return err
+	}
+	since := l.o.now()
+	err = l.retry(ctx, func() error {
+		err := l.bucket.Put(ctx, to.object(), io.NewSectionReader(in, 0, f.Size), bucket.Once)
+		if err != nil && !final(err) && l.o.now().Sub(since) > maxSilence {
+			return fmt.Errorf("%w: %w", errNoBase, err)
+		}
+		return err
+	})
+	if errors.Is(err, bucket.ErrExists) {
+		return nil // its name says which bytes it has
+	}
+	if err == nil {
+		l.stored(f.Size)
+	}
+	return err
+}

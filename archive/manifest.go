@@ -1,0 +1,141 @@
+package archive
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/greenroomdb/greenroom/archive/bucket"
+	"github.com/greenroomdb/greenroom/internal/errkind"
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// ErrFenced: another Writer has begun on the same destination.
+var ErrFenced = errkind.New("archive: another process writes backups to this destination", errkind.ErrFenced)
+
+// ErrOtherStore: the destination has the backups of another store.
+var ErrOtherStore = errors.New("archive: the destination has the backups of another store")
+
+// ErrNotArchive: a bucket, or the part of it below a prefix, has no backups.
+var ErrNotArchive = errkind.New("archive: there are no backups here", errkind.ErrNotFound)
+
+// formatVersion is the version of what is in a bucket.
+const formatVersion = 1
+
+// A Manifest is the object that says what a bucket is.
+type Manifest struct {
+	// Greenroom is "backup".
+	Greenroom string `json:"greenroom"`
+	// Format is the version of what is in the bucket.
+	Format uint64 `json:"format"`
+	// ID tells this backup from all others.
+	ID uuid.UUID `json:"id"`
+	// Created is when it began.
+	Created time.Time `json:"created"`
+}
+
+// An epoch is the object with which a Writer begins.
+type epoch struct {
+	Since time.Time `json:"since"`
+	Host  string    `json:"host,omitempty"`
+	PID   int       `json:"pid,omitempty"`
+	Store string    `json:"store,omitempty"` // where it is
+}
+
+// readManifest returns what says that a bucket is an archive. The error is ErrNotArchive if nothing does.
+func readManifest(ctx context.Context, b bucket.Bucket) (m Manifest, err error) {
+	if err := readJSON(ctx, b, manifestName, &m); errors.Is(err, fs.ErrNotExist) {
+		return m, ErrNotArchive
+	} else if err != nil {
+		return m, err
+	}
+	if m.Greenroom != "backup" || m.ID == (uuid.UUID{}) {
+		return m, fmt.Errorf("%w: the object %q is of something else", ErrNotArchive, manifestName)
+	}
+	if m.Format > formatVersion {
+		return m, &kv.FormatError{What: "backup", Found: m.Format, Known: formatVersion}
+	}
+	return m, nil
+}
+
+// makeManifest makes an archive of a bucket that isn't one yet, and returns what says so.
+func makeManifest(ctx context.Context, b bucket.Bucket, now time.Time) (Manifest, error) {
+	m, err := readManifest(ctx, b)
+	if !errors.Is(err, ErrNotArchive) {
+		return m, err
+	}
+	m = Manifest{Greenroom: "backup", Format: formatVersion, ID: uuid.New(), Created: now.UTC()}
+	if err = writeJSON(ctx, b, manifestName, m, bucket.Once); errors.Is(err, bucket.ErrExists) {
+		return readManifest(ctx, b)
+	}
+	return m, err
+}
+
+// newestEpoch returns the number of the last epoch, 0 before the first.
+func newestEpoch(ctx context.Context, b bucket.Bucket) (newest uint64, err error) {
+	for o, err := range b.List(ctx, epochPrefix) {
+		if err != nil {
+			return 0, err
+		}
+		if n, ok := parseNumber(epochPrefix, o.Name); ok {
+			newest = max(newest, n)
+		}
+	}
+	return newest, nil
+}
+
+// readJSON reads an object of JSON.
+func readJSON(ctx context.Context, b bucket.Bucket, name string, into any) error {
+	data, _, err := bucket.GetBytes(ctx, b, name, 0, -1)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return damaged(name, err)
+	}
+	return nil
+}
+
+// writeJSON stores one.
+func writeJSON(ctx context.Context, b bucket.Bucket, name string, v any, how bucket.How) error {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return bucket.PutBytes(ctx, b, name, append(data, '\n'), how)
+}
+
+// damaged says that an object is, and why if that isn't nil.
+func damaged(name string, why error) error {
+	if why == nil {
+		return fmt.Errorf("%w: the object %s", kv.ErrCorrupt, name)
+	}
+	if errors.Is(why, kv.ErrCorrupt) {
+		return fmt.Errorf("the object %s: %w", name, why)
+	}
+	return fmt.Errorf("%w: the object %s: %w", kv.ErrCorrupt, name, why)
+}
+
+// An owner is for which archive a store holds its log: pebblekv.Held.For.
+type owner struct {
+	archive uuid.UUID
+	line    uint64 // of which it is the store, 0 for none: it was restored from the archive
+}
+
+func (o owner) String() string { return fmt.Sprintf("%s/%d", o.archive, o.line) }
+
+func parseOwner(text string) (o owner) {
+	id, line, _ := strings.Cut(text, "/")
+	var err error
+	if o.archive, err = uuid.Parse(id); err != nil {
+		return owner{}
+	}
+	o.line, _ = parseNumber("", line) // 0 for what another version may write
+	return o
+}

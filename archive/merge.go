@@ -1,0 +1,110 @@
+package archive
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/greenroomdb/greenroom/archive/bucket"
+)
+
+const (
+	// mergeRuns is how many segments are put together, at least.
+	mergeRuns = 16
+	// maxMerged is how many bytes a segment that was put together has, at most.
+	maxMerged = 8 << 20
+)
+
+// toMerge returns the segments at the end of a log that are to be put together, nil if it is too early. A segment is taken in if it isn't
+// larger than twice all that follow it: so each byte is written again as often as the logarithm of their number.
+func toMerge(log []numbered, least int) []numbered {
+	from, total := len(log), int64(0)
+	for from > 0 && log[from-1].size <= max(2*total, minMerged) && total+log[from-1].size <= maxMerged {
+		from--
+		total += log[from].size
+	}
+	if len(log)-from < least {
+		return nil
+	}
+	return slices.Clone(log[from:])
+}
+
+// minMerged is up to which size a segment is small whatever follows it, in bytes.
+const minMerged = 16 << 10
+
+// replace puts a segment in the place of those of which it was made.
+func replace(log, run []numbered, one numbered) []numbered {
+	i := slices.IndexFunc(log, func(s numbered) bool { return s.first == run[0].first })
+	return slices.Replace(log, i, i+len(run), one)
+}
+
+// merge stores one segment in the place of several that follow each other, and removes those.
+func (l *link) merge(ctx context.Context, line uint64, run []numbered) (one numbered, err error) {
+	z, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		return one, err
+	}
+	var b *builder
+	err = l.retry(ctx, func() error {
+		b, err = joined(ctx, l.bucket, run)
+		return err
+	})
+	if err != nil {
+		return one, err
+	}
+	data := b.encode(z)
+	one = numbered{mergedName(line, b.first, b.last), b.first, b.last, int64(len(data))}
+	if err := l.put(ctx, one.name, data, bucket.Replacing); err != nil {
+		return one, err
+	}
+	for _, s := range run {
+		if err := l.retry(ctx, func() error { return l.bucket.Delete(ctx, s.name) }); err != nil {
+			return one, err
+		}
+	}
+	return one, nil
+}
+
+// joined returns what segments that follow each other have together.
+func joined(ctx context.Context, in bucket.Bucket, run []numbered) (*builder, error) {
+	var b *builder
+	z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1))
+	if err != nil {
+		return nil, err
+	}
+	defer z.Close()
+	for _, s := range run {
+		data, _, err := bucket.GetBytes(ctx, in, s.name, 0, -1)
+		if err != nil {
+			return nil, err
+		}
+		x, err := parseIndex(data)
+		if err != nil {
+			return nil, damaged(s.name, err)
+		}
+		if b == nil {
+			b = newBuilder(x.before)
+			b.first, b.last, b.firstTime = x.first, x.first-1, x.firstTime
+		}
+		if x.first != b.last+1 || x.before != b.lastSum {
+			return nil, damaged(s.name, fmt.Errorf("it doesn't follow record %d", b.last))
+		}
+		b.last, b.lastSum, b.latest, b.size = x.last, x.lastSum, x.latest, b.size+x.size
+		b.times = append(b.times, x.times...)
+		for i := range x.blocks {
+			block := &x.blocks[i]
+			if block.at+int64(block.size) > int64(len(data)) {
+				return nil, damaged(s.name, nil)
+			}
+			for f, err := range x.unpack(z, block, data[block.at:][:block.size]) {
+				if err != nil {
+					return nil, damaged(s.name, err)
+				}
+				b.fragment(f.group, f.number, f.ops)
+			}
+		}
+	}
+	return b, nil
+}

@@ -1,0 +1,178 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/greenroomdb/greenroom/archive/bucket"
+	"github.com/greenroomdb/greenroom/kv/pebblekv"
+)
+
+// A plan is how a state is made.
+type plan struct {
+	base   *baseList
+	log    []numbered // with the records behind it
+	number uint64     // of the last record
+}
+
+// records yields the records of a plan that its base doesn't have, in order: whole ones, or, if there are groups, what is of these. Of a
+// segment only the blocks are read that may have something of it.
+func (p *plan) records(ctx context.Context, b bucket.Bucket, groups []group) iter.Seq2[pebblekv.Record, error] {
+	return func(yield func(pebblekv.Record, error) bool) {
+		z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1))
+		if err != nil {
+			yield(pebblekv.Record{}, err)
+			return
+		}
+		defer z.Close()
+		in := &segmentReader{ctx: ctx, bucket: b, z: z, groups: groups}
+		var before *index
+		for _, s := range p.log {
+			x, found, err := in.read(s.name)
+			if err == nil {
+				err = follows(p.base, before, x, s.name)
+			}
+			if err != nil {
+				yield(pebblekv.Record{}, err)
+				return
+			}
+			before = x
+			for _, number := range slices.Sorted(maps.Keys(found)) {
+				if number <= p.base.Number || number > p.number {
+					continue
+				}
+				r := pebblekv.Record{Number: number, Time: x.timeOf(number)}
+				r.Batch, err = pebblekv.JoinOps(found[number])
+				if err != nil {
+					err = damaged(s.name, err)
+				}
+				if !yield(r, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// follows returns an error unless a segment follows the one before, or the base if it is the first.
+func follows(base *baseList, before, x *index, name string) error {
+	number, sum := base.Number, base.LastSum
+	if before != nil {
+		number, sum = before.last, before.lastSum
+	}
+	if x.first == number+1 && x.before != sum || before != nil && x.first != number+1 {
+		return damaged(name, fmt.Errorf("it doesn't follow record %d", number))
+	}
+	return nil
+}
+
+// A segmentReader reads segments, or parts of them.
+type segmentReader struct {
+	ctx    context.Context
+	bucket bucket.Bucket
+	z      *zstd.Decoder
+	groups []group
+}
+
+// read returns the operations of a segment by the numbers of their records.
+func (r *segmentReader) read(name string) (x *index, found map[uint64][]byte, err error) {
+	var all []byte
+	if r.groups == nil {
+		if all, _, err = bucket.GetBytes(r.ctx, r.bucket, name, 0, -1); err == nil {
+			if x, err = parseIndex(all); err != nil {
+				err = damaged(name, err)
+			}
+		}
+	} else {
+		x, err = readIndex(r.ctx, r.bucket, name)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	found = map[uint64][]byte{}
+	for i := 0; i < len(x.blocks); i++ {
+		if !r.wanted(&x.blocks[i]) {
+			continue
+		}
+		n := 1
+		for i+n < len(x.blocks) && r.wanted(&x.blocks[i+n]) {
+			n++
+		}
+		run := x.blocks[i : i+n]
+		data, err := r.blocks(name, all, run)
+		if err != nil {
+			return nil, nil, err
+		}
+		for k := range run {
+			for f, err := range x.unpack(r.z, &run[k], data[run[k].at-run[0].at:][:run[k].size]) {
+				if err != nil {
+					return nil, nil, damaged(name, err)
+				}
+				if r.groups == nil || slices.Contains(r.groups, f.group) {
+					found[f.number] = append(found[f.number], f.ops...)
+				}
+			}
+		}
+		i += n - 1
+	}
+	return x, found, nil
+}
+
+// wanted reports whether a block may have something that is read.
+func (r *segmentReader) wanted(b *block) bool {
+	return r.groups == nil || slices.ContainsFunc(r.groups, b.has)
+}
+
+// blocks returns the bytes of blocks that follow each other; all is the segment if that was read.
+func (r *segmentReader) blocks(name string, all []byte, run []block) (data []byte, err error) {
+	from, last := run[0].at, run[len(run)-1]
+	size := last.at + int64(last.size) - from
+	switch {
+	case all == nil:
+		data, _, err = bucket.GetBytes(r.ctx, r.bucket, name, from, size)
+	case from+size <= int64(len(all)):
+		data = all[from:][:size]
+	}
+	if err == nil && int64(len(data)) != size {
+		err = damaged(name, nil)
+	}
+	return data, err
+}
+
+// check returns an error if the segments don't have all records of the plan.
+func (p *plan) check(ctx context.Context, b bucket.Bucket, m Bookmark) error {
+	have := p.base.Number
+	for i, s := range p.log {
+		if s.first > have+1 {
+			return damaged(s.name, fmt.Errorf("records %d to %d are missing before it", have+1, s.first-1))
+		}
+		if s.last == 0 && i == len(p.log)-1 && p.number > have {
+			x, err := readIndex(ctx, b, s.name)
+			if err != nil {
+				return err
+			}
+			s.last = x.last
+		}
+		have = max(have, s.last)
+	}
+	if have < p.number {
+		return fmt.Errorf("%w: %s: the last one that is kept behind it is %d", ErrNoState, m, have)
+	}
+	return nil
+}
+
+// again calls fn once more if an object isn't there: a Writer has put it together with others meanwhile.
+func again(fn func() error) error {
+	err := fn()
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fn()
+	}
+	return err
+}

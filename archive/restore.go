@@ -1,0 +1,309 @@
+package archive
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/archive/bucket"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/pebblekv"
+)
+
+// RestoreOptions say how a store is made. The zero value is fine.
+type RestoreOptions struct {
+	// Progress, unless it is nil, is called with how many bytes of how many were read. Calls don't overlap.
+	Progress func(done, of int64)
+	// Check, unless it is nil, is called with the folder of the store when all of it is there, before it has its name. An error ends the
+	// restore.
+	Check func(ctx context.Context, dir string) error
+}
+
+// restoring is what the name of a directory ends with in which a store is being made.
+const restoring = ".restoring"
+
+// Restore makes a store of a state in the directory dir, which must not exist or be empty. The store is there as a whole or not at all: it is
+// made in a directory beside, whose name ends with ".restoring", which an earlier attempt may have left, and which is removed after an
+// error.
+//
+// The checksum of each object is compared. The store goes on with a history of its own; a Writer of it may write to this
+// archive, where it begins a lineage.
+//
+// Errors: fs.ErrExist, ErrNoState, ErrBookmark, kv.ErrCorrupt with the name of the object, those of the bucket, of the disk and of Check.
+func (a *Archive) Restore(ctx context.Context, m Bookmark, dir string, o *RestoreOptions) (err error) {
+	if o == nil {
+		o = &RestoreOptions{}
+	}
+	dir, err = filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
+		return fmt.Errorf("archive: restore to %s: %w", dir, fs.ErrExist)
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	at := dir + restoring
+	if err := os.RemoveAll(at); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(at))
+		}
+	}()
+	var p *plan
+	err = again(func() error {
+		p, err = a.plan(ctx, m)
+		return err
+	})
+	if err == nil {
+		err = a.build(ctx, p, at, o)
+	}
+	if err == nil && o.Check != nil {
+		err = o.Check(ctx, at)
+	}
+	if err == nil {
+		err = os.Remove(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	}
+	if err == nil {
+		err = os.Rename(at, dir)
+	}
+	if err == nil {
+		err = syncFolder(filepath.Dir(dir))
+	}
+	return err
+}
+
+// build makes the files of a store, and has it take in the records.
+func (a *Archive) build(ctx context.Context, p *plan, dir string, o *RestoreOptions) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	total := p.base.bytes()
+	for _, s := range p.log {
+		total += s.size
+	}
+	r := &progress{of: total, tell: o.Progress}
+	if err := a.files(ctx, p.base, dir, r); err != nil {
+		return err
+	}
+	last, err := pebblekv.Restore(dir, func(yield func(pebblekv.Record, error) bool) {
+		for rec, err := range p.records(ctx, a.bucket, nil) {
+			r.add(int64(len(rec.Batch)))
+			if !yield(rec, err) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if last != p.number {
+		return fmt.Errorf("%w: the base has %d commits, and %d with what follows, in place of %d", kv.ErrCorrupt, p.base.Number, last, p.number)
+	}
+	db, err := pebblekv.Open(dir, &pebblekv.Options{MustExist: true})
+	if err != nil {
+		return err
+	}
+	// It knows from where it is, and keeps nothing of its log.
+	err = db.Records().Hold(pebblekv.Held{For: owner{archive: a.manifest.ID}.String()}, true)
+	return errors.Join(err, db.Close())
+}
+
+// files writes the files of a base.
+func (a *Archive) files(ctx context.Context, l *baseList, dir string, r *progress) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, atOnce)
+	folders := map[string]bool{dir: true}
+	for i := range l.Files {
+		f := &l.Files[i]
+		path := filepath.Join(dir, filepath.FromSlash(f.Name))
+		if folder := filepath.Dir(path); !folders[folder] {
+			folders[folder] = true
+			if err := os.MkdirAll(folder, 0o700); err != nil {
+				return err
+			}
+		}
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			if err := a.file(ctx, f, path, r); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	wg.Wait()
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	for folder := range folders {
+		if err := syncFolder(folder); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// file writes one of them.
+func (a *Archive) file(ctx context.Context, f *baseFile, path string, r *progress) (err error) {
+	out, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+	if !f.table() {
+		if _, err = out.Write(f.Data); err == nil {
+			r.add(f.Size)
+			err = out.Sync()
+		}
+		return err
+	}
+	if err := copyTable(ctx, a.bucket, f, out, r); err != nil {
+		return err
+	}
+	return out.Sync()
+}
+
+// copyTable copies a table to out, and compares its checksum.
+func copyTable(ctx context.Context, b bucket.Bucket, f *baseFile, out io.Writer, r *progress) error {
+	in, o, err := b.Get(ctx, f.object(), 0, -1)
+	if err != nil {
+		return err
+	}
+	sum := sha256.New()
+	n, err := io.Copy(io.MultiWriter(out, sum, r), in)
+	if err = errors.Join(err, in.Close()); err != nil {
+		return err
+	}
+	if n != f.Size || hex.EncodeToString(sum.Sum(nil)) != f.Sum {
+		return damaged(f.object(), fmt.Errorf("%w: %d bytes of %d", errNoSum, n, o.Size))
+	}
+	return nil
+}
+
+// A progress counts what was read.
+type progress struct {
+	of   int64
+	tell func(done, of int64)
+	done atomic.Int64
+	mu   sync.Mutex
+}
+
+// Write counts bytes.
+func (p *progress) Write(b []byte) (int, error) {
+	p.add(int64(len(b)))
+	return len(b), nil
+}
+
+func (p *progress) add(n int64) {
+	done := p.done.Add(n)
+	if p.tell != nil && p.mu.TryLock() { // or another call tells
+		defer p.mu.Unlock()
+		p.tell(min(done, p.of), p.of)
+	}
+}
+
+// syncFolder returns when the names in a folder are on stable storage.
+func syncFolder(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(ignoreUnsupported(d.Sync()), d.Close())
+}
+
+// ignoreUnsupported is err, unless that says that folders can't be synced, as Windows does.
+func ignoreUnsupported(err error) error {
+	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrInvalid) {
+		return nil
+	}
+	return err
+}
+
+// A View is a state, or what of it concerns some actors, read where it is. It is for reading alone, and must be closed.
+type View struct{ *pebblekv.DB }
+
+// View opens what a state has of one actor: everything else may be missing, or be of another time. The actor is given by its name, or else by
+// its id. ctx ends reading. Errors are as those of Restore; kv.ErrNotFound if no actor has the name.
+func (a *Archive) View(ctx context.Context, m Bookmark, name string, id actorstore.ID) (*View, actorstore.ID, error) {
+	groups := []group{wide, ofActor(id)}
+	if name != "" {
+		found, err := a.named(ctx, m, name)
+		if err != nil {
+			return nil, id, err
+		}
+		id, groups = found, []group{wide, ofName(name), ofActor(found)}
+	}
+	db, err := a.open(ctx, m, groups)
+	if err != nil {
+		return nil, id, err
+	}
+	return &View{db}, id, nil
+}
+
+// named returns the actor that had a name.
+func (a *Archive) named(ctx context.Context, m Bookmark, name string) (id actorstore.ID, err error) {
+	row, err := actorstore.NameRow(name)
+	if err != nil {
+		return id, err
+	}
+	db, err := a.open(ctx, m, []group{wide, ofName(name)})
+	if err != nil {
+		return id, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	s, err := db.Snapshot(ctx)
+	if err != nil {
+		return id, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	value, err := s.Get(ctx, row, nil)
+	if err != nil {
+		return id, fmt.Errorf("the actor %q: %w", name, err)
+	}
+	return actorstore.ParseNameRow(name, value)
+}
+
+// open opens what a state has of some groups.
+func (a *Archive) open(ctx context.Context, m Bookmark, groups []group) (db *pebblekv.DB, err error) {
+	err = again(func() error {
+		p, err := a.plan(ctx, m)
+		if err != nil {
+			return err
+		}
+		from := pebblekv.Archived{
+			Small: map[string][]byte{}, Tables: map[string]*io.SectionReader{}, CacheBytes: viewCache,
+			Records: p.records(ctx, a.bucket, groups),
+		}
+		c := newChunks(ctx, a.bucket)
+		for i := range p.base.Files {
+			f := &p.base.Files[i]
+			if f.table() {
+				from.Tables[f.Name] = io.NewSectionReader(&table{c, f.object(), f.Size}, 0, f.Size)
+			} else {
+				from.Small[f.Name] = f.Data
+			}
+		}
+		db, err = pebblekv.OpenArchived(from)
+		return err
+	})
+	return db, err
+}
+
+// viewCache is the size of the cache of a View, in bytes, besides what it remembers of the bucket.
+const viewCache = 8 << 20

@@ -1,0 +1,359 @@
+package archive
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/greenroomdb/greenroom/internal/bare"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/pebblekv"
+)
+
+// A segment is an object with records of a lineage, all from one number to another. In it they lie by group, so that what concerns
+// one actor can be read alone:
+//
+//	8 bytes  magic
+//	4        length of the index, little-endian
+//	4        CRC-32C of the index, little-endian
+//	         the index: a u16le version, 1, and BARE:
+//	             first record uint, last record uint,
+//	             SHA-256 of the record before the first one, and of the last one, data[16] each, their first halves,
+//	             bytes of the records uint,
+//	             list of times, each of the records up to the next one: records behind the first uint, ms since 1970 uint,
+//	             list of blocks: first group data, last group data, bytes uint, bytes unpacked uint, CRC-32C u32
+//	         the blocks, one behind the other: each a frame of Zstandard (RFC 8878) of runs, in order; as in BARE,
+//	         but of any size:
+//	             group data, list of fragments: records behind the first uint, operations data
+//
+// The operations of a record are those of one group, in the form that the log has them in; see pebblekv.RecordOp. A run may go on
+// in the next block. The checksum of a record is of its bytes in the log.
+const (
+	segmentMagic   = "grnrseg\n"
+	segmentVersion = 1
+	segmentHeader  = len(segmentMagic) + 8
+	// blockBytes is the size of a block before compression, in bytes; one with a larger fragment is larger.
+	blockBytes = 64 << 10
+	// maxIndex bounds the index of a segment that is read, in bytes, and maxBlock a block, unpacked.
+	maxIndex = 64 << 20
+	maxBlock = 1<<32 + 1<<20
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// A sum is the first half of a SHA-256.
+type sum [16]byte
+
+func sumOf(data []byte) sum {
+	all := sha256.Sum256(data)
+	return sum(all[:16])
+}
+
+// A fragment is what one record does in one group.
+type fragment struct {
+	number uint64
+	ops    []byte
+}
+
+// A builder gathers the records of a segment.
+type builder struct {
+	index
+	groups map[group][]fragment
+}
+
+// An index says what is in a segment.
+type index struct {
+	first, last       uint64
+	before, lastSum   sum
+	size              int // of the records, in bytes
+	times             []recordTime
+	blocks            []block
+	firstTime, latest int64 // of its records, in ms since 1970
+}
+
+// A recordTime says when the records from one on were made.
+type recordTime struct {
+	number uint64
+	ms     int64
+}
+
+// A block is where some runs are.
+type block struct {
+	first, last    group
+	at             int64 // in the object
+	size, unpacked int
+	crc            uint32
+}
+
+// newBuilder returns a builder of a segment behind a record with a checksum.
+func newBuilder(before sum) *builder {
+	return &builder{index: index{before: before, lastSum: before}, groups: map[group][]fragment{}}
+}
+
+// add adds the next record, of which it keeps nothing. Its time is at in ms, no earlier than that of the one before.
+func (b *builder) add(r pebblekv.Record, at int64) error {
+	if b.first == 0 {
+		b.first, b.firstTime = r.Number, at
+	}
+	if at != b.latest || len(b.times) == 0 {
+		b.times = append(b.times, recordTime{r.Number, at})
+	}
+	b.last, b.latest, b.lastSum = r.Number, at, sumOf(r.Batch)
+	b.size += len(r.Batch)
+	whole := false
+	for op, err := range r.Ops() {
+		if err != nil {
+			return err
+		}
+		whole = whole || groupOf(&op) == wide
+	}
+	for op, err := range r.Ops() {
+		if err != nil {
+			return err
+		}
+		g := wide
+		if !whole {
+			g = groupOf(&op)
+		}
+		b.fragment(g, r.Number, op.Raw)
+	}
+	return nil
+}
+
+// fragment adds operations of a record to a group.
+func (b *builder) fragment(g group, number uint64, ops []byte) {
+	all := b.groups[g]
+	if n := len(all); n > 0 && all[n-1].number == number {
+		all[n-1].ops = append(all[n-1].ops, ops...)
+		return
+	}
+	b.groups[g] = append(all, fragment{number, bytes.Clone(ops)})
+}
+
+// encode returns the object.
+func (b *builder) encode(z *zstd.Encoder) []byte {
+	var blocks, runs []byte
+	var begun bool
+	var now block
+	end := func() {
+		if !begun {
+			return
+		}
+		from := len(blocks)
+		blocks = z.EncodeAll(runs, blocks)
+		now.size, now.unpacked, now.crc = len(blocks)-from, len(runs), crc32.Checksum(blocks[from:], castagnoli)
+		b.blocks = append(b.blocks, now)
+		runs, begun = runs[:0], false
+	}
+	for _, g := range slices.Sorted(maps.Keys(b.groups)) {
+		for run := b.groups[g]; len(run) > 0; {
+			n, size := 1, len(run[0].ops)
+			for n < len(run) && len(runs)+size+len(run[n].ops) <= blockBytes {
+				size += len(run[n].ops)
+				n++
+			}
+			if begun && len(runs)+size > blockBytes {
+				end()
+				continue
+			}
+			if !begun {
+				begun, now = true, block{first: g}
+			}
+			now.last = g
+			runs = bare.AppendUint(bare.AppendData(runs, []byte(g)), uint64(n))
+			for _, f := range run[:n] {
+				runs = bare.AppendData(bare.AppendUint(runs, f.number-b.first), f.ops)
+			}
+			run = run[n:]
+		}
+	}
+	end()
+	in := b.index.append(nil)
+	out := binary.LittleEndian.AppendUint32([]byte(segmentMagic), uint32(len(in)))
+	out = binary.LittleEndian.AppendUint32(out, crc32.Checksum(in, castagnoli))
+	return append(append(out, in...), blocks...)
+}
+
+// append appends the index as it is stored.
+func (x *index) append(dst []byte) []byte {
+	dst = bare.AppendUint(bare.AppendUint(bare.AppendVersion(dst, segmentVersion), x.first), x.last)
+	dst = bare.AppendFixed(bare.AppendFixed(dst, x.before[:]), x.lastSum[:])
+	dst = bare.AppendUint(bare.AppendUint(dst, uint64(x.size)), uint64(len(x.times)))
+	for _, t := range x.times {
+		dst = bare.AppendUint(bare.AppendUint(dst, t.number-x.first), uint64(t.ms))
+	}
+	dst = bare.AppendUint(dst, uint64(len(x.blocks)))
+	for _, b := range x.blocks {
+		dst = bare.AppendData(bare.AppendData(dst, []byte(b.first)), []byte(b.last))
+		dst = bare.AppendU32(bare.AppendUint(bare.AppendUint(dst, uint64(b.size)), uint64(b.unpacked)), b.crc)
+	}
+	return dst
+}
+
+// errNoSegment says that an object isn't a segment, or one that is damaged.
+var errNoSegment = fmt.Errorf("%w: it isn't a segment, or damaged", kv.ErrCorrupt)
+
+// indexSize returns how many bytes the header and the index of a segment have, which begins with these bytes.
+func indexSize(begin []byte) (int, error) {
+	if len(begin) < segmentHeader || string(begin[:len(segmentMagic)]) != segmentMagic {
+		return 0, errNoSegment
+	}
+	n := binary.LittleEndian.Uint32(begin[len(segmentMagic):])
+	if n > maxIndex {
+		return 0, errNoSegment
+	}
+	return segmentHeader + int(n), nil
+}
+
+// parseIndex returns the index of a segment, of which begin has at least what indexSize says.
+func parseIndex(begin []byte) (*index, error) {
+	n, err := indexSize(begin)
+	if err != nil || len(begin) < n || crc32.Checksum(begin[segmentHeader:n], castagnoli) != binary.LittleEndian.Uint32(begin[len(segmentMagic)+4:]) {
+		return nil, errNoSegment
+	}
+	version, body, err := bare.Version(begin[segmentHeader:n])
+	if err != nil {
+		return nil, errNoSegment
+	}
+	if version > segmentVersion {
+		return nil, &kv.FormatError{What: "segment of a backup", Found: uint64(version), Known: segmentVersion}
+	}
+	r := bare.NewReader(body)
+	x := &index{first: r.Uint(), last: r.Uint()}
+	copy(x.before[:], r.Fixed(len(x.before)))
+	copy(x.lastSum[:], r.Fixed(len(x.lastSum)))
+	x.size = int(r.Uint())
+	for range r.Len(maxIndex) {
+		x.times = append(x.times, recordTime{x.first + r.Uint(), int64(r.Uint())})
+	}
+	at := int64(n)
+	for range r.Len(maxIndex) {
+		b := block{first: group(r.Data()), last: group(r.Data()), at: at, size: int(r.Uint()), unpacked: int(r.Uint()), crc: r.U32()}
+		at += int64(b.size)
+		x.blocks = append(x.blocks, b)
+	}
+	if r.Done() != nil || !x.sound() {
+		return nil, errNoSegment
+	}
+	x.firstTime, x.latest = x.times[0].ms, x.times[len(x.times)-1].ms
+	return x, nil
+}
+
+// sound reports whether an index can be that of a segment.
+func (x *index) sound() bool {
+	if x.first == 0 || x.last < x.first || len(x.times) == 0 || x.times[0].number != x.first {
+		return false
+	}
+	for i, t := range x.times {
+		if t.number > x.last || t.ms < 0 || i > 0 && (t.number <= x.times[i-1].number || t.ms < x.times[i-1].ms) {
+			return false
+		}
+	}
+	for i, b := range x.blocks {
+		if b.last < b.first || i > 0 && b.first < x.blocks[i-1].last || b.size < 0 || b.unpacked < 0 || int64(b.unpacked) > maxBlock {
+			return false
+		}
+	}
+	return true
+}
+
+// timeOf returns when a record of the segment was made.
+func (x *index) timeOf(number uint64) time.Time {
+	i, there := slices.BinarySearchFunc(x.times, number, func(t recordTime, n uint64) int { return cmp.Compare(t.number, n) })
+	if !there {
+		i--
+	}
+	return time.UnixMilli(x.times[i].ms)
+}
+
+// lastBy returns the number of the last record that was made at a time or before, 0 if all were made later.
+func (x *index) lastBy(ms int64) uint64 {
+	for i, t := range x.times {
+		if t.ms > ms {
+			if i == 0 {
+				return 0
+			}
+			return t.number - 1
+		}
+	}
+	return x.last
+}
+
+// has reports whether a block may have fragments of a group.
+func (b *block) has(g group) bool { return b.first <= g && g <= b.last }
+
+// unpack yields the fragments of a block, with their groups; what it yields is the caller's. data are its bytes.
+func (x *index) unpack(z *zstd.Decoder, b *block, data []byte) iter.Seq2[grouped, error] {
+	return func(yield func(grouped, error) bool) {
+		fail := func(err error) { yield(grouped{}, errors.Join(errNoSegment, err)) }
+		if len(data) != b.size || crc32.Checksum(data, castagnoli) != b.crc {
+			fail(nil)
+			return
+		}
+		runs, err := z.DecodeAll(data, make([]byte, 0, min(b.unpacked, 2*blockBytes)))
+		if err != nil || len(runs) != b.unpacked {
+			fail(err)
+			return
+		}
+		for r := (&runReader{b: runs}); len(r.b) > 0; {
+			g := group(r.data())
+			for range r.uint() {
+				f := grouped{g, fragment{x.first + r.uint(), r.data()}}
+				if r.bad || f.number > x.last {
+					fail(nil)
+					return
+				}
+				if !yield(f, nil) {
+					return
+				}
+			}
+			if r.bad {
+				fail(nil)
+				return
+			}
+		}
+	}
+}
+
+// A runReader reads the runs of a block. When it is bad it reads nothing more.
+type runReader struct {
+	b   []byte
+	bad bool
+}
+
+func (r *runReader) uint() uint64 {
+	v, n := binary.Uvarint(r.b)
+	if n <= 0 {
+		r.b, r.bad = nil, true
+		return 0
+	}
+	r.b = r.b[n:]
+	return v
+}
+
+func (r *runReader) data() []byte {
+	n := r.uint()
+	if n > uint64(len(r.b)) {
+		r.b, r.bad = nil, true
+		return nil
+	}
+	data := r.b[:n:n]
+	r.b = r.b[n:]
+	return data
+}
+
+// grouped is a fragment with its group.
+type grouped struct {
+	group group
+	fragment
+}

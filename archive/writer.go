@@ -1,0 +1,165 @@
+package archive
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/greenroomdb/greenroom/archive/bucket"
+	"github.com/greenroomdb/greenroom/kv/pebblekv"
+	"github.com/greenroomdb/greenroom/metrics"
+)
+
+// A Writer backs up a store that is open. Its methods are safe for concurrent use.
+type Writer struct {
+	*link
+	stop context.CancelFunc
+	done chan struct{}
+
+	want uint64 // up to which record Sync waits  +checklocks:mu
+	cut  func() // ends waiting for more records, if it isn't nil  +checklocks:mu
+}
+
+// Start begins to back up a store to a bucket, in the background, until Close. It doesn't wait for the bucket: Status and Sync tell how
+// it goes.
+//
+// The Writer must be closed before the store is.
+func Start(db *pebblekv.DB, b bucket.Bucket, opts *Options) (*Writer, error) {
+	if opts == nil {
+		opts = &Options{}
+	}
+	fast, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		return nil, err
+	}
+	o := *opts
+	o.Every, o.Keep, o.MaxLocal = cmp.Or(o.Every, defaultEvery), cmp.Or(o.Keep, defaultKeep), cmp.Or(o.MaxLocal, defaultLocal)
+	o.segmentBytes, o.baseBytes, o.baseEvery = cmp.Or(o.segmentBytes, segmentBytes), cmp.Or(o.baseBytes, baseBytes), cmp.Or(o.baseEvery, baseEvery)
+	o.mergeRuns = cmp.Or(o.mergeRuns, mergeRuns)
+	if o.now == nil {
+		o.now = time.Now
+	}
+	if o.sleep == nil {
+		o.sleep = sleep
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	to := &link{db: db, records: db.Records(), bucket: b, o: o, meter: metrics.Meter{To: o.Metrics}, fast: fast, news: make(chan struct{})}
+	w := &Writer{link: to, stop: stop, done: make(chan struct{})}
+	w.status.since = o.now()
+	held := w.records.Held()
+	if held.From == 0 {
+		held.From = max(1, w.records.Last())
+	}
+	held.Most = o.MaxLocal
+	if err := w.records.Hold(held, true); err != nil {
+		stop()
+		return nil, err
+	}
+	go w.run(ctx)
+	return w, nil
+}
+
+// Status returns how it goes.
+func (w *Writer) Status() Status {
+	last := w.records.Last()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := w.status
+	s.Last = max(last, s.Stored)
+	if s.Line == 0 || s.Last > s.Stored {
+		s.Lag = max(0, w.o.now().Sub(s.since))
+	}
+	return s
+}
+
+// Sync returns when every commit is in the bucket that was made before it. Errors: that of ctx, with that of the bucket if there is one, and
+// Status.Fatal.
+func (w *Writer) Sync(ctx context.Context) error {
+	last := w.records.Last()
+	w.mu.Lock()
+	if last > w.want {
+		w.want = last
+		if w.cut != nil {
+			w.cut()
+		}
+	}
+	for {
+		s, news := w.status, w.news
+		w.mu.Unlock()
+		switch {
+		case s.Fatal != nil:
+			return s.Fatal
+		case s.Line > 0 && s.Stored >= last:
+			return nil
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), s.Err)
+		}
+		w.mu.Lock()
+	}
+}
+
+// Close ends the Writer. What isn't in the bucket yet stays in the log of the store, and leaves when another Writer begins; see Sync.
+func (w *Writer) Close() error {
+	w.stop()
+	<-w.done
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.status.Fatal
+}
+
+// run is the Writer's goroutine.
+func (w *Writer) run(ctx context.Context) {
+	defer close(w.done)
+	for {
+		err := w.session(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, errAnew):
+			w.o.Logger.Warn("archive: the history of the store has a gap, or another store has its backups here", "cause", err)
+		default:
+			w.o.Logger.Error("archive: the backup has ended", "error", err)
+			w.update(func(s *Status) { s.Fatal = err })
+			return
+		}
+	}
+}
+
+// session claims the destination and backs up until something ends that.
+func (w *Writer) session(ctx context.Context) error {
+	c := &claim{link: w.link}
+	if err := c.take(ctx); err != nil {
+		return err
+	}
+	at, err := c.goOn(ctx)
+	if err != nil {
+		return err
+	}
+	s := &shipper{w: w, claim: c, at: at}
+	defer s.end()
+	if at.line == 0 {
+		err = s.begin(ctx)
+	} else {
+		err = s.goOn(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	w.update(func(st *Status) { st.Line, st.Stored = s.at.line, s.at.last })
+	err = s.follow(ctx)
+	if errors.Is(err, pebblekv.ErrGone) || errors.Is(err, bucket.ErrExists) {
+		err = fmt.Errorf("%w: %w", errAnew, err)
+	}
+	return err
+}
