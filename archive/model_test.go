@@ -19,6 +19,7 @@ import (
 type model struct {
 	t      *testing.T
 	dir    string
+	disk   *pebblekv.CrashDisk // in place of dir, if it isn't nil
 	db     *pebblekv.DB
 	bucket bucket.Bucket
 	w      *Writer
@@ -33,7 +34,7 @@ func newModel(t *testing.T, seed uint64, b bucket.Bucket) *model {
 	m := &model{
 		t: t, dir: filepath.Join(t.TempDir(), "store"), bucket: b, rnd: rand.New(rand.NewPCG(seed, 2)),
 		rows: map[string]string{}, states: map[uint64]map[string]string{0: {}},
-		opts: Options{Every: 2 * time.Millisecond, Store: "model", Keep: -1},
+		opts: Options{Every: 2 * time.Millisecond, Store: "model", Keep: -1, sleep: func(ctx context.Context, _ time.Duration) error { return sleep(ctx, time.Millisecond) }},
 	}
 	m.open()
 	return m
@@ -51,7 +52,13 @@ func folder(t *testing.T) bucket.Bucket {
 
 func (m *model) open() {
 	m.t.Helper()
-	db, err := pebblekv.Open(m.dir, &pebblekv.Options{MemtableBytes: 1 << 20, CacheBytes: 1 << 20})
+	o := &pebblekv.Options{MemtableBytes: 1 << 20, CacheBytes: 1 << 20}
+	db, err := (*pebblekv.DB)(nil), error(nil)
+	if m.disk != nil {
+		db, err = m.disk.Open(o)
+	} else {
+		db, err = pebblekv.Open(m.dir, o)
+	}
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -133,6 +140,20 @@ func (m *model) commit(n int) {
 	}
 }
 
+// crash has the machine crash: the store is what its disk has, with a part of what isn't synced.
+func (m *model) crash() {
+	m.t.Helper()
+	disk := m.disk.Crash(m.rnd.IntN(101), m.rnd)
+	_ = m.w.Close() // the end of its life doesn't matter
+	_ = m.db.Close()
+	m.disk = disk
+	m.open()
+	m.rows = maps.Clone(m.states[m.db.Records().Last()])
+	if got := rowsOf(m.t, m.db); !maps.Equal(got, m.rows) {
+		m.t.Fatalf("after the crash it has %d rows, want %d", len(got), len(m.rows))
+	}
+}
+
 // archive opens what is in the bucket.
 func (m *model) archive() *Archive {
 	m.t.Helper()
@@ -159,6 +180,17 @@ func rowsOf(t *testing.T, db *pebblekv.DB) map[string]string {
 		all[string(e.Key)] = string(e.Value)
 	}
 	return all
+}
+
+// look returns what a state has when it is read where it is.
+func look(t *testing.T, a *Archive, mark Bookmark) map[string]string {
+	t.Helper()
+	db, err := a.open(t.Context(), mark, nil)
+	if err != nil {
+		t.Fatalf("open %s: %v", mark, err)
+	}
+	defer db.Close()
+	return rowsOf(t, db)
 }
 
 // restored returns the rows of a store that is made of a state.

@@ -169,7 +169,7 @@ func (s *shipper) gather(ctx context.Context, in *pebblekv.Follower) (*builder, 
 			}
 			continue
 		}
-		if until.Err() == nil || ctx.Err() != nil {
+		if over := until.Err(); over == nil || !errors.Is(err, over) || ctx.Err() != nil {
 			return nil, err
 		}
 		if last := w.records.Last(); synced || last <= w.records.Synced() {

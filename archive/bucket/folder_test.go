@@ -70,3 +70,7 @@ func TestFolderTidies(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestMemory(t *testing.T) {
+	buckettest.Run(t, func(*testing.T) bucket.Bucket { return buckettest.NewMemory() })
+}

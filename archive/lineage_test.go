@@ -1,0 +1,185 @@
+package archive
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/greenroomdb/greenroom/archive/bucket/buckettest"
+)
+
+// wantLines tests how many lineages there are, and that the last state is the store's.
+func (m *model) wantLines(n int) []Line {
+	m.t.Helper()
+	m.sync()
+	a := m.archive()
+	lines, err := a.Lines(m.t.Context())
+	if err != nil || len(lines) != n {
+		m.t.Fatalf("%d lineages, want %d; %v", len(lines), n, err)
+	}
+	last := lines[n-1].Last
+	if want := m.db.Records().Last(); last.Number != want {
+		m.t.Fatalf("the last state is %d, want %d", last.Number, want)
+	}
+	if got := restored(m.t, a, last); !maps.Equal(got, m.rows) {
+		m.t.Fatalf("it has %d rows, want %d", len(got), len(m.rows))
+	}
+	return lines
+}
+
+// TestGoOn tests that a Writer goes on with the lineage of its store, after the store was closed, after it has changed without a Writer, and
+// after the process crashed.
+func TestGoOn(t *testing.T) {
+	m := newModel(t, 2, folder(t))
+	m.commit(30)
+	for round := range 5 {
+		m.start()
+		m.commit(40)
+		if round%2 == 0 {
+			m.sync()
+		}
+		m.stop()
+		m.open()
+		m.commit(20)
+		if round == 3 {
+			m.stop()
+			m.open()
+		}
+	}
+	m.start()
+	lines := m.wantLines(1)
+	if lines[0].Bases != 1 {
+		t.Errorf("%d bases were made", lines[0].Bases)
+	}
+}
+
+// copyFolder copies the files of a closed store.
+func copyFolder(t *testing.T, from string) string {
+	t.Helper()
+	to := filepath.Join(t.TempDir(), "copy")
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// TestCopies tests that two copies of a store never mix, whichever of them writes when: each that doesn't go on where the last one ended
+// begins a lineage.
+func TestCopies(t *testing.T) {
+	m := newModel(t, 3, folder(t))
+	m.start()
+	m.commit(50)
+	m.sync()
+	m.stop()
+	other := &model{t: t, dir: copyFolder(t, m.dir), bucket: m.bucket, opts: m.opts, rnd: m.rnd, rows: maps.Clone(m.rows), states: maps.Clone(m.states)}
+	m.open()
+	m.start()
+	m.commit(20)
+	m.wantLines(1)
+	other.open()
+	other.commit(20) // as many
+	other.start()
+	other.wantLines(2)
+	m.commit(1)
+	if err := m.w.Sync(t.Context()); err != nil && !errors.Is(err, ErrFenced) {
+		t.Fatal(err)
+	}
+	_ = m.w.Close()
+	m.w = nil
+	m.stop()
+	m.open()
+	m.start()
+	m.wantLines(3)
+}
+
+// TestOtherStore tests that a store doesn't write where another one has its backups, unless it is told to.
+func TestOtherStore(t *testing.T) {
+	m := newModel(t, 4, folder(t))
+	m.start()
+	m.commit(10)
+	m.sync()
+	m.stop()
+	other := newModel(t, 5, m.bucket)
+	other.commit(10)
+	other.start()
+	if err := other.w.Sync(t.Context()); !errors.Is(err, ErrOtherStore) {
+		t.Fatal(err)
+	}
+	if err := other.w.Close(); !errors.Is(err, ErrOtherStore) {
+		t.Fatal(err)
+	}
+	other.opts.TakeOver = true
+	other.start()
+	other.wantLines(2)
+}
+
+// TestFenced tests that of two Writers at once the earlier one ends, and says so.
+func TestFenced(t *testing.T) {
+	m := newModel(t, 6, folder(t))
+	m.start()
+	m.commit(10)
+	m.sync()
+	first := m.w
+	m.start()
+	m.commit(10)
+	m.sync()
+	if err := first.Close(); err != nil && !errors.Is(err, ErrFenced) {
+		t.Fatal(err)
+	}
+	m.wantLines(1)
+}
+
+// TestGap tests that a lineage begins if the log has gone on for too long while the bucket was away.
+func TestGap(t *testing.T) {
+	b := buckettest.NewFaulty(folder(t), nil)
+	m := newModel(t, 7, b)
+	m.opts.MaxLocal = 1 << 20
+	m.start()
+	m.commit(10)
+	m.sync()
+	b.Set(func(op, name string) buckettest.Fault { return buckettest.Refused })
+	for range 40 {
+		m.commit(100)
+	}
+	if s := m.w.Status(); s.Err == nil || s.Lag == 0 || s.Stored == s.Last {
+		t.Errorf("%+v", s)
+	}
+	size := int64(0)
+	entries, err := os.ReadDir(filepath.Join(m.dir, "log.2"))
+	for _, e := range entries {
+		info, ierr := e.Info()
+		err = errors.Join(err, ierr)
+		size += info.Size()
+	}
+	if err != nil || size > 8<<20 {
+		t.Errorf("the log has %d bytes, %v", size, err)
+	}
+	b.Set(nil)
+	m.wantLines(2)
+	if s := m.w.Status(); s.Err != nil || s.Lag != 0 || s.Stored != s.Last {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestRestoredGoesOn tests that a restored store may write to the archive it is from, with a history of its own.
+func TestRestoredGoesOn(t *testing.T) {
+	m := newModel(t, 8, folder(t))
+	m.start()
+	m.commit(50)
+	lines := m.wantLines(1)
+	m.commit(10)
+	m.sync()
+	m.stop()
+	mark := lines[0].Last
+	m.dir = filepath.Join(t.TempDir(), "again")
+	if err := m.archive().Restore(t.Context(), mark, m.dir, nil); err != nil {
+		t.Fatal(err)
+	}
+	m.rows = maps.Clone(m.states[mark.Number])
+	m.open()
+	m.commit(30)
+	m.start()
+	m.wantLines(2)
+}
