@@ -1,5 +1,6 @@
 // Package bucket is where an archive keeps its objects: named runs of bytes that are written whole and
-// never changed in place. Folder is a bucket in a directory; package s3 has one in an S3 server.
+// never changed in place. Folder is a bucket in a directory; package s3 has one in an S3 server, and
+// package sealed encrypts the objects of another one.
 package bucket
 
 // Files, from the top down:
@@ -37,7 +38,8 @@ type Bucket interface {
 // An Object is what a bucket says of an object.
 type Object struct {
 	Name string
-	// Size is that of the whole object, in bytes.
+	// Size is that of the whole object, in bytes. From List it is that of what is stored, which is more in a Bucket that stores another
+	// form of its objects; see package sealed.
 	Size int64
 	// Modified is when the object was stored, by the clock of the bucket.
 	Modified time.Time
