@@ -3,6 +3,7 @@ module github.com/greenroomdb/greenroom
 go 1.26.0
 
 require (
+	filippo.io/age v1.3.2 // archive/bucket/sealed: encryption for recipients; BSD, with filippo.io/hpke (BSD) and golang.org/x/crypto: 0.24 MB in a program with TLS, 1.2 MB in one of nothing else
 	github.com/aclements/go-moremath v0.0.0-20210112150236-f10218a38794 // bench: medians with their intervals; BSD, no requirements, and what golang.org/x/perf/benchmath rests on, whose module asks for databases and clouds
 	github.com/cockroachdb/datadriven v1.0.3-0.20250407164829-2945557346d5 // tests: golden command sessions of cmd/greenroom
 	github.com/cockroachdb/pebble/v2 v2.1.7 // kv/pebblekv: the embedded engine
@@ -26,6 +27,7 @@ require (
 	go.opentelemetry.io/otel/sdk v1.47.0 // traces/otelsdk, and tests: the SDK that it is a processor of
 	go.opentelemetry.io/otel/trace v1.47.0 // traces/otelsdk, workflow, host: OpenTelemetry's API of spans
 	go.opentelemetry.io/proto/otlp v1.11.1 // traces/otlp: the official messages; Apache-2.0, no gRPC in what is imported
+	golang.org/x/crypto v0.57.0 // archive/bucket/sealed: the cipher of age's chunks; age needs it anyway
 	golang.org/x/sys v0.49.0 // internal/adminsock: whose the other end of a socket is; pebble and wazero need it anyway
 	golang.org/x/term v0.47.0 // cmd/greenroom: line editing in the shell
 	golang.org/x/text v0.42.0 // docstore: NFC and case folding; BSD, of the Go project, and required by others anyway
@@ -35,6 +37,7 @@ require (
 
 require (
 	cel.dev/expr v0.25.1 // indirect
+	filippo.io/hpke v0.4.0 // indirect
 	github.com/DataDog/zstd v1.5.7 // indirect
 	github.com/RaduBerinde/axisds v0.1.0 // indirect
 	github.com/RaduBerinde/btreemap v0.0.0-20250419174037-3d62b7205d54 // indirect
@@ -70,7 +73,7 @@ require (
 	github.com/prometheus/common v0.72.0 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect
-	github.com/rogpeppe/go-internal v1.14.1 // indirect
+	github.com/rogpeppe/go-internal v1.16.0 // indirect
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3 // indirect
 	github.com/x448/float16 v0.8.4 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
@@ -78,7 +81,6 @@ require (
 	go.opentelemetry.io/otel/metric v1.47.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	go.yaml.in/yaml/v4 v4.0.0 // indirect
-	golang.org/x/crypto v0.57.0 // indirect
 	golang.org/x/exp v0.0.0-20240823005443-9b4947da3948 // indirect
 	google.golang.org/genproto/googleapis/api v0.0.0-20260928230214-8a89bd6388cc // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260928230214-8a89bd6388cc // indirect

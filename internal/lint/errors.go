@@ -21,7 +21,9 @@ type plain struct {
 // plainErrors lists them all.
 var plainErrors = []plain{
 	{"a mistake in the program that calls, or in what it was configured with: nothing can be done about it while it runs", []string{
-		"actorstore.ErrID", "actorstore.ErrLabel", "actorstore.ErrName", "actorstore.ErrPosition", "archive.ErrBookmark", "archive.ErrOtherStore", "archive/bucket.ErrName", "batch.ErrSettled",
+		"actorstore.ErrID", "actorstore.ErrLabel", "actorstore.ErrName", "actorstore.ErrPosition", "archive.ErrBookmark", "archive.ErrOtherStore", "archive/bucket.ErrName",
+		"archive/bucket/sealed.ErrChanged", "archive/bucket/sealed.ErrKeys", "archive/bucket/sealed.ErrNoIdentity", "archive/bucket/sealed.ErrNoRecipient", "archive/bucket/sealed.ErrOtherIdentity",
+		"batch.ErrSettled",
 		"conn.ErrInfo", "conn.ErrValue",
 		"admin.ErrTokens", "host.ErrAddress", "host.ErrArgs", "host.ErrTypes", "host/front.ErrOptions", "host/front.ErrSecret", "host/wasm.ErrModule",
 		"kv.ErrInvalid", "kv/txn.ErrManaged", "kv/keys.ErrMisuse", "kv/txn.ErrNoVersionstamp", "kv/keys.ErrOtherKey", "kv/txn.ErrUnreadable",

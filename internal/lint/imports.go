@@ -25,6 +25,8 @@ var restricted = []restriction{
 	{"github.com/jackc/pgx", []string{"kv/pgkv"}, false, "the SQL engine can be replaced by replacing one package"},
 	{"github.com/ncruces/go-sqlite3", []string{"vfs", "internal/sqliteguard", "internal/sqlconfine", "internal/sqlrun", "bench", "cmd/greenroom", "host/wasm"}, true, "SQLite is reached through vfs, which sets connections up right; the program is a SQLite shell besides, and modules get connections with limits"},
 	{"github.com/tetratelabs/wazero", []string{"host/wasm"}, false, "only the host runs WebAssembly"},
+	{"filippo.io/age", []string{"archive/bucket/sealed"}, false, "one package has secrets, and knows the format of what they are for"},
+	{"golang.org/x/crypto", []string{"archive/bucket/sealed"}, false, "it is for the chunks of age's format; everything else has what it needs in the standard library"},
 	{"github.com/google/cel-go", []string{"internal/filter"}, false, "expressions are compiled and evaluated by one package, which counts what they cost"},
 	{"github.com/spf13/cobra", []string{"cmd/greenroom"}, false, "libraries have no command line"},
 	{"github.com/schollz/progressbar", []string{"cmd/greenroom"}, false, "libraries have no terminal"},

@@ -44,6 +44,7 @@ var layers = []layer{
 	{1, []string{"internal/envlimits"}, "limits that the environment lowers, for the program and for tests"},
 	{1, []string{"archive/bucket"}, "where a backup keeps its objects: the contract, and a folder"},
 	{1, []string{"archive/bucket/s3"}, "buckets of S3 servers"},
+	{1, []string{"archive/bucket/sealed"}, "a decorator that encrypts what a bucket keeps, for recipients of age"},
 	{1, []string{"archive/bucket/buckettest"}, "the suite that every bucket passes"},
 	{1, []string{"kv/internal/optimistic"}, "the committer of transactions of the two near engines"},
 	{1, []string{"kv/internal/suite"}, "what the two conformance suites share: short forms, the oracle, the language of scripts"},
@@ -111,6 +112,7 @@ type edge struct {
 // edges lists every import within a floor.
 var edges = []edge{
 	{"archive/bucket/s3", "archive/bucket", "it is one"},
+	{"archive/bucket/sealed", "archive/bucket", "a decorator is one too"},
 	{"archive/bucket/buckettest", "archive/bucket", "it tests them"},
 	{"batch", "internal/errkind", "its errors are of the kinds that those of the packages above are of"},
 	{"internal/attributes", "workflow", "the state of its workflow is one of the things that an actor is found by"},
