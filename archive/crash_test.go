@@ -25,7 +25,7 @@ func newCrashing(t *testing.T, seed uint64) (*model, *buckettest.Faulty) {
 	return m, b
 }
 
-// TestPrefixes tests that whatever a Writer has stored and removed up to some moment, the last state of each lineage is one that the store
+// TestPrefixes tests that at each moment between two calls of the bucket the last state of each lineage is one that the store
 // had, no older than it was at a moment before; each state in between is there, too.
 func TestPrefixes(t *testing.T) {
 	m, b := newCrashing(t, 11)

@@ -52,9 +52,9 @@ func (l *link) makeBase(ctx context.Context, line uint64, have known) (_ *baseLi
 	}
 	data, err := list.encode(l.fast)
 	if err == nil {
-		err = l.put(ctx, baseName(line, list.Number), data, bucket.Replacing)
+		err = l.put(ctx, baseName(line, list.Number), data, bucket.Once)
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, bucket.ErrExists) { // one of the same state is as good
 		return nil, err
 	}
 	l.meter.Count(metricBases, 1)

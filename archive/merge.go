@@ -2,6 +2,7 @@ package archive
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -56,7 +57,7 @@ func (l *link) merge(ctx context.Context, line uint64, run []numbered) (one numb
 	}
 	data := b.encode(z)
 	one = numbered{mergedName(line, b.first, b.last), b.first, b.last, int64(len(data))}
-	if err := l.put(ctx, one.name, data, bucket.Replacing); err != nil {
+	if err := l.put(ctx, one.name, data, bucket.Once); err != nil && !errors.Is(err, bucket.ErrExists) { // it is of the same segments
 		return one, err
 	}
 	for _, s := range run {

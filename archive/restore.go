@@ -179,14 +179,14 @@ func (a *Archive) file(ctx context.Context, f *baseFile, path string, r *progres
 	return out.Sync()
 }
 
-// copyTable copies a table to out, and compares its checksum.
-func copyTable(ctx context.Context, b bucket.Bucket, f *baseFile, out io.Writer, r *progress) error {
+// copyTable copies a table to out and to count, and compares its checksum.
+func copyTable(ctx context.Context, b bucket.Bucket, f *baseFile, out, count io.Writer) error {
 	in, o, err := b.Get(ctx, f.object(), 0, -1)
 	if err != nil {
 		return err
 	}
 	sum := sha256.New()
-	n, err := io.Copy(io.MultiWriter(out, sum, r), in)
+	n, err := io.Copy(io.MultiWriter(out, sum, count), in)
 	if err = errors.Join(err, in.Close()); err != nil {
 		return err
 	}

@@ -62,9 +62,9 @@ func (s *shipper) begin(ctx context.Context) error {
 	s.at.last, s.at.sum, s.at.ms = l.Number, l.LastSum, l.Time.UnixMilli()
 	begun := lineageObject{Begun: l.Time}
 	err := s.w.retry(ctx, func() error {
-		return writeJSON(ctx, s.w.bucket, lineageName(s.at.line), &begun, bucket.Replacing)
+		return writeJSON(ctx, s.w.bucket, lineageName(s.at.line), &begun, bucket.Once)
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, bucket.ErrExists) { // an earlier attempt has
 		return err
 	}
 	return s.hold(true)

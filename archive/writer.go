@@ -11,6 +11,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/greenroomdb/greenroom/archive/bucket"
+	"github.com/greenroomdb/greenroom/internal/errkind"
+	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
 	"github.com/greenroomdb/greenroom/metrics"
 )
@@ -25,11 +27,19 @@ type Writer struct {
 	cut  func() // ends waiting for more records, if it isn't nil  +checklocks:mu
 }
 
+// errEngine says that a store can't be backed up here.
+var errEngine = errkind.New("archive: only a store in a directory, which is open for writing, can be backed up", errkind.ErrUnsupported)
+
 // Start begins to back up a store to a bucket, in the background, until Close. It doesn't wait for the bucket: Status and Sync tell how
 // it goes.
 //
-// The Writer must be closed before the store is.
-func Start(db *pebblekv.DB, b bucket.Bucket, opts *Options) (*Writer, error) {
+// The Writer must be closed before the store is. The error is of the kind errkind.ErrUnsupported if engine isn't a *pebblekv.DB, or open
+// for reading alone.
+func Start(engine kv.Engine, b bucket.Bucket, opts *Options) (*Writer, error) {
+	db, ok := engine.(*pebblekv.DB)
+	if !ok || db.Records() == nil {
+		return nil, errEngine
+	}
 	if opts == nil {
 		opts = &Options{}
 	}

@@ -159,8 +159,13 @@ func (d *DB) Outcome(ctx context.Context, id kv.CommitID) (kv.Outcome, error) {
 // other process out. See kv.Sharer.
 func (d *DB) Shared() *sync.Map { return &d.shared }
 
-// Records returns the log of d, which is open for writing.
-func (d *DB) Records() *Records { return &Records{d} }
+// Records returns the log of d, nil if d is open for reading alone.
+func (d *DB) Records() *Records {
+	if d.log == nil {
+		return nil
+	}
+	return &Records{d}
+}
 
 // Failed is closed when the disk has failed the store for good. See kv.Failer.
 func (d *DB) Failed() <-chan struct{} { return d.fault.done }

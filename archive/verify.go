@@ -1,0 +1,169 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"slices"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// A Verified is what Verify has looked at.
+type Verified struct {
+	Lines, Bases, Segments, Tables int
+	// Bytes is how many bytes it has read.
+	Bytes int64
+	// Problems is how many there are.
+	Problems int
+}
+
+// Verify reads everything that is kept: each base, each table of one, each segment, and compares checksums, and that segments follow each
+// other. It hands what is wrong to problem, each time with the name of an object, and goes on; progress, unless it is nil, is told how many
+// bytes were read. The error is that of the bucket or of ctx, which ends it.
+func (a *Archive) Verify(ctx context.Context, problem func(error), progress func(read int64)) (v Verified, err error) {
+	r := &verifier{a: a, v: &v, tables: map[string]*baseFile{}, problem: problem, progress: progress}
+	if r.z, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1)); err != nil {
+		return v, err
+	}
+	defer r.z.Close()
+	lines, err := readLines(ctx, a.bucket)
+	if err != nil {
+		return v, err
+	}
+	for _, line := range lines {
+		v.Lines++
+		if err := r.line(ctx, line.number); err != nil {
+			return v, err
+		}
+	}
+	for _, object := range slices.Sorted(maps.Keys(r.tables)) {
+		v.Tables++
+		if err := r.saw(r.table(ctx, r.tables[object])); err != nil {
+			return v, err
+		}
+	}
+	return v, nil
+}
+
+// A verifier is one run of Verify.
+type verifier struct {
+	a        *Archive
+	v        *Verified
+	z        *zstd.Decoder
+	tables   map[string]*baseFile
+	problem  func(error)
+	progress func(int64)
+}
+
+// saw counts an error that is damage, and returns others.
+func (r *verifier) saw(err error) error {
+	if errors.Is(err, kv.ErrCorrupt) {
+		r.v.Problems++
+		r.problem(err)
+		return nil
+	}
+	return err
+}
+
+// read counts bytes.
+func (r *verifier) read(n int64) {
+	r.v.Bytes += n
+	if r.progress != nil {
+		r.progress(r.v.Bytes)
+	}
+}
+
+// Write counts bytes, for io.Copy.
+func (r *verifier) Write(b []byte) (int, error) {
+	r.read(int64(len(b)))
+	return len(b), nil
+}
+
+// line verifies a lineage.
+func (r *verifier) line(ctx context.Context, line uint64) error {
+	bases, err := readBases(ctx, r.a.bucket, line)
+	if err != nil {
+		return err
+	}
+	var first *baseList
+	for _, b := range bases {
+		l, err := readBase(ctx, r.a.bucket, b.name)
+		if err = r.saw(gone(b.name, err)); err != nil {
+			return err
+		}
+		r.v.Bases++
+		r.read(b.size)
+		if l == nil {
+			continue
+		}
+		if first == nil {
+			first = l
+		}
+		for i := range l.Files {
+			if f := &l.Files[i]; f.table() {
+				r.tables[f.object()] = f
+			}
+		}
+	}
+	log, err := readLog(ctx, r.a.bucket, line)
+	if err != nil || first == nil {
+		return err
+	}
+	var before *index
+	for _, s := range log {
+		x, err := r.segment(ctx, s)
+		if errors.Is(err, errGone) {
+			continue // it was put together with others meanwhile
+		}
+		if err == nil {
+			err = follows(first, before, x, s.name)
+			if before == nil && x.first > first.Number+1 {
+				err = damaged(s.name, fmt.Errorf("records %d to %d are missing before it", first.Number+1, x.first-1))
+			}
+		}
+		if err = r.saw(err); err != nil {
+			return err
+		}
+		if x != nil {
+			before = x
+		}
+	}
+	return nil
+}
+
+// errGone says that an object has gone since it was listed.
+var errGone = errors.New("archive: the object has gone")
+
+// gone makes damage of the error of an object that isn't there.
+func gone(name string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return damaged(name, errors.New("it is missing"))
+	}
+	return err
+}
+
+// segment verifies a segment.
+func (r *verifier) segment(ctx context.Context, s numbered) (*index, error) {
+	in := &segmentReader{ctx: ctx, bucket: r.a.bucket, z: r.z}
+	x, _, err := in.read(s.name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errGone
+	}
+	r.v.Segments++
+	r.read(s.size)
+	if err == nil && s.last > 0 && x.last != s.last {
+		err = damaged(s.name, fmt.Errorf("it ends with record %d", x.last))
+	}
+	return x, err
+}
+
+// table verifies a table.
+func (r *verifier) table(ctx context.Context, f *baseFile) error {
+	return gone(f.object(), copyTable(ctx, r.a.bucket, f, io.Discard, r))
+}
