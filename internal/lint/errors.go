@@ -24,6 +24,7 @@ var plainErrors = []plain{
 		"actorstore.ErrID", "actorstore.ErrLabel", "actorstore.ErrName", "actorstore.ErrPosition", "archive.ErrBookmark", "archive.ErrOtherStore", "archive/bucket.ErrName",
 		"archive/bucket/sealed.ErrChanged", "archive/bucket/sealed.ErrKeys", "archive/bucket/sealed.ErrNoIdentity", "archive/bucket/sealed.ErrNoRecipient", "archive/bucket/sealed.ErrOtherIdentity",
 		"batch.ErrSettled",
+		"archive/bucket/s3.ErrAccess", "archive/bucket/s3.ErrURL",
 		"conn.ErrInfo", "conn.ErrValue",
 		"admin.ErrTokens", "host.ErrAddress", "host.ErrArgs", "host.ErrTypes", "host/front.ErrOptions", "host/front.ErrSecret", "host/wasm.ErrModule",
 		"kv.ErrInvalid", "kv/txn.ErrManaged", "kv/keys.ErrMisuse", "kv/txn.ErrNoVersionstamp", "kv/keys.ErrOtherKey", "kv/txn.ErrUnreadable",
@@ -44,6 +45,7 @@ var plainErrors = []plain{
 		"workflow.ErrNotStarted", "workflow.ErrOver", "workflow.ErrRunning", "workflow.ErrState", "workflow.ErrTimedOut", "workflow.ErrUnfinished",
 	}},
 	{"it passes: the same call can be made again, and nothing was done", []string{
+		"archive/bucket/s3.ErrUnreachable",
 		"docstore.ErrBuilding", "docstore.ErrImporting",
 		"actorstore.ErrLeaseLost", "actorstore.ErrNotIndexed", "host.ErrNotAwake", "host.ErrOutboxFull", "host.ErrOverloaded", "host.ErrTooFast",
 		"kv.ErrIncarnation", "kv.ErrNotApplied", "kv/pebblekv.ErrGone", "kv/pgkv.ErrBusy", "kv/pgkv.ErrUnavailable",
