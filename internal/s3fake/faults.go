@@ -55,6 +55,8 @@ const (
 	Ranges
 	// Implementation: it refuses If-None-Match with 501.
 	Implementation
+	// Forbidden: it answers 404 where S3 answers 403.
+	Forbidden
 )
 
 // Faults break a server. All methods are safe for concurrent use.

@@ -153,7 +153,7 @@ func (s *server) listOne(ctx context.Context) error {
 	})
 }
 
-// once stores a small object, if there is none of the key.
+// once stores a small object, unless there is one of the key.
 func (s *server) once(ctx context.Context, key string, parts bool) error {
 	const text = "Greenroom has tried here whether the server knows conditional writes. This object can be deleted."
 	u := s.newUpload(key, io.NewSectionReader(strings.NewReader(text), 0, int64(len(text))), bucket.Once)

@@ -68,6 +68,20 @@ func temporary(err error) bool {
 	return !strings.Contains(err.Error(), "server gave HTTP response to HTTPS client")
 }
 
+// missing reports whether a server says that an object doesn't exist.
+func missing(answer minio.ErrorResponse) bool {
+	return answer.Code == minio.NoSuchKey || answer.Code == "NotFound"
+}
+
+// denied reports whether a server says that a request isn't permitted. Some servers say of unknown keys that they aren't found.
+func denied(answer minio.ErrorResponse) bool {
+	switch answer.Code {
+	case minio.AccessDenied, "InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken":
+		return true
+	}
+	return answer.StatusCode == http.StatusForbidden || answer.StatusCode == http.StatusUnauthorized
+}
+
 // conflict reports whether a server refused a conditional write: because the object exists, or because something else was done to it.
 func conflict(err error) (exists, other bool) {
 	answer, ok := answered(err)

@@ -110,7 +110,7 @@ func (r *reader) Read(p []byte) (int, error) {
 	}
 }
 
-// readBody reads from the answer, and asks for another one if there is none. An answer that has failed is closed.
+// readBody reads from the answer, or from another one after it failed, which it closes.
 func (r *reader) readBody(p []byte) (int, error) {
 	if r.body == nil {
 		if err := r.open(); err != nil {

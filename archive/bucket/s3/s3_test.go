@@ -201,7 +201,7 @@ func TestEveryRequest(t *testing.T) {
 func TestUnreachable(t *testing.T) {
 	for _, fault := range s3fake.Faulty {
 		if fault == s3fake.Trickle {
-			continue // that is no failure
+			continue // it fails nothing
 		}
 		t.Run(fault.String(), func(t *testing.T) {
 			t.Parallel()
@@ -263,6 +263,8 @@ func TestSameBytes(t *testing.T) {
 // TestOpenRefuses tests what Open says of buckets that are of no use.
 func TestOpenRefuses(t *testing.T) {
 	url, _ := s3fake.Start(t)
+	unlike, f := s3fake.Start(t)
+	f.Lack(s3fake.Forbidden)
 	wrong := &s3.Credentials{AccessKeyID: "stranger", SecretAccessKey: "x"}
 	closed := "s3://backups?region=us-east-1&endpoint=http://127.0.0.1:1"
 	for _, c := range []struct {
@@ -271,6 +273,7 @@ func TestOpenRefuses(t *testing.T) {
 		want        error
 	}{
 		{"wrong credentials", url, wrong, s3.ErrAccess},
+		{"wrong credentials, a server that finds none", unlike, wrong, s3.ErrAccess},
 		{"no such bucket", strings.Replace(url, "s3://backups", "s3://nothing", 1), nil, s3.ErrNoBucket},
 		{"nothing listens", closed, nil, s3.ErrUnreachable},
 		{"another scheme", "http://backups", nil, s3.ErrURL},
@@ -304,7 +307,7 @@ func TestOpenUnconditional(t *testing.T) {
 	}
 }
 
-// TestOpenLeavesNothing tests that what Open has tried isn't listed, whether it could be removed or not.
+// TestOpenLeavesNothing tests that what Open tried isn't listed, whether it could be removed or not.
 func TestOpenLeavesNothing(t *testing.T) {
 	url, f := s3fake.Start(t)
 	for o, err := range open(t, url).List(t.Context(), "") {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/http"
 	"strings"
 	"time"
 
@@ -41,12 +40,12 @@ func (s *server) try(ctx context.Context, attempt func(ctx context.Context) erro
 	}
 }
 
-// stat returns what the server says of an object; the error is fs.ErrNotExist if there is none.
+// stat returns what the server says of an object; the error is fs.ErrNotExist if it doesn't exist.
 func (s *server) stat(ctx context.Context, key string) (o minio.ObjectInfo, err error) {
 	err = s.try(ctx, func(ctx context.Context) error {
 		return request(ctx, 0, func(ctx context.Context) (err error) {
 			o, err = s.client.StatObject(ctx, s.bucket, key, minio.StatObjectOptions{})
-			if answer, ok := answered(err); ok && answer.StatusCode == http.StatusNotFound && answer.Code != minio.NoSuchBucket {
+			if answer, ok := answered(err); ok && missing(answer) {
 				return fs.ErrNotExist
 			}
 			return err
@@ -81,9 +80,9 @@ func (s *server) explain(op, name string, err error) error {
 	switch {
 	case ok && answer.Code == minio.NoSuchBucket:
 		err = fmt.Errorf("%w at %s", ErrNoBucket, s.endpoint)
-	case ok && answer.StatusCode == http.StatusNotFound && answer.Code != minio.NoSuchUpload:
+	case ok && missing(answer):
 		err = fs.ErrNotExist
-	case ok && (answer.StatusCode == http.StatusForbidden || answer.StatusCode == http.StatusUnauthorized):
+	case ok && denied(answer):
 		err = fmt.Errorf("%w by %s: %s (%s)", ErrAccess, s.endpoint, strings.TrimSuffix(answer.Message, "."), answer.Code)
 	case temporary(err) && !errors.Is(err, errLater):
 		err = fmt.Errorf("%w: %s: %w", ErrUnreachable, s.endpoint, err)
