@@ -57,6 +57,8 @@ const (
 	Implementation
 	// Forbidden: it answers 404 where S3 answers 403.
 	Forbidden
+	// Completion: it says once that an upload in parts is complete, and forgets it. Some servers do after a crash.
+	Completion
 )
 
 // Faults break a server. All methods are safe for concurrent use.
@@ -128,6 +130,15 @@ func (f *Faults) lacks(what Lack) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.lack&what != 0
+}
+
+// spend reports whether the server lacks something, which it then does no longer.
+func (f *Faults) spend(what Lack) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	spent := f.lack&what != 0
+	f.lack &^= what
+	return spent
 }
 
 // keep keeps a request for later.

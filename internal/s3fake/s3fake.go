@@ -109,11 +109,11 @@ func (s *server) do(r *http.Request, body []byte) *httptest.ResponseRecorder {
 	query := r.URL.Query()
 	switch {
 	case !strings.Contains(r.Header.Get("Authorization"), "Credential="+AccessKeyID+"/"):
-		status := http.StatusForbidden
 		if s.faults.lacks(Forbidden) {
-			status = http.StatusNotFound
+			refuse(w, http.StatusNotFound, "XAdminUserNotFound")
+		} else {
+			refuse(w, http.StatusForbidden, "InvalidAccessKeyId")
 		}
-		refuse(w, status, "InvalidAccessKeyId")
 	case name != Bucket:
 		refuse(w, http.StatusNotFound, "NoSuchBucket")
 	case key == "" && r.Method == http.MethodGet && query.Has("list-type"):

@@ -41,6 +41,9 @@ func (s *server) upload(w http.ResponseWriter, r *http.Request, key string, body
 			u.parts[number] = body
 			w.Header().Set("ETag", etagOf(body))
 		}
+	case r.Method == http.MethodPost && s.faults.spend(Completion):
+		delete(s.uploads, id)
+		write(w, http.StatusOK, completed(key, ""))
 	case r.Method == http.MethodPost:
 		if !s.refused(w, r, key, body, Conditions|PartsConditions) {
 			s.complete(w, u, id, body)
@@ -80,7 +83,12 @@ func (s *server) complete(w http.ResponseWriter, u *upload, id string, body []by
 	o := object{data, fmt.Sprintf(`"%x-%d"`, len(data), len(list.Part)), u.metadata, time.Now().UTC()}
 	s.objects[u.key] = o
 	delete(s.uploads, id)
-	write(w, http.StatusOK, uploadName{XMLName: xml.Name{Local: "CompleteMultipartUploadResult"}, Bucket: Bucket, Key: u.key, ETag: o.etag})
+	write(w, http.StatusOK, completed(u.key, o.etag))
+}
+
+// completed is what is said of an upload that is complete.
+func completed(key, etag string) uploadName {
+	return uploadName{XMLName: xml.Name{Local: "CompleteMultipartUploadResult"}, Bucket: Bucket, Key: key, ETag: etag}
 }
 
 // countUploads returns how many uploads aren't over.

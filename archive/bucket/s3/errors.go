@@ -76,7 +76,7 @@ func missing(answer minio.ErrorResponse) bool {
 // denied reports whether a server says that a request isn't permitted. Some servers say of unknown keys that they aren't found.
 func denied(answer minio.ErrorResponse) bool {
 	switch answer.Code {
-	case minio.AccessDenied, "InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken":
+	case minio.AccessDenied, "InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "XAdminUserNotFound":
 		return true
 	}
 	return answer.StatusCode == http.StatusForbidden || answer.StatusCode == http.StatusUnauthorized

@@ -60,10 +60,11 @@ func (u *upload) store(ctx context.Context) error {
 	}
 	exists, other := conflict(err)
 	gone := noUpload(err)
-	if !exists && !other && !gone {
+	if !exists && !other && !gone && (err != nil || !u.parts) {
 		return err
 	}
-	// An earlier attempt may have been done, and its answer lost.
+	// An earlier attempt may have been done, and its answer lost. And a server that is asked again to complete an upload may say that
+	// it is complete when it was lost in a crash, or when there is another writer's object.
 	there, mine, serr := u.look(ctx)
 	switch {
 	case serr != nil:
