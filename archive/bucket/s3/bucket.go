@@ -95,7 +95,7 @@ func (s *server) listAfter(ctx context.Context, prefix string, last *string, yie
 			return true, o.Err
 		}
 		if o.Key <= *last {
-			return true, &sourceError{fmt.Errorf("s3: the server lists %s after %s", o.Key, *last)}
+			return true, &finalError{fmt.Errorf("s3: the server lists %s after %s", o.Key, *last)}
 		}
 		*last = o.Key
 		name := strings.TrimPrefix(o.Key, s.prefix)

@@ -53,11 +53,11 @@ var refused = map[string]bool{
 
 // temporary reports whether an operation that failed with err may succeed when it is tried again.
 func temporary(err error) bool {
-	var source *sourceError
-	var ended *tls.CertificateVerificationError
+	var final *finalError
+	var certificate *tls.CertificateVerificationError
 	var unknown x509.UnknownAuthorityError
 	switch answer, ok := answered(err); {
-	case errors.As(err, &source), errors.As(err, &ended), errors.As(err, &unknown), errors.Is(err, errReplaced), errors.Is(err, context.Canceled):
+	case errors.As(err, &final), errors.As(err, &certificate), errors.As(err, &unknown), errors.Is(err, errReplaced), errors.Is(err, context.Canceled):
 		return false
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, bucket.ErrExists), errors.Is(err, ErrUnconditional):
 		return false
@@ -90,11 +90,11 @@ func conflict(err error) (exists, other bool) {
 	return ok && exists, ok && other
 }
 
-// sourceError is an error of what a caller wants to be stored.
-type sourceError struct{ err error }
+// finalError is an error that another attempt would have, too.
+type finalError struct{ err error }
 
-func (e *sourceError) Error() string { return e.err.Error() }
-func (e *sourceError) Unwrap() error { return e.err }
+func (e *finalError) Error() string { return e.err.Error() }
+func (e *finalError) Unwrap() error { return e.err }
 
 // noUpload reports whether a server says that it knows no such upload in parts. It is over then: it was completed or aborted.
 func noUpload(err error) bool {

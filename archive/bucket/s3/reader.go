@@ -84,7 +84,7 @@ func wholeSize(header http.Header, start int64) (int64, error) {
 	part, whole, ok := strings.Cut(strings.TrimPrefix(field, "bytes "), "/")
 	size, err := strconv.ParseInt(whole, 10, 64)
 	if !ok || err != nil || !strings.HasPrefix(part, fmt.Sprint(start, "-")) {
-		return 0, fmt.Errorf("s3: asked for the bytes from %d on, the server sends %q", start, field)
+		return 0, &finalError{fmt.Errorf("s3: asked for the bytes from %d on, the server sends %q", start, field)}
 	}
 	return size, nil
 }

@@ -90,7 +90,7 @@ func (b *body) Read(p []byte) (int, error) {
 	}
 	n, err := b.in.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
-		b.err = &sourceError{err}
+		b.err = &finalError{err}
 		err = b.err
 	}
 	return n, err

@@ -105,7 +105,7 @@ func (u *upload) send(ctx context.Context) error {
 func sumOf(in *io.SectionReader) (string, error) {
 	h := sha256.New()
 	if _, err := io.Copy(h, io.NewSectionReader(in, 0, in.Size())); err != nil {
-		return "", &sourceError{err}
+		return "", &finalError{err}
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
