@@ -17,7 +17,7 @@ package admin
 // Files, from the top down:
 //
 //	server.go actors.go keysread.go stateread.go queueread.go connsread.go workflowread.go workflowtree.go tracesread.go
-//	databaseread.go sqlread.go hosts.go usage.go events.go openapi.go sqlclient.go queue.go store.go conns.go awake.go database.go sql.go userkeys.go labels.go index.go workflow.go
+//	databaseread.go sqlread.go hosts.go usage.go events.go openapi.go sqlclient.go queue.go restore.go store.go conns.go awake.go database.go sql.go userkeys.go labels.go index.go workflow.go
 //	verb.go token.go route.go values.go client.go admin.go cancels.go errors.go
 
 import (
@@ -33,6 +33,7 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/archive"
 	"github.com/greenroomdb/greenroom/internal/drain"
 )
 
@@ -49,6 +50,8 @@ type Options struct {
 	// Actors are asked for the actors that are written to; nil means the store itself. A program whose host has the
 	// store gives its host.Host.
 	Actors Actors
+	// Archive opens the backups that this process writes of the store, for Restore; nil means that it writes none.
+	Archive func(context.Context) (*archive.Archive, error)
 	// Logger is told which verb was done to which actor by which client, when it begins and when it ends, and what was refused; nil means slog.Default().
 	Logger *slog.Logger
 	// TxDeadline bounds how long a transaction of a tool's SQL may be open, which is one statement unless a BEGIN has begun it: the actor can't write meanwhile.
@@ -71,6 +74,7 @@ type Options struct {
 type Server struct {
 	store   *greenroom.Store
 	actors  Actors
+	archive func(context.Context) (*archive.Archive, error)
 	log     *slog.Logger
 	txTime  time.Duration
 	sqlTime time.Duration // of a query

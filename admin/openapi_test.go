@@ -126,6 +126,8 @@ func TestAnswers(t *testing.T) {
 		hold(http.MethodPost, actor+verb, "room", "", body, http.StatusNotImplemented) // a host does it: see TestAwake
 		answers.answered["POST "+actor+verb] = true
 	}
+	hold(http.MethodPost, actor+"restore", "room", "", `{"bookmark":"00000000-1-1","to":"x"}`, http.StatusNotImplemented) // without a backup
+	answers.answered["POST "+actor+"restore"] = true
 	for path, item := range doc.Paths.Map() {
 		for method := range item.Operations() {
 			switch path {

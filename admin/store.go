@@ -22,14 +22,8 @@ type ForkIn struct {
 
 func fork(ctx context.Context, on On, actor string, in *ForkIn) error {
 	opts := actorstore.ForkOptions{Progress: in.Progress, Attributes: attributes.SetReadable}
-	if text, ok := strings.CutPrefix(in.To, "id:"); ok {
-		id, err := actorstore.ParseID(text)
-		if err != nil {
-			return &Error{Code: "invalid", Message: in.To + " is not the id of an actor: an id is 30 letters and digits, as ls shows it"}
-		}
-		opts.ID = id
-	} else if opts.Name = in.To; in.To == "" {
-		return &Error{Code: "invalid", Message: "the name of the new actor is empty"}
+	if err := nameNew(&opts, in.To); err != nil {
+		return err
 	}
 	id, err := idOf(ctx, on.Store, actor)
 	if err != nil {
@@ -41,6 +35,20 @@ func fork(ctx context.Context, on On, actor string, in *ForkIn) error {
 	}
 	_, err = on.Store.Lower().Fork(ctx, from.Snapshot, &opts)
 	return errors.Join(forkError(in.To, err), from.Close())
+}
+
+// nameNew sets what a new actor is called.
+func nameNew(opts *actorstore.ForkOptions, to string) error {
+	if text, ok := strings.CutPrefix(to, "id:"); ok {
+		id, err := actorstore.ParseID(text)
+		if err != nil {
+			return &Error{Code: "invalid", Message: to + " is not the id of an actor: an id is 30 letters and digits, as ls shows it"}
+		}
+		opts.ID = id
+	} else if opts.Name = to; to == "" {
+		return &Error{Code: "invalid", Message: "the name of the new actor is empty"}
+	}
+	return nil
 }
 
 // forkError says why the new actor wasn't made.

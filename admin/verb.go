@@ -8,6 +8,7 @@ import (
 	"net/url"
 
 	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/archive"
 )
 
 // A Verb is something that a tool does to one actor. Its request and its answer are objects in JSON.
@@ -55,6 +56,8 @@ type StoreVerb[In any] struct {
 type On struct {
 	Store  *greenroom.Store
 	Actors Actors // of the store; nil means itself
+	// Archive opens the backups of the store for reading; nil if there are none.
+	Archive func(context.Context) (*archive.Archive, error)
 }
 
 // Do does the verb to a store that this process has open. The error says all that there is to say to people, and is of the kind of what happened.
@@ -80,7 +83,7 @@ func (v *StoreVerb[In]) route() route {
 
 func (v *StoreVerb[In]) serve(s *Server, w http.ResponseWriter, r *http.Request) {
 	serve(s, w, r, v.name, func(ctx context.Context, actor string, in *In) (*None, error) {
-		return &None{}, v.do(ctx, On{s.store, s.actors}, actor, in)
+		return &None{}, v.do(ctx, On{s.store, s.actors, s.archive}, actor, in)
 	})
 }
 

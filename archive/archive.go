@@ -129,6 +129,13 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
+// Verify reads everything that is kept: each base, each table of one, each segment, and compares checksums, and that segments follow each
+// other. It hands what is wrong to problem, each time with the name of an object, and goes on; progress, unless it is nil, is told how many
+// bytes were read. The error is that of the bucket or of ctx, which ends it.
+func (a *Archive) Verify(ctx context.Context, problem func(error), progress func(read int64)) (Verified, error) {
+	return verify(ctx, a.bucket, problem, progress)
+}
+
 // At returns the last state at a time or before, and when its last commit was made, which for the first state of a lineage is when that began.
 // The error is ErrNoState if nothing of that time is kept.
 func (a *Archive) At(ctx context.Context, t time.Time) (m Bookmark, made time.Time, err error) {

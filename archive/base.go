@@ -28,7 +28,7 @@ const maxBase = 1 << 30
 type baseList struct {
 	Format  uint64     `json:"format"`
 	Number  uint64     `json:"number"` // of the last commit in it
-	LastSum sum        `json:"sum"`    // of that one's record, zero for commit 0
+	LastSum sum        `json:"sum"`    // of that one's record, zero if it isn't known
 	Time    time.Time  `json:"time"`   // no commit in it was made later
 	Files   []baseFile `json:"files"`
 }

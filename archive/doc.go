@@ -2,7 +2,7 @@
 //
 // A store has one log of all that changes, whatever the number of its actors. A Writer follows it, and stores what it says within a
 // second as a segment; now and then it stores a base, which is the tables of the store as they are then. A state is a base and the
-// records of the log behind it, up to a commit. Restore makes a store of a state; View opens what a state has of one actor, and reads of
+// records of the log behind it, up to a commit. Restore makes a store of a state; Archive.Actor opens what a state has of one actor, and reads of
 // the bucket little more than that.
 //
 // What is in the bucket:
@@ -25,5 +25,5 @@ package archive
 
 // Files, from the top down:
 //
-//	doc.go writer.go ship.go merge.go makebase.go claim.go link.go verify.go restore.go archive.go collect.go read.go catalog.go tables.go base.go
+//	doc.go writer.go ship.go merge.go makebase.go claim.go link.go restore.go actor.go archive.go verify.go collect.go read.go catalog.go tables.go base.go
 //	manifest.go names.go segment.go group.go metrics.go

@@ -41,10 +41,14 @@ type Options struct {
 	baseEvery                          time.Duration
 }
 
+// What Options leaves at zero.
+const (
+	DefaultKeep  = 30 * 24 * time.Hour
+	DefaultLocal = 1 << 30
+)
+
 const (
 	defaultEvery = time.Second
-	defaultKeep  = 30 * 24 * time.Hour
-	defaultLocal = 1 << 30
 	// segmentBytes is how many bytes of records a segment has at most, but for one with a larger record.
 	segmentBytes = 8 << 20
 	// baseBytes and baseShare are after how many bytes of segments another base is made, the larger of: so many, and the last
@@ -70,6 +74,8 @@ type Status struct {
 	Stored, Last uint64
 	// Lag is since when a commit isn't in the bucket, 0 if all are.
 	Lag time.Duration
+	// Behind is how many bytes the files of the store's log have in which those commits are that aren't in the bucket, or a little more.
+	Behind int64
 	// Objects and Bytes are how much was stored.
 	Objects, Bytes int64
 	// Err is the last error of the bucket, nil if what came after it went well. The Writer tries again.

@@ -27,11 +27,12 @@ func (l *link) makeBase(ctx context.Context, line uint64, have known) (_ *baseLi
 	defer func() { err = errors.Join(err, base.Close()) }()
 	list := &baseList{Format: formatVersion, Number: base.Number, Time: l.o.now().UTC(), Files: make([]baseFile, len(base.Files))}
 	if base.Number > 0 {
-		r, err := l.record(ctx, base.Number)
-		if err != nil {
+		switch r, err := l.record(ctx, base.Number); {
+		case err == nil:
+			list.LastSum = sumOf(r.Batch)
+		case !errors.Is(err, pebblekv.ErrGone): // a store that was restored has the commit in its tables alone
 			return nil, err
 		}
-		list.LastSum = sumOf(r.Batch)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

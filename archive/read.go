@@ -61,13 +61,16 @@ func (p *plan) records(ctx context.Context, b bucket.Bucket, groups []group) ite
 	}
 }
 
+// unknown is the sum of a record that isn't known.
+var unknown sum
+
 // follows returns an error unless a segment follows the one before, or the base if it is the first.
 func follows(base *baseList, before, x *index, name string) error {
 	number, sum := base.Number, base.LastSum
 	if before != nil {
 		number, sum = before.last, before.lastSum
 	}
-	if x.first == number+1 && x.before != sum || before != nil && x.first != number+1 {
+	if x.first == number+1 && sum != unknown && x.before != sum || before != nil && x.first != number+1 {
 		return damaged(name, fmt.Errorf("it doesn't follow record %d", number))
 	}
 	return nil

@@ -2,19 +2,14 @@ package archive
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
 
-	"github.com/greenroomdb/greenroom/actorstore"
-	"github.com/greenroomdb/greenroom/archive/bucket"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
 )
@@ -179,23 +174,6 @@ func (a *Archive) file(ctx context.Context, f *baseFile, path string, r *progres
 	return out.Sync()
 }
 
-// copyTable copies a table to out and to count, and compares its checksum.
-func copyTable(ctx context.Context, b bucket.Bucket, f *baseFile, out, count io.Writer) error {
-	in, o, err := b.Get(ctx, f.object(), 0, -1)
-	if err != nil {
-		return err
-	}
-	sum := sha256.New()
-	n, err := io.Copy(io.MultiWriter(out, sum, count), in)
-	if err = errors.Join(err, in.Close()); err != nil {
-		return err
-	}
-	if n != f.Size || hex.EncodeToString(sum.Sum(nil)) != f.Sum {
-		return damaged(f.object(), fmt.Errorf("%w: %d bytes of %d", errNoSum, n, o.Size))
-	}
-	return nil
-}
-
 // A progress counts what was read.
 type progress struct {
 	of   int64
@@ -234,76 +212,3 @@ func ignoreUnsupported(err error) error {
 	}
 	return err
 }
-
-// A View is a state, or what of it concerns some actors, read where it is. It is for reading alone, and must be closed.
-type View struct{ *pebblekv.DB }
-
-// View opens what a state has of one actor: everything else may be missing, or be of another time. The actor is given by its name, or else by
-// its id. ctx ends reading. Errors are as those of Restore; kv.ErrNotFound if no actor has the name.
-func (a *Archive) View(ctx context.Context, m Bookmark, name string, id actorstore.ID) (*View, actorstore.ID, error) {
-	groups := []group{wide, ofActor(id)}
-	if name != "" {
-		found, err := a.named(ctx, m, name)
-		if err != nil {
-			return nil, id, err
-		}
-		id, groups = found, []group{wide, ofName(name), ofActor(found)}
-	}
-	db, err := a.open(ctx, m, groups)
-	if err != nil {
-		return nil, id, err
-	}
-	return &View{db}, id, nil
-}
-
-// named returns the actor that had a name.
-func (a *Archive) named(ctx context.Context, m Bookmark, name string) (id actorstore.ID, err error) {
-	row, err := actorstore.NameRow(name)
-	if err != nil {
-		return id, err
-	}
-	db, err := a.open(ctx, m, []group{wide, ofName(name)})
-	if err != nil {
-		return id, err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	s, err := db.Snapshot(ctx)
-	if err != nil {
-		return id, err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	value, err := s.Get(ctx, row, nil)
-	if err != nil {
-		return id, fmt.Errorf("the actor %q: %w", name, err)
-	}
-	return actorstore.ParseNameRow(name, value)
-}
-
-// open opens what a state has of some groups.
-func (a *Archive) open(ctx context.Context, m Bookmark, groups []group) (db *pebblekv.DB, err error) {
-	err = again(func() error {
-		p, err := a.plan(ctx, m)
-		if err != nil {
-			return err
-		}
-		from := pebblekv.Archived{
-			Small: map[string][]byte{}, Tables: map[string]*io.SectionReader{}, CacheBytes: viewCache,
-			Records: p.records(ctx, a.bucket, groups),
-		}
-		c := newChunks(ctx, a.bucket)
-		for i := range p.base.Files {
-			f := &p.base.Files[i]
-			if f.table() {
-				from.Tables[f.Name] = io.NewSectionReader(&table{c, f.object(), f.Size}, 0, f.Size)
-			} else {
-				from.Small[f.Name] = f.Data
-			}
-		}
-		db, err = pebblekv.OpenArchived(from)
-		return err
-	})
-	return db, err
-}
-
-// viewCache is the size of the cache of a View, in bytes, besides what it remembers of the bucket.
-const viewCache = 8 << 20

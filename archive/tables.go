@@ -2,6 +2,8 @@ package archive
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -91,3 +93,20 @@ func (t *table) ReadAt(b []byte, at int64) (n int, err error) {
 }
 
 var errNoSum = errors.New("its bytes have another checksum")
+
+// copyTable copies a table to out and to count, and compares its checksum.
+func copyTable(ctx context.Context, b bucket.Bucket, f *baseFile, out, count io.Writer) error {
+	in, o, err := b.Get(ctx, f.object(), 0, -1)
+	if err != nil {
+		return err
+	}
+	sum := sha256.New()
+	n, err := io.Copy(io.MultiWriter(out, sum, count), in)
+	if err = errors.Join(err, in.Close()); err != nil {
+		return err
+	}
+	if n != f.Size || hex.EncodeToString(sum.Sum(nil)) != f.Sum {
+		return damaged(f.object(), fmt.Errorf("%w: %d bytes of %d", errNoSum, n, o.Size))
+	}
+	return nil
+}

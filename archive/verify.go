@@ -11,6 +11,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/greenroomdb/greenroom/archive/bucket"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -23,16 +24,14 @@ type Verified struct {
 	Problems int
 }
 
-// Verify reads everything that is kept: each base, each table of one, each segment, and compares checksums, and that segments follow each
-// other. It hands what is wrong to problem, each time with the name of an object, and goes on; progress, unless it is nil, is told how many
-// bytes were read. The error is that of the bucket or of ctx, which ends it.
-func (a *Archive) Verify(ctx context.Context, problem func(error), progress func(read int64)) (v Verified, err error) {
-	r := &verifier{a: a, v: &v, tables: map[string]*baseFile{}, problem: problem, progress: progress}
+// verify is Archive.Verify.
+func verify(ctx context.Context, b bucket.Bucket, problem func(error), progress func(read int64)) (v Verified, err error) {
+	r := &verifier{bucket: b, v: &v, tables: map[string]*baseFile{}, problem: problem, progress: progress}
 	if r.z, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1)); err != nil {
 		return v, err
 	}
 	defer r.z.Close()
-	lines, err := readLines(ctx, a.bucket)
+	lines, err := readLines(ctx, b)
 	if err != nil {
 		return v, err
 	}
@@ -51,9 +50,9 @@ func (a *Archive) Verify(ctx context.Context, problem func(error), progress func
 	return v, nil
 }
 
-// A verifier is one run of Verify.
+// A verifier is one run of it.
 type verifier struct {
-	a        *Archive
+	bucket   bucket.Bucket
 	v        *Verified
 	z        *zstd.Decoder
 	tables   map[string]*baseFile
@@ -87,13 +86,13 @@ func (r *verifier) Write(b []byte) (int, error) {
 
 // line verifies a lineage.
 func (r *verifier) line(ctx context.Context, line uint64) error {
-	bases, err := readBases(ctx, r.a.bucket, line)
+	bases, err := readBases(ctx, r.bucket, line)
 	if err != nil {
 		return err
 	}
 	var first *baseList
 	for _, b := range bases {
-		l, err := readBase(ctx, r.a.bucket, b.name)
+		l, err := readBase(ctx, r.bucket, b.name)
 		if err = r.saw(gone(b.name, err)); err != nil {
 			return err
 		}
@@ -111,7 +110,7 @@ func (r *verifier) line(ctx context.Context, line uint64) error {
 			}
 		}
 	}
-	log, err := readLog(ctx, r.a.bucket, line)
+	log, err := readLog(ctx, r.bucket, line)
 	if err != nil || first == nil {
 		return err
 	}
@@ -137,7 +136,7 @@ func (r *verifier) line(ctx context.Context, line uint64) error {
 	return nil
 }
 
-// errGone says that an object has gone since it was listed.
+// errGone says that an object that was listed is missing.
 var errGone = errors.New("archive: the object has gone")
 
 // gone makes damage of the error of an object that isn't there.
@@ -150,7 +149,7 @@ func gone(name string, err error) error {
 
 // segment verifies a segment.
 func (r *verifier) segment(ctx context.Context, s numbered) (*index, error) {
-	in := &segmentReader{ctx: ctx, bucket: r.a.bucket, z: r.z}
+	in := &segmentReader{ctx: ctx, bucket: r.bucket, z: r.z}
 	x, _, err := in.read(s.name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, errGone
@@ -165,5 +164,5 @@ func (r *verifier) segment(ctx context.Context, s numbered) (*index, error) {
 
 // table verifies a table.
 func (r *verifier) table(ctx context.Context, f *baseFile) error {
-	return gone(f.object(), copyTable(ctx, r.a.bucket, f, io.Discard, r))
+	return gone(f.object(), copyTable(ctx, r.bucket, f, io.Discard, r))
 }

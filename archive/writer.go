@@ -48,7 +48,7 @@ func Start(engine kv.Engine, b bucket.Bucket, opts *Options) (*Writer, error) {
 		return nil, err
 	}
 	o := *opts
-	o.Every, o.Keep, o.MaxLocal = cmp.Or(o.Every, defaultEvery), cmp.Or(o.Keep, defaultKeep), cmp.Or(o.MaxLocal, defaultLocal)
+	o.Every, o.Keep, o.MaxLocal = cmp.Or(o.Every, defaultEvery), cmp.Or(o.Keep, DefaultKeep), cmp.Or(o.MaxLocal, DefaultLocal)
 	o.segmentBytes, o.baseBytes, o.baseEvery = cmp.Or(o.segmentBytes, segmentBytes), cmp.Or(o.baseBytes, baseBytes), cmp.Or(o.baseEvery, baseEvery)
 	o.mergeRuns = cmp.Or(o.mergeRuns, mergeRuns)
 	if o.now == nil {
@@ -85,7 +85,7 @@ func (w *Writer) Status() Status {
 	s := w.status
 	s.Last = max(last, s.Stored)
 	if s.Line == 0 || s.Last > s.Stored {
-		s.Lag = max(0, w.o.now().Sub(s.since))
+		s.Lag, s.Behind = max(0, w.o.now().Sub(s.since)), w.records.SizeFrom(s.Stored+1)
 	}
 	return s
 }

@@ -14,6 +14,7 @@ import (
 	"io"
 	"iter"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -95,4 +96,58 @@ func GetBytes(ctx context.Context, b Bucket, name string, offset, length int64) 
 	}
 	data, err := io.ReadAll(in)
 	return data, o, errors.Join(err, in.Close())
+}
+
+// Lazy returns a Bucket that open opens with the first call of a method, and with the next one after an error, which that call returns.
+func Lazy(open func(ctx context.Context) (Bucket, error)) Bucket { return &lazy{open: open} }
+
+// lazy is a Bucket that is opened when it is needed.
+type lazy struct {
+	open func(ctx context.Context) (Bucket, error)
+
+	mu sync.Mutex
+	is Bucket // +checklocks:mu
+}
+
+// get opens the bucket, unless it is open.
+func (l *lazy) get(ctx context.Context) (Bucket, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var err error
+	if l.is == nil {
+		l.is, err = l.open(ctx)
+	}
+	return l.is, err
+}
+
+func (l *lazy) Put(ctx context.Context, name string, body *io.SectionReader, how How) error {
+	b, err := l.get(ctx)
+	if err != nil {
+		return err
+	}
+	return b.Put(ctx, name, body, how)
+}
+
+func (l *lazy) Get(ctx context.Context, name string, offset, length int64) (io.ReadCloser, Object, error) {
+	b, err := l.get(ctx)
+	if err != nil {
+		return nil, Object{}, err
+	}
+	return b.Get(ctx, name, offset, length)
+}
+
+func (l *lazy) List(ctx context.Context, prefix string) iter.Seq2[Object, error] {
+	b, err := l.get(ctx)
+	if err != nil {
+		return func(yield func(Object, error) bool) { yield(Object{}, err) }
+	}
+	return b.List(ctx, prefix)
+}
+
+func (l *lazy) Delete(ctx context.Context, name string) error {
+	b, err := l.get(ctx)
+	if err != nil {
+		return err
+	}
+	return b.Delete(ctx, name)
 }

@@ -1,6 +1,8 @@
 package bucket_test
 
 import (
+	"context"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -73,4 +75,26 @@ func TestFolderTidies(t *testing.T) {
 
 func TestMemory(t *testing.T) {
 	buckettest.Run(t, func(*testing.T) bucket.Bucket { return buckettest.NewMemory() })
+}
+
+// TestLazy tests that a bucket is opened when it is needed, and again after that has failed.
+func TestLazy(t *testing.T) {
+	buckettest.Run(t, func(t *testing.T) bucket.Bucket {
+		tries := 0
+		b := bucket.Lazy(func(context.Context) (bucket.Bucket, error) {
+			if tries++; tries < 3 {
+				return nil, buckettest.ErrInjected
+			}
+			return buckettest.NewMemory(), nil
+		})
+		if _, _, err := b.Get(t.Context(), "a", 0, -1); !errors.Is(err, buckettest.ErrInjected) {
+			t.Fatal(err)
+		}
+		for _, err := range b.List(t.Context(), "") {
+			if !errors.Is(err, buckettest.ErrInjected) {
+				t.Fatal(err)
+			}
+		}
+		return b
+	})
 }

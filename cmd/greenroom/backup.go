@@ -2,87 +2,262 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"io"
-	"net/url"
-	"path/filepath"
 	"strings"
 	"time"
 
-	"github.com/greenroomdb/greenroom/internal/sqlrun"
-	"github.com/ncruces/go-sqlite3"
+	"github.com/spf13/cobra"
+
+	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/archive"
+	"github.com/greenroomdb/greenroom/internal/errkind"
+	"github.com/greenroomdb/greenroom/internal/storeurl"
+	"github.com/greenroomdb/greenroom/kv"
 )
 
-// busyPatience is how long another program may keep a database file locked.
-const busyPatience = 10 * time.Second
-
-// copyDatabase is sqlrun.Copy with a bar that is drawn on bar unless that is nil.
-func copyDatabase(ctx context.Context, src *sqlite3.Conn, target string, bar io.Writer) error {
-	p := newProgress(bar)
-	defer p.end()
-	return sqlrun.Copy(ctx, src, target, p.show)
+// A backup is the command, with its flags.
+type backup struct {
+	env      *env
+	dest     destinationFlags
+	keep     time.Duration
+	takeOver bool
+	json     bool
+	restore  bool
 }
 
-// fileURI returns the URI of a database file, with pragmas to run when it is
-// opened, as "synchronous(off)".
-//
-// https://sqlite.org/uri.html
-func fileURI(path string, pragmas ...string) string {
-	if abs, err := filepath.Abs(path); err == nil { // else SQLite says what is wrong
-		path = abs
+const backupHelp = `A host backs up its store all the time: greenroom host STORE --backup DEST. This command is for a store
+that no process has open.`
+
+func (c *backup) command() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "backup STORE DEST",
+		Short: "Store what has changed in a store since the last backup",
+		Long: `Store in DEST what has changed in the store since the last backup there, or all of it, and end.
+
+` + backupHelp + `
+
+Of what is in DEST every state of the last 30 days can be restored, of the whole store or of one actor:
+see greenroom restore. What is older is removed (--keep). ` + destinationHelp + `
+
+DEST is one store's. A store that was restored from DEST may go on there, with a history of its own; for
+any other store --take-over must say that DEST is its from now on.
+PostgreSQL has backups of its own: see docs/postgres.md.`,
+		Example: `  greenroom backup data /mnt/backup/data
+  greenroom backup data s3://backups/data --key age.key`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args[0], args[1]) },
 	}
-	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: url.Values{"_pragma": pragmas}.Encode()}
-	return u.String()
+	c.dest.flags(cmd)
+	cmd.Flags().DurationVar(&c.keep, "keep", 0, "for how long states are kept; 0 means 30 days")
+	cmd.Flags().BoolVar(&c.takeOver, "take-over", false, "go on although another store has its backups there")
+	cmd.AddCommand(c.list(), c.verify(), c.collect())
+	return cmd
 }
 
-// openFile opens the database file at path.
-func openFile(path string, flags sqlite3.OpenFlag, pragmas ...string) (*sqlite3.Conn, error) {
-	return sqlite3.OpenFlags(fileURI(path, pragmas...), flags|sqlite3.OPEN_URI)
+// run stores what has changed.
+func (c *backup) run(ctx context.Context, url, dest string) error {
+	kind, dir, err := storeurl.Parse(url)
+	if err != nil {
+		return storeError(url, err)
+	}
+	if kind != "pebble" {
+		return &usageError{"backup is for a store in a directory: PostgreSQL has its own tools, see docs/postgres.md"}
+	}
+	if err := apart(dest, dir); err != nil {
+		return err
+	}
+	b, err := c.dest.open(dest)
+	if err != nil {
+		return err
+	}
+	err = withEngine(ctx, url, storeurl.OpenEngine, greenroom.Options{MustExist: true}, func(e kv.Engine) error {
+		w, err := archive.Start(e, b, &archive.Options{Every: 10 * time.Millisecond, Keep: c.keep, TakeOver: c.takeOver, Store: dir})
+		if err != nil {
+			return err
+		}
+		hide := showHint(c.env.progress, "storing …")
+		err = patiently(ctx, w)
+		hide()
+		s := w.Status()
+		if cerr := w.Close(); err == nil {
+			err = cerr
+		}
+		if err != nil {
+			return backupError(dest, err)
+		}
+		_, err = fmt.Fprintf(c.env.stdout, "stored %d objects, %s: %d commits are in %s\n", s.Objects, sizeText(s.Bytes), s.Stored, dest)
+		return err
+	})
+	if errors.Is(err, kv.ErrStoreInUse) {
+		return errors.Join(err, errors.New("a host backs up its store itself: start it with --backup DEST"))
+	}
+	return err
 }
 
-// A progress is a bar on a terminal, or nothing.
-type progress struct {
-	w     io.Writer // nil draws nothing
-	drawn time.Time // the last time
-}
+// patience is how long the bucket may fail.
+const patience = 2 * time.Minute
 
-// newProgress returns a bar on w, and one that isn't drawn when w is nil.
-func newProgress(w io.Writer) *progress { return &progress{w: w} }
-
-// clearLine goes to the beginning of the line on a terminal, and erases it.
-const clearLine = "\r\x1b[K"
-
-// show draws done of total bytes, ten times a second at most. A bar that can't be drawn
-// stops nothing.
-func (p *progress) show(done, total int64) {
-	if p.w == nil || total <= 0 || time.Since(p.drawn) < 100*time.Millisecond {
-		return
-	}
-	const width = 40
-	part := float64(min(done, total)) / float64(total)
-	full := int(part * width)
-	_, err := fmt.Fprintf(p.w, "%s%3.0f%% [%s%s] %.1f of %.1f MB", clearLine, 100*part,
-		strings.Repeat("=", full), strings.Repeat(" ", width-full), float64(done)/1e6, float64(total)/1e6)
-	if p.drawn = time.Now(); err != nil {
-		p.w = nil
+// patiently waits until all is stored, unless the bucket fails for too long.
+func patiently(ctx context.Context, w *archive.Writer) error {
+	var failing time.Time
+	for {
+		until, cancel := context.WithTimeout(ctx, time.Second)
+		err := w.Sync(until)
+		cancel()
+		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			return err
+		}
+		switch s := w.Status(); {
+		case s.Err == nil:
+			failing = time.Time{}
+		case failing.IsZero():
+			failing = time.Now()
+		case time.Since(failing) > patience:
+			return s.Err
+		}
 	}
 }
 
-// end takes the bar away.
-func (p *progress) end() {
-	if p.w != nil && !p.drawn.IsZero() {
-		_, _ = fmt.Fprint(p.w, clearLine) // nothing depends on it
+// backupError says what is wrong with a destination.
+func backupError(dest string, err error) error {
+	switch {
+	case errors.Is(err, archive.ErrOtherStore):
+		return say(err, "%s: %s. Choose another destination, or say --take-over", dest, strings.TrimPrefix(err.Error(), "archive: "))
+	case errors.Is(err, archive.ErrNotArchive):
+		return say(err, "there are no backups in %s", dest)
 	}
+	return fmt.Errorf("%s: %w", dest, err)
 }
 
-// showHint writes what takes a while to a terminal, until the function that it
-// returns is called. A hint that can't be written stops nothing; w may be nil.
-func showHint(w io.Writer, text string) (hide func()) {
-	if w == nil {
-		return func() {}
+// withArchive runs fn with the backups in DEST.
+func (f *destinationFlags) withArchive(ctx context.Context, dest string, fn func(*archive.Archive) error) error {
+	if err := there(dest); err != nil {
+		return say(errkind.ErrNotFound, "%v", err)
 	}
-	if _, err := fmt.Fprint(w, text); err != nil {
-		return func() {}
+	b, err := f.open(dest)
+	if err != nil {
+		return err
 	}
-	return func() { _, _ = fmt.Fprint(w, clearLine) }
+	a, err := archive.Open(ctx, b)
+	if err == nil {
+		err = fn(a)
+	}
+	if err != nil {
+		return backupError(dest, err)
+	}
+	return nil
+}
+
+// list lists what is kept.
+func (c *backup) list() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "ls DEST",
+		Short: "List which states of a store are kept",
+		Long: `List the lineages in DEST: unbroken histories of one store. A new one begins where the history has a gap,
+with a store that was restored, and with one that takes over. Each state from the first to the last can
+be restored, by a time, or by its bookmark.
+
+` + destinationHelp,
+		Example: "  greenroom backup ls s3://backups/data",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.dest.withArchive(cmd.Context(), args[0], func(a *archive.Archive) error {
+				lines, err := a.Lines(cmd.Context())
+				if err != nil {
+					return err
+				}
+				out := output{c.env, c.json, "lineage begun ended first last bases segments bytes"}
+				return list(out, all(lines), func(l archive.Line) ([]any, error) {
+					return []any{l.Number, l.Begun, l.Ended, l.First.String(), l.Last.String(), l.Bases, l.Segments, l.Bytes}, nil
+				})
+			})
+		},
+	}
+	c.dest.flags(cmd)
+	cmd.Flags().BoolVar(&c.json, "json", false, "write an array of objects")
+	return cmd
+}
+
+// verify looks at everything that is kept.
+func (c *backup) verify() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "verify DEST",
+		Short: "Read everything that is kept, and report what is wrong with it",
+		Long: `Read all objects in DEST, compare their checksums, and whether they follow each other, and write a line about
+each thing that is wrong. With --restore, the last state is restored, too, into a folder that is removed
+again, and checked as greenroom check does it. The status is 1 if something is wrong.
+
+` + destinationHelp,
+		Example: "  greenroom backup verify s3://backups/data --restore",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.dest.withArchive(cmd.Context(), args[0], func(a *archive.Archive) error {
+				return c.verifyAll(cmd.Context(), a)
+			})
+		},
+	}
+	c.dest.flags(cmd)
+	cmd.Flags().BoolVar(&c.restore, "restore", false, "restore the last state, and check it")
+	return cmd
+}
+
+func (c *backup) verifyAll(ctx context.Context, a *archive.Archive) error {
+	hide := showHint(c.env.progress, "reading …")
+	v, err := a.Verify(ctx, func(problem error) {
+		hide()
+		fmt.Fprintln(c.env.stdout, oneLine("damaged: "+strings.TrimPrefix(problem.Error(), kv.ErrCorrupt.Error()+": ")))
+	}, nil)
+	hide()
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(c.env.stdout, "%d lineages, %d bases, %d tables, %d segments, %s: %d problems\n", v.Lines, v.Bases, v.Tables, v.Segments, sizeText(v.Bytes), v.Problems)
+	if err == nil && c.restore {
+		err = (&restorer{env: c.env}).away(ctx, a)
+	}
+	if err == nil && v.Problems > 0 {
+		err = errProblems
+	}
+	return err
+}
+
+// collect removes what is too old.
+func (c *backup) collect() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "gc DEST",
+		Short: "Remove states that are older than they are to be kept",
+		Long: `Remove from DEST what only states older than --keep need. A host that writes there does that every hour;
+the command is for a backup that none writes to, and may run beside one. The last state stays in any case.
+
+` + destinationHelp,
+		Example: "  greenroom backup gc s3://backups/data --keep 168h",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := there(args[0]); err != nil {
+				return say(errkind.ErrNotFound, "%v", err)
+			}
+			b, err := c.dest.open(args[0])
+			if err != nil {
+				return err
+			}
+			removed, err := archive.Collect(cmd.Context(), b, time.Now().Add(-orKeep(c.keep)))
+			if err != nil {
+				return backupError(args[0], err)
+			}
+			_, err = fmt.Fprintf(c.env.stdout, "removed %d objects, %s\n", removed.Objects, sizeText(removed.Bytes))
+			return err
+		},
+	}
+	c.dest.flags(cmd)
+	cmd.Flags().DurationVar(&c.keep, "keep", 0, "for how long states are kept; 0 means 30 days")
+	return cmd
+}
+
+// orKeep is keep, or the default.
+func orKeep(keep time.Duration) time.Duration {
+	if keep == 0 {
+		return archive.DefaultKeep
+	}
+	return keep
 }

@@ -61,7 +61,7 @@ func leaves() iter.Seq[*cobra.Command] {
 					return false
 				}
 			}
-			return len(subs) > 0 || cmd.Name() == "help" || !cmd.Runnable() || yield(cmd)
+			return len(subs) > 0 && !strings.Contains(cmd.Use, " ") || cmd.Name() == "help" || !cmd.Runnable() || yield(cmd)
 		}
 		started := false
 		walk(newRoot(&env{}, &started))
@@ -74,7 +74,7 @@ func commandName(cmd *cobra.Command) string {
 
 // reading are the commands that write nothing, of those that docs/operations.md lists.
 var reading = []string{
-	"check", "conns ls", "docs check", "docs explain", "docs export", "docs find", "docs get", "docs ls", "docs search", "export", "get", "hosts",
+	"backup ls", "backup verify", "check", "conns ls", "docs check", "docs explain", "docs export", "docs find", "docs get", "docs ls", "docs search", "export", "get", "hosts",
 	"items check", "items get", "items ls", "items schema", "items sync", "ls", "queue ls", "queue peek", "queue stats",
 	"state show", "top", "traces ls", "traces show", "workflow ls", "workflow save", "workflow show",
 }

@@ -45,3 +45,13 @@ func (s *byteSize) String() string {
 
 // Type implements pflag.Value.
 func (s *byteSize) Type() string { return "size" }
+
+// sizeText writes a number of bytes for people: to a tenth of the largest unit that it has one of.
+func sizeText(n int64) string {
+	for _, u := range byteUnits {
+		if n >= u.bytes {
+			return fmt.Sprintf("%.1f %s", float64(n)/float64(u.bytes), u.name)
+		}
+	}
+	return fmt.Sprint(n, " bytes")
+}

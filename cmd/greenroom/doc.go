@@ -334,11 +334,11 @@ package main
 
 // Files, from the top down:
 //
-//	main.go root.go args.go salvage.go items.go docs.go docswrite.go docsquery.go docsdump.go itemswrite.go itemslook.go dot.go
+//	main.go root.go args.go salvage.go backup.go restore.go items.go docs.go docswrite.go docsquery.go docsdump.go itemswrite.go itemslook.go dot.go
 //	engine.go sql.go firstwrite.go state.go traces.go workflowshow.go
 //	export.go askhost.go hosts.go hosttokens.go adminflags.go import.go importrivetkit.go queuedrain.go shell.go statecodec.go
 //	traceswaterfall.go workflow.go check.go conns.go awake.go host.go itemscommand.go docscommand.go docsjson.go modelcommand.go
 //	label.go bulk.go ls.go top.go search.go queue.go rivetkeys.go session.go admin.go
-//	sourcecopy.go fork.go hostserve.go print.go source.go userkeys.go env.go hostwasm.go serve.go
-//	serve_other.go sourceerrors.go store.go terminal.go backup.go doc.go errors.go near.go group.go history.go
+//	sourcecopy.go fork.go hostserve.go hostbackup.go print.go source.go userkeys.go env.go hostwasm.go serve.go
+//	serve_other.go sourceerrors.go store.go terminal.go copydatabase.go destination.go doc.go errors.go near.go group.go history.go
 //	hostdemo.go bytesize.go connlimit.go input.go serve_unix.go signals.go split.go visible.go

@@ -33,6 +33,7 @@ type engineFlags struct {
 	memory     byteSize
 	verbose    bool
 	admin      adminFlags
+	backup     backupFlags
 }
 
 // engineStore is the store of an engine that is told no other one.
@@ -67,6 +68,8 @@ What clients send and are sent has half of --memory, and one address a quarter o
 more has to wait. Without GOMEMLIMIT in the environment the garbage collector keeps the
 whole process near --memory.
 
+` + backupFlagsHelp + `
+
 ` + adminHelp,
 		Example: `  greenroom engine data
   RIVET_ENDPOINT=http://127.0.0.1:6420 node app.js`,
@@ -89,6 +92,7 @@ whole process near --memory.
 	flags.Var(&f.memory, "memory", "about how much memory the process may have, such as 512MiB or 4GiB")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log more")
 	f.admin.flags(cmd)
+	f.backup.flags(cmd)
 	return cmd
 }
 
@@ -162,11 +166,21 @@ func serveEngine(ctx context.Context, e *env, f *engineFlags, url string) error 
 	}
 	err = withStore(ctx, url, greenroom.Options{Limits: e.limits, Logger: log}, func(st *storeurl.Store) (err error) {
 		defer buildIndex(ctx, st, log)()
+		saved, err := f.backup.begin(st, url, log, nil)
+		if err != nil {
+			return err
+		}
+		defer func() {
+			end, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.drain)
+			defer cancel()
+			saved.end(end, log)
+		}()
 		en, err := engine.Open(ctx, st.Engine(), opts)
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, en.Close()) }()
+		api.opts.Archive = saved.open
 		api.owner, api.opts.Actors = en, engineActors{st.Store, en}
 		end, err := api.listen(ctx, st, url)
 		if err != nil {

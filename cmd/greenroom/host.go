@@ -34,6 +34,7 @@ type hostFlags struct {
 	demo      bool
 	wasm      wasmTypes
 	admin     adminFlags
+	backup    backupFlags
 }
 
 func newHost(e *env) *cobra.Command {
@@ -60,6 +61,8 @@ should start it again. What was acknowledged is stored.
 On a full disk calls that write are refused (no_space), and those that read go on.
 /readyz fails while the disk has less than 64 MiB free. All heals when there is room.
 
+` + backupFlagsHelp + `
+
 ` + adminHelp,
 		Example: `  greenroom host --demo
   greenroom host data --demo --listen 0.0.0.0:6420 --token-file tokens`,
@@ -82,6 +85,7 @@ On a full disk calls that write are refused (no_space), and those that read go o
 	flags.BoolVar(&f.demo, "demo", false, "serve counters, chat rooms and a page to chat")
 	f.wasm.flags(cmd)
 	f.admin.flags(cmd)
+	f.backup.flags(cmd)
 	return cmd
 }
 
@@ -182,7 +186,7 @@ func (s *hostServer) frontOptions(secret []byte) *front.Options {
 	o := &front.Options{
 		Tokens: s.tokens, WithoutToken: len(s.tokens) == 0, Secret: secret,
 		Origins: s.flags.origins, Hosts: s.flags.names,
-		MetricsPage: s.page, Logger: s.log, Metrics: s.sink,
+		MetricsPage: s.page, Logger: s.log, Metrics: s.sink, Degraded: s.backup.degraded,
 	}
 	if s.flags.demo {
 		o.Pages = chat.Page()

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/archive"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/conn"
 	"github.com/greenroomdb/greenroom/host"
@@ -43,6 +44,7 @@ type hostServer struct {
 	log      *slog.Logger
 	sink     *prom.Sink
 	page     http.Handler // of the metrics
+	backup   *runningBackup
 }
 
 // serve opens the host, serves it until ctx ends, and closes it.
@@ -51,6 +53,15 @@ func (s *hostServer) serve(ctx context.Context, store *storeurl.Store, registry 
 	if err != nil {
 		return err
 	}
+	s.backup, err = s.flags.backup.begin(store, s.url, s.log, s.sink)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.flags.drain)
+		defer cancel()
+		s.backup.end(end, s.log)
+	}()
 	h, err := host.Open(ctx, store.Engine(), s.types, opts)
 	if err != nil {
 		return err
@@ -61,9 +72,10 @@ func (s *hostServer) serve(ctx context.Context, store *storeurl.Store, registry 
 		defer cancel()
 		err = errors.Join(err, h.Close(end))
 	}()
-	if err := watchStats(registry, h, store.Engine()); err != nil {
+	if err := errors.Join(watchStats(registry, h, store.Engine()), s.backup.watch(registry)); err != nil {
 		return err
 	}
+	s.admin.opts.Archive = s.backup.open
 	s.admin.opts.Actors, s.admin.opts.Metrics, s.admin.owner = h, s.page, h.Store().Lower()
 	end, err := s.admin.listen(ctx, store, s.url)
 	if err != nil {
@@ -93,7 +105,7 @@ func (s *hostServer) measure() (*prometheus.Registry, error) {
 		types = append(types, t.Name)
 	}
 	var err error
-	s.sink, err = prom.New(slices.Concat(host.Metrics(types...), front.Metrics(), vfs.Metrics(), queue.Metrics(), conn.Metrics(), persist.Metrics(), traces.Metrics(), storeurl.Metrics())...)
+	s.sink, err = prom.New(slices.Concat(host.Metrics(types...), front.Metrics(), vfs.Metrics(), queue.Metrics(), conn.Metrics(), persist.Metrics(), traces.Metrics(), archive.Metrics(), storeurl.Metrics())...)
 	if err != nil {
 		return nil, err
 	}

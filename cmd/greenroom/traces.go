@@ -113,12 +113,12 @@ func (c *tracesCommand) query(now time.Time) (q traces.Query, err error) {
 	return q, nil
 }
 
-// parseTime reads a time, a date in UTC, or how long ago it was. No text is the zero time.
+// parseTime reads a time, of UTC unless it says another zone, or how long ago it was. No text is the zero time.
 func parseTime(s string, now time.Time) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil
 	}
-	for _, layout := range []string{time.RFC3339Nano, time.DateOnly} {
+	for _, layout := range []string{time.RFC3339Nano, time.DateOnly, time.DateTime, "2006-01-02 15:04"} {
 		if at, err := time.Parse(layout, s); err == nil {
 			return at, nil
 		}

@@ -2,6 +2,7 @@ package front
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 
 	"github.com/greenroomdb/greenroom/host"
@@ -34,6 +35,15 @@ func (f *Front) serveReady(w http.ResponseWriter, r *http.Request) {
 		f.note(r.Context(), "not ready", r.URL.Path, err)
 		f.write(w, mediaJSON, http.StatusServiceUnavailable, []byte(`{"status":"not ready"}`))
 		return
+	}
+	if f.opts.Degraded != nil {
+		if what := f.opts.Degraded(); what != "" {
+			body, err := json.Marshal(map[string]string{"status": "ready", "degraded": what})
+			if err == nil {
+				f.write(w, mediaJSON, http.StatusOK, body)
+				return
+			}
+		}
 	}
 	f.write(w, mediaJSON, http.StatusOK, []byte(`{"status":"ready"}`))
 }

@@ -31,6 +31,9 @@ type Options struct {
 	// Hosts are the names by which the Front may be addressed, without a port. Empty means
 	// any name, and with WithoutToken those of loopback.
 	Hosts []string
+	// Degraded, if it isn't nil, says what beside the calls doesn't work, such as a backup, "" for nothing: /readyz tells it, and goes on
+	// to answer 200.
+	Degraded func() string
 
 	// MaxBody bounds the body of a call and a message of a socket, in bytes. 0 means 1 MiB.
 	MaxBody int64

@@ -28,6 +28,9 @@ func (r *Records) Last() uint64 { return r.d.log.Last() }
 // Synced returns up to which number the records are on stable storage.
 func (r *Records) Synced() uint64 { return r.d.log.Synced() }
 
+// SizeFrom returns how many bytes the files of the log have from the one with a record on.
+func (r *Records) SizeFrom(number uint64) int64 { return r.d.log.SizeFrom(number) }
+
 // Follow returns a Follower of the records from number on. It must be closed, before the store is. The error is ErrGone if the log
 // has no such record, and it isn't the next one either.
 func (r *Records) Follow(number uint64) (*Follower, error) {

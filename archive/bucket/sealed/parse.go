@@ -2,6 +2,7 @@ package sealed
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"filippo.io/age"
@@ -70,3 +71,21 @@ func (k Keys) String() string {
 
 // GoString is String: nothing that prints Keys prints a secret.
 func (k Keys) GoString() string { return k.String() }
+
+// ForOwn returns Keys with which objects are encrypted for the identities, too, so that what writes them can read them. The error is ErrKeys
+// if none of the identities has a recipient.
+func (k *Keys) ForOwn() (*Keys, error) {
+	own := &Keys{identities: k.identities, recipients: slices.Clone(k.recipients)}
+	for _, id := range k.identities {
+		switch id := id.(type) {
+		case *age.X25519Identity:
+			own.recipients = append(own.recipients, id.Recipient())
+		case *age.HybridIdentity:
+			own.recipients = append(own.recipients, id.Recipient())
+		}
+	}
+	if len(own.recipients) == len(k.recipients) {
+		return nil, fmt.Errorf("%w: there is no identity to encrypt for", ErrKeys)
+	}
+	return own, nil
+}

@@ -8,6 +8,8 @@ import (
 
 	"filippo.io/age"
 
+	"github.com/greenroomdb/greenroom/archive/bucket"
+	"github.com/greenroomdb/greenroom/archive/bucket/buckettest"
 	"github.com/greenroomdb/greenroom/archive/bucket/sealed"
 )
 
@@ -81,5 +83,35 @@ func TestPrint(t *testing.T) {
 	}
 	if got := fmt.Sprintf("%v %+v %#v", k, *k, k); got != strings.TrimSpace(strings.Repeat("1 recipients, 1 identities ", 3)) {
 		t.Errorf("Keys print as %s", got)
+	}
+}
+
+// TestForOwn tests that what is encrypted for the identities can be read with them, and not without a key.
+func TestForOwn(t *testing.T) {
+	id, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := sealed.Parse("", id.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if keys, err = keys.ForOwn(); err != nil {
+		t.Fatal(err)
+	}
+	memory := buckettest.NewMemory()
+	b := sealed.New(memory, keys)
+	if err := bucket.PutBytes(t.Context(), b, "a", []byte("x"), bucket.Once); err != nil {
+		t.Fatal(err)
+	}
+	if data, _, err := bucket.GetBytes(t.Context(), b, "a", 0, -1); err != nil || string(data) != "x" {
+		t.Errorf("%q, %v", data, err)
+	}
+	none, err := sealed.Parse("", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := none.ForOwn(); !errors.Is(err, sealed.ErrKeys) {
+		t.Error(err)
 	}
 }

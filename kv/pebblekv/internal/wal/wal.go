@@ -399,17 +399,25 @@ func (l *Log) Release(number uint64) {
 
 // Size returns how many bytes of files have records that the tables don't have, as Release has
 // been told.
-func (l *Log) Size() (n int64) {
+func (l *Log) Size() int64 {
+	l.mu.Lock()
+	number := l.released + 1
+	l.mu.Unlock()
+	return l.SizeFrom(number)
+}
+
+// SizeFrom returns how many bytes of files have records from a number on.
+func (l *Log) SizeFrom(number uint64) (n int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.released >= l.last {
+	if number > l.last {
 		return 0
 	}
 	for i, f := range l.files {
 		switch {
 		case i == len(l.files)-1:
 			n += l.at + int64(len(l.buf))
-		case l.files[i+1].first > l.released+1:
+		case l.files[i+1].first > number:
 			n += f.size
 		}
 	}

@@ -1,0 +1,105 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/kv/pebblekv"
+)
+
+// An Actor is one actor as it was, read where it is. It must be closed.
+type Actor struct {
+	*actorstore.View
+	store *actorstore.Store
+	db    *pebblekv.DB
+}
+
+// Close lets go of what was read.
+func (a *Actor) Close() error { return errors.Join(a.View.Close(), a.store.Close(), a.db.Close()) }
+
+// Actor opens what a state has of the actor of a name, or, if that begins with "id:", of an id. Of the bucket it reads the lists, of each
+// segment behind the base the index and the blocks that may have something of the actor, and of the tables the blocks that are asked
+// for, in pieces of 128 KiB: little more than the actor takes, whatever others do. ctx ends reading, also after Actor has returned.
+//
+// Errors: ErrNoState, ErrBookmark; kv.ErrNotFound, or actorstore.ErrUnknownActor, if there was no such actor; kv.ErrCorrupt with the name
+// of the object; those of the bucket.
+func (a *Archive) Actor(ctx context.Context, m Bookmark, name string) (_ *Actor, err error) {
+	var id actorstore.ID
+	if text, ok := strings.CutPrefix(name, "id:"); ok {
+		id, err = actorstore.ParseID(text)
+	} else {
+		id, err = a.named(ctx, m, name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	db, err := a.open(ctx, m, []group{wide, ofActor(id)})
+	if err != nil {
+		return nil, err
+	}
+	store, err := actorstore.Open(ctx, db, &actorstore.Options{ReadOnly: true})
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	v, err := store.View(ctx, id)
+	if err != nil {
+		return nil, errors.Join(err, store.Close(), db.Close())
+	}
+	return &Actor{v, store, db}, nil
+}
+
+// named returns the actor that had a name.
+func (a *Archive) named(ctx context.Context, m Bookmark, name string) (id actorstore.ID, err error) {
+	row, err := actorstore.NameRow(name)
+	if err != nil {
+		return id, err
+	}
+	db, err := a.open(ctx, m, []group{wide, ofName(name)})
+	if err != nil {
+		return id, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	s, err := db.Snapshot(ctx)
+	if err != nil {
+		return id, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	value, err := s.Get(ctx, row, nil)
+	if err != nil {
+		return id, fmt.Errorf("the actor %q: %w", name, err)
+	}
+	return actorstore.ParseNameRow(name, value)
+}
+
+// open opens what a state has of some groups.
+func (a *Archive) open(ctx context.Context, m Bookmark, groups []group) (db *pebblekv.DB, err error) {
+	err = again(func() error {
+		p, err := a.plan(ctx, m)
+		if err != nil {
+			return err
+		}
+		from := pebblekv.Archived{
+			Small: map[string][]byte{}, Tables: map[string]*io.SectionReader{}, CacheBytes: viewCache,
+			Records: p.records(ctx, a.bucket, groups),
+		}
+		c := newChunks(ctx, a.bucket)
+		for i := range p.base.Files {
+			f := &p.base.Files[i]
+			if f.table() {
+				from.Tables[f.Name] = io.NewSectionReader(&table{c, f.object(), f.Size}, 0, f.Size)
+			} else {
+				from.Small[f.Name] = f.Data
+			}
+		}
+		db, err = pebblekv.OpenArchived(from)
+		return err
+	})
+	return db, err
+}
+
+// viewCache is the size of the cache of a View, in bytes, besides what it remembers of the bucket.
+const viewCache = 8 << 20

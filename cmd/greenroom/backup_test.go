@@ -1,0 +1,238 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// lineages returns the lineages of a backup, as backup ls has them.
+func lineages(t *testing.T, dest string, flags ...string) (lines []struct {
+	Lineage         int
+	First, Last     string
+	Bases, Segments int
+}) {
+	t.Helper()
+	out := must(t, append([]string{"backup", "ls", dest, "--json"}, flags...)...)
+	if err := json.Unmarshal([]byte(out), &lines); err != nil {
+		t.Fatal(err)
+	}
+	return lines
+}
+
+// TestBackup tests that a store is backed up when nothing has it open, and that it and its actors are restored as of each state.
+func TestBackup(t *testing.T) {
+	t.Chdir(t.TempDir())
+	must(t, "put", "data", "lobby", "k", "one")
+	must(t, "backup", "data", "bk")
+	first := lineages(t, "bk")[0].Last
+	must(t, "put", "data", "lobby", "k", "two")
+	must(t, "sql", "data", "room", "create table t(a); insert into t values(42)")
+	if out := must(t, "backup", "data", "bk"); !strings.Contains(out, "stored 1 objects") {
+		t.Errorf("the second backup: %s", out)
+	}
+	lines := lineages(t, "bk")
+	if len(lines) != 1 || lines[0].Bases != 1 || lines[0].Segments != 1 {
+		t.Errorf("%+v", lines)
+	}
+	out := must(t, "restore", "bk", "last")
+	if !strings.Contains(out, "2 actors") || !strings.Contains(out, "no problems") || !strings.Contains(out, "restored the state "+lines[0].Last) {
+		t.Errorf("restore: %s", out)
+	}
+	must(t, "restore", "bk", "first", "--at", first)
+	for _, c := range []struct{ store, want string }{{"first", "one"}, {"last", "two"}} {
+		if got := must(t, "get", c.store, "lobby", "k"); got != c.want {
+			t.Errorf("%s has %q", c.store, got)
+		}
+	}
+	must(t, "drop", "data", "room", "--yes")
+	must(t, "restore", "bk", "data", "--actor", "room", "--as", "room.old")
+	if got := must(t, "sql", "data", "room.old", "select a from t"); got != "42\n" {
+		t.Errorf("the restored actor has %q", got)
+	}
+	if r := program(t.Context(), strings.NewReader(""), "restore", "bk", "data", "--actor", "room", "--as", "room.older", "--at", first); r.code == exitOK {
+		t.Error("an actor was restored of a time before it was there")
+	}
+	if out := must(t, "backup", "verify", "bk", "--restore"); !strings.Contains(out, " 0 problems") || !strings.Contains(out, "no problems") {
+		t.Errorf("verify: %s", out)
+	}
+	must(t, "backup", "gc", "bk", "--keep", "1ns")
+	must(t, "restore", "bk", "again")
+	if r := program(t.Context(), strings.NewReader(""), "backup", "first", "bk"); r.code != exitOK {
+		t.Errorf("a store that was restored can't go on: %s", r.stderr)
+	}
+	must(t, "put", "other", "lobby", "k", "v")
+	if r := program(t.Context(), strings.NewReader(""), "backup", "other", "bk"); r.code == exitOK || !strings.Contains(r.stderr, "--take-over") {
+		t.Errorf("another store: %+v", r)
+	}
+	must(t, "backup", "other", "bk", "--take-over")
+}
+
+// TestBackupRefuses tests what is refused before anything is stored.
+func TestBackupRefuses(t *testing.T) {
+	t.Chdir(t.TempDir())
+	must(t, "put", "data", "lobby", "k", "v")
+	for _, c := range []struct{ args, want string }{
+		{"backup data data/inside", "one within the other"},
+		{"backup data .", "one within the other"},
+		{"backup data ftp://backups/data", "DEST is a folder or s3://"},
+		{"backup mem: bk", "for a store in a directory"},
+		{"backup nowhere bk", "there is no store"},
+		{"backup data bk --recipients data", "--recipients takes --key"},
+		{"host data --demo --listen 127.0.0.1:0 --backup data/inside", "one within the other"},
+		{"restore bk new --at yesterday", "there are no backups"},
+	} {
+		r := program(t.Context(), strings.NewReader(""), strings.Fields(c.args)...)
+		if r.code == exitOK || !strings.Contains(r.stderr, c.want) {
+			t.Errorf("%s: %+v", c.args, r)
+		}
+	}
+	if _, err := os.Stat("bk"); !os.IsNotExist(err) {
+		t.Errorf("something was made: %v", err)
+	}
+}
+
+// TestBackupDamaged tests that damage of each object is found, and that nothing is made of it.
+func TestBackupDamaged(t *testing.T) {
+	t.Chdir(t.TempDir())
+	must(t, "put", "data", "lobby", "k", "one")
+	must(t, "backup", "data", "bk")
+	must(t, "put", "data", "lobby", "k", "two")
+	must(t, "backup", "data", "bk")
+	n := 0
+	err := filepath.WalkDir("bk", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.Contains(path, "table") && !strings.Contains(path, "line"+string(filepath.Separator)) {
+			return err
+		}
+		n++
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for _, bad := range [][]byte{data[:len(data)/2], append(data[:len(data)-1:len(data)-1], data[len(data)-1]^1), nil} {
+			if err := os.WriteFile(path, bad, 0o600); err != nil {
+				return err
+			}
+			if r := program(t.Context(), strings.NewReader(""), "backup", "verify", "bk"); r.code != exitFailed || !strings.Contains(r.stdout, "damaged: ") {
+				t.Errorf("%s, %d bytes of %d: verify: %+v", path, len(bad), len(data), r)
+			}
+			if r := program(t.Context(), strings.NewReader(""), "restore", "bk", "new"); r.code == exitOK {
+				t.Errorf("%s, %d bytes of %d: it was restored", path, len(bad), len(data))
+			}
+		}
+		return os.WriteFile(path, data, 0o600)
+	})
+	if err != nil || n < 3 {
+		t.Fatal(n, err)
+	}
+	if left, err := filepath.Glob("new*"); err != nil || left != nil {
+		t.Errorf("there is %q, %v", left, err)
+	}
+	must(t, "restore", "bk", "new")
+}
+
+// testIdentity is one of age, which keeps no secret.
+const testIdentity = "AGE-SECRET-KEY-1NFZPZ4LUFGE77E8RN87V5EPS320QMVX6FCVR3G7H3LR3E6MLVMKQ530J9Y"
+
+// TestBackupKey tests that nothing of an encrypted backup can be read without its key.
+func TestBackupKey(t *testing.T) {
+	t.Chdir(t.TempDir())
+	err := os.WriteFile("key", []byte("# mine\n"+testIdentity+"\n"), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	must(t, "put", "data", "lobby", "k", "a secret of ours")
+	must(t, "backup", "data", "bk", "--key", "key")
+	must(t, "put", "data", "lobby", "k", "a secret of ours, too")
+	must(t, "backup", "data", "bk", "--key", "key")
+	must(t, "restore", "bk", "new", "--key", "key")
+	if got := must(t, "get", "new", "lobby", "k"); got != "a secret of ours, too" {
+		t.Errorf("it has %q", got)
+	}
+	err = filepath.WalkDir("bk", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if !strings.HasPrefix(string(data), "age-encryption.org/v1\n") {
+			t.Errorf("%s isn't encrypted", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := program(t.Context(), strings.NewReader(""), "backup", "ls", "bk"); r.code == exitOK {
+		t.Errorf("without a key: %+v", r)
+	}
+	if err := os.Chmod("key", 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if r := program(t.Context(), strings.NewReader(""), "backup", "ls", "bk", "--key", "key"); r.code == exitOK || !strings.Contains(r.stderr, "0600") {
+		t.Errorf("with a key that all can read: %+v", r)
+	}
+}
+
+// says waits until a page says something.
+func says(ctx context.Context, t *testing.T, url, what string) {
+	t.Helper()
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for !strings.Contains(fetch(t, url), what) {
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			t.Fatalf("%s doesn't say %q", url, what)
+		}
+	}
+}
+
+// TestHostBackup tests that a host backs up its store while it serves, restores an actor of that, says when it can't, and that what it acknowledged
+// before it was killed, a lag ago, is there.
+func TestHostBackup(t *testing.T) {
+	t.Chdir(t.TempDir())
+	p := startHost(t, "", "data", "--demo", "--backup", "bk", "--backup-every", "20ms")
+	ctx := soonContext(t)
+	count := func(n int) {
+		t.Helper()
+		for range n {
+			if err := p.post(ctx, "/actors/counter/a/actions/add", 1, new(int)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	count(10)
+	caughtUp := func() {
+		t.Helper()
+		says(ctx, t, p.url+"/metrics", "greenroom_backup_lag_seconds 0\n")
+	}
+	caughtUp()
+	mark := lineages(t, "bk")[0].Last
+	count(5)
+	must(t, "restore", "bk", "data", "--actor", "counter/a", "--as", "counter/b", "--at", mark)
+	caughtUp()
+	p.kill()
+	must(t, "restore", "bk", "new")
+	for store, want := range map[string]string{"counter/a": "15", "counter/b": "10"} {
+		if got := must(t, "state", "show", "new", store); !strings.Contains(got, want) {
+			t.Errorf("%s: %s", store, got)
+		}
+	}
+	if err := os.RemoveAll("bk"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("bk", nil, 0o600); err != nil { // no folder
+		t.Fatal(err)
+	}
+	p = startHost(t, "", "data", "--demo", "--backup", "bk", "--backup-every", "20ms")
+	count(5)
+	says(ctx, t, p.url+"/readyz", "degraded")
+	if page := fetch(t, p.url+"/metrics"); !strings.Contains(page, "greenroom_backup_failing 1\n") {
+		t.Error("the metrics don't say that it fails")
+	}
+}
