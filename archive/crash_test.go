@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/greenroomdb/greenroom/archive/bucket"
 	"github.com/greenroomdb/greenroom/archive/bucket/buckettest"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
@@ -17,12 +18,17 @@ import (
 // newCrashing returns a model whose machine and whose bucket can fail.
 func newCrashing(t *testing.T, seed uint64) (*model, *buckettest.Faulty) {
 	b := buckettest.NewFaulty(buckettest.NewMemory(), nil)
+	return newOnCrashDisk(t, seed, b), b
+}
+
+// newOnCrashDisk returns a model whose machine can fail.
+func newOnCrashDisk(t *testing.T, seed uint64, b bucket.Bucket) *model {
 	m := newModel(t, seed, b)
 	m.stop()
 	m.disk = pebblekv.NewCrashDisk()
 	m.opts.baseBytes, m.opts.mergeRuns = 30_000, 4
 	m.open()
-	return m, b
+	return m
 }
 
 // TestPrefixes tests that at each moment between two calls of the bucket the last state of each lineage is one that the store
@@ -86,7 +92,10 @@ func TestFaults(t *testing.T) {
 	for seed := range uint64(testkit.Pick(3, 8, 60)) {
 		m, b := newCrashing(t, 100+seed)
 		rnd := rand.New(rand.NewPCG(seed, 3))
-		faulty := func(op, name string) buckettest.Fault {
+		locked := make(chan struct{}, 1)
+		b.Set(func(op, name string) buckettest.Fault {
+			locked <- struct{}{}
+			defer func() { <-locked }()
 			switch {
 			case rnd.IntN(4) > 0:
 				return buckettest.None
@@ -94,35 +103,97 @@ func TestFaults(t *testing.T) {
 				return buckettest.Refused
 			}
 			return buckettest.Fault(rnd.IntN(5))
-		}
-		locked := make(chan struct{}, 1)
-		b.Set(func(op, name string) buckettest.Fault {
-			locked <- struct{}{}
-			defer func() { <-locked }()
-			return faulty(op, name)
 		})
-		for range 6 {
-			m.start()
-			for range 8 {
-				m.commit(10)
-				if rnd.IntN(2) == 0 {
-					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rnd.IntN(20))*time.Millisecond)
-					if err := m.w.Sync(ctx); err != nil && ctx.Err() == nil {
-						t.Fatalf("seed %d: %v", seed, err)
-					}
-					cancel()
-				}
-			}
-			m.crash()
-		}
+		m.lives(seed, 6, 20*time.Millisecond)
 		b.Set(nil)
+		m.goesOn(seed)
+	}
+}
+
+// lives runs the store and its Writer through some lives, each of which ends with a crash of the machine, and calls Sync now and then, for
+// at most so long.
+func (m *model) lives(seed uint64, n int, patience time.Duration) {
+	m.t.Helper()
+	for range n {
 		m.start()
-		m.sync()
-		m.everyState(seed)
-		if err := m.w.Close(); err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
+		for range 8 {
+			m.commit(10)
+			if m.rnd.IntN(2) == 0 {
+				ctx, cancel := context.WithTimeout(m.t.Context(), time.Duration(m.rnd.Int64N(int64(patience))))
+				if err := m.w.Sync(ctx); err != nil && ctx.Err() == nil {
+					m.t.Fatalf("seed %d: %v", seed, err)
+				}
+				cancel()
+			}
+		}
+		m.crash()
+	}
+}
+
+// goesOn tests that a Writer stores all there is when nothing fails any more, and that every state is one that the store had.
+func (m *model) goesOn(seed uint64) {
+	m.t.Helper()
+	m.start()
+	m.sync()
+	m.everyState(seed)
+	if err := m.w.Close(); err != nil {
+		m.t.Fatalf("seed %d: %v", seed, err)
+	}
+}
+
+// TestCrashedBeginning tests that a machine that crashes at any moment while its store's first Writer begins leaves a store that
+// goes on with its own backups, in one lineage, whether the last change of the bucket was made or not.
+func TestCrashedBeginning(t *testing.T) {
+	for _, commits := range []int{0, 30} {
+		for _, fault := range []buckettest.Fault{buckettest.Refused, buckettest.Lost} {
+			for last, over := 1, false; !over; last++ {
+				m, b := newCrashing(t, uint64(300+last))
+				m.commit(commits)
+				ctx, broken := context.WithCancel(t.Context())
+				n := 0
+				b.Set(func(op, name string) buckettest.Fault {
+					if op == "put" {
+						n++
+					}
+					switch {
+					case n < last:
+						return buckettest.None
+					case n == last && op == "put":
+						broken()
+						return fault
+					}
+					return buckettest.Refused
+				})
+				m.start()
+				m.commit(3)
+				if err := m.w.Sync(ctx); err == nil {
+					over = true // it takes fewer puts
+				} else if ctx.Err() == nil {
+					t.Fatalf("%d commits, put %d %v: %v", commits, last, fault, err)
+				}
+				m.crash()
+				broken()
+				b.Set(nil)
+				m.commit(10)
+				m.goesOn(uint64(last))
+			}
 		}
 	}
+}
+
+// TestLostEpoch tests that a Writer that has begun, and wasn't told so, doesn't take what it finds for another store's.
+func TestLostEpoch(t *testing.T) {
+	m, b := newCrashing(t, 400)
+	lost := false
+	b.Set(func(op, name string) buckettest.Fault {
+		if op == "put" && name == epochName(1) && !lost {
+			lost = true
+			return buckettest.Lost
+		}
+		return buckettest.None
+	})
+	m.commit(5)
+	m.goesOn(0)
 }
 
 // everyState tests some states of every lineage, and that the last one is the store's.

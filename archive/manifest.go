@@ -48,6 +48,11 @@ type epoch struct {
 	Store string    `json:"store,omitempty"` // where it is
 }
 
+// same reports whether both are of one attempt of a Writer to begin.
+func (e epoch) same(as epoch) bool {
+	return e.Since.Equal(as.Since) && e.Host == as.Host && e.PID == as.PID && e.Store == as.Store
+}
+
 // readManifest returns what says that a bucket is an archive. The error is ErrNotArchive if nothing does.
 func readManifest(ctx context.Context, b bucket.Bucket) (m Manifest, err error) {
 	if err := readJSON(ctx, b, manifestName, &m); errors.Is(err, fs.ErrNotExist) {

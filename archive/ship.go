@@ -60,14 +60,11 @@ func (s *shipper) begin(ctx context.Context) error {
 	}
 	s.took(l)
 	s.at.last, s.at.sum, s.at.ms = l.Number, l.LastSum, l.Time.UnixMilli()
-	begun := lineageObject{Begun: l.Time}
-	err := s.w.retry(ctx, func() error {
-		return writeJSON(ctx, s.w.bucket, lineageName(s.at.line), &begun, bucket.Once)
-	})
-	if err != nil && !errors.Is(err, bucket.ErrExists) { // an earlier attempt has
+	// The store knows before the lineage is there that it is its own, also if it crashes then.
+	if err := s.hold(true); err != nil {
 		return err
 	}
-	return s.hold(true)
+	return s.claim.begin(ctx, s.at.line)
 }
 
 // know finds out which tables are in the bucket when a lineage begins: those of the last one.
@@ -122,10 +119,9 @@ func (s *shipper) took(l *baseList) {
 // hold keeps the log of the store from the last record on that is in the bucket: that one shows that the store is the one of the lineage.
 func (s *shipper) hold(durable bool) error {
 	own := owner{s.claim.manifest.ID, s.at.line}
-	h := pebblekv.Held{From: s.at.last, Most: s.w.o.MaxLocal}
-	if h.From == 0 {
-		h.From = max(1, s.w.records.Last())
-		own.line = 0 // the first base is still to come
+	h := pebblekv.Held{From: max(1, s.at.last), Most: s.w.o.MaxLocal}
+	if s.at.last == 0 && s.based.IsZero() { // the first base is still to come
+		h.From, own.line = max(1, s.w.records.Last()), 0
 	}
 	h.For = own.String()
 	return s.w.records.Hold(h, durable)
