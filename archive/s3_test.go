@@ -1,0 +1,48 @@
+package archive
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/greenroomdb/greenroom/archive/bucket/s3"
+	"github.com/greenroomdb/greenroom/internal/s3fake"
+	"github.com/greenroomdb/greenroom/internal/testkit"
+)
+
+// TestFaultsS3 is TestFaults over an S3 server whose requests are refused, cut off, answered by half, or done late.
+func TestFaultsS3(t *testing.T) {
+	seen := map[s3fake.Fault]int{}
+	for seed := range uint64(testkit.Pick(2, 3, 40)) {
+		url, f := s3fake.Start(t)
+		b, err := s3.Open(t.Context(), url, &s3.Options{
+			Credentials: &s3.Credentials{AccessKeyID: s3fake.AccessKeyID, SecretAccessKey: s3fake.SecretAccessKey},
+			Patience:    []time.Duration{-1, 50 * time.Millisecond, 150 * time.Millisecond}[seed%3], // the Writer tries again, the bucket, or both
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := newOnCrashDisk(t, 200+seed, b)
+		rnd := rand.New(rand.NewPCG(seed, 5))
+		f.Plan(func(r *http.Request) s3fake.Fault {
+			fault := s3fake.Faulty[rnd.IntN(len(s3fake.Faulty))]
+			if rnd.IntN(4) > 0 || fault == s3fake.Late && r.Method == http.MethodPut && r.Header.Get("If-None-Match") == "" {
+				return s3fake.None
+			}
+			return fault
+		})
+		m.lives(seed, 6, 50*time.Millisecond)
+		for _, fault := range s3fake.Faulty {
+			seen[fault] += f.Seen(fault)
+		}
+		f.Plan(nil)
+		m.goesOn(seed)
+	}
+	for _, fault := range s3fake.Faulty {
+		if seen[fault] == 0 {
+			t.Errorf("no request was %v", fault)
+		}
+	}
+	t.Logf("requests with faults: %v", seen)
+}
