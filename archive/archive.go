@@ -92,34 +92,42 @@ func (a *Archive) Lines(ctx context.Context) ([]Line, error) {
 	var lines []Line
 	for _, f := range found {
 		l := Line{Number: f.number}
-		bases, err := readBases(ctx, a.bucket, f.number)
-		if err != nil {
+		if err := again(func() error { return a.describe(ctx, &l) }); err != nil {
 			return nil, err
 		}
-		if len(bases) == 0 {
-			continue // all of it was too old
+		if l.Bases > 0 { // or all of it was too old
+			lines = append(lines, l)
 		}
-		log, err := readLog(ctx, a.bucket, f.number)
-		if err != nil {
-			return nil, err
-		}
-		first, err := readBase(ctx, a.bucket, bases[0].name)
-		if err != nil {
-			return nil, err
-		}
-		at, err := lastPlace(ctx, a.bucket, f.number)
-		if err != nil {
-			return nil, err
-		}
-		l.First, l.Last = a.manifest.bookmark(f.number, first.Number), a.manifest.bookmark(f.number, max(at.last, first.Number))
-		l.Begun, l.Ended = first.Time, later(first.Time, time.UnixMilli(at.ms).UTC())
-		l.Bases, l.Segments = len(bases), len(log)
-		for _, o := range slices.Concat(bases, log) {
-			l.Bytes += o.size
-		}
-		lines = append(lines, l)
 	}
 	return lines, nil
+}
+
+// describe says of a lineage what there is to say.
+func (a *Archive) describe(ctx context.Context, l *Line) error {
+	*l = Line{Number: l.Number}
+	bases, err := readBases(ctx, a.bucket, l.Number)
+	if err != nil || len(bases) == 0 {
+		return err
+	}
+	log, err := readLog(ctx, a.bucket, l.Number)
+	if err != nil {
+		return err
+	}
+	first, err := readBase(ctx, a.bucket, bases[0].name)
+	if err != nil {
+		return err
+	}
+	at, err := lastPlace(ctx, a.bucket, l.Number)
+	if err != nil {
+		return err
+	}
+	l.First, l.Last = a.manifest.bookmark(l.Number, first.Number), a.manifest.bookmark(l.Number, max(at.last, first.Number))
+	l.Begun, l.Ended = first.Time, later(first.Time, time.UnixMilli(at.ms).UTC())
+	l.Bases, l.Segments = len(bases), len(log)
+	for _, o := range slices.Concat(bases, log) {
+		l.Bytes += o.size
+	}
+	return nil
 }
 
 func later(a, b time.Time) time.Time {
@@ -144,7 +152,10 @@ func (a *Archive) At(ctx context.Context, t time.Time) (m Bookmark, made time.Ti
 		return m, made, err
 	}
 	for _, line := range slices.Backward(lines) {
-		m, made, err = a.within(ctx, line.number, t)
+		err = again(func() error {
+			m, made, err = a.within(ctx, line.number, t)
+			return err
+		})
 		if err == nil || !errors.Is(err, ErrNoState) {
 			return m, made, err
 		}
@@ -225,7 +236,7 @@ func (a *Archive) plan(ctx context.Context, m Bookmark) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &plan{base: base, number: m.Number}
+	p := &plan{base: base, line: m.Line, number: m.Number}
 	for _, s := range log {
 		if s.first <= m.Number && (s.last == 0 || s.last > base.Number) {
 			p.log = append(p.log, s)

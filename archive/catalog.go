@@ -114,6 +114,40 @@ func split(all []numbered) (chain, covered []numbered) {
 	return chain, covered
 }
 
+// maxMoved is how often in a row what was listed may turn out to have gone, until that is an error.
+const maxMoved = 10
+
+// walk calls visit with each segment of log, which is of readLog, in order. If visit returns fs.ErrNotExist a Writer
+// has put the segment together with others: walk reads the list anew, and goes on with what has its records, and maybe some before these.
+func walk(ctx context.Context, b bucket.Bucket, line uint64, log []numbered, visit func(numbered) error) error {
+	for moved := 0; len(log) > 0; {
+		err := visit(log[0])
+		if errors.Is(err, fs.ErrNotExist) && moved < maxMoved {
+			moved++
+			first := log[0].first
+			if log, err = readLog(ctx, b, line); err != nil {
+				return err
+			}
+			log = slices.DeleteFunc(log, func(s numbered) bool { return s.last > 0 && s.last < first })
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		log, moved = log[1:], 0
+	}
+	return nil
+}
+
+// again calls fn again while an object isn't there: a Writer may have put it together with others since it was listed.
+func again(fn func() error) error {
+	err := fn()
+	for moved := 0; errors.Is(err, fs.ErrNotExist) && moved < maxMoved; moved++ {
+		err = fn()
+	}
+	return err
+}
+
 // firstBytes is how much of a segment is read for its index.
 const firstBytes = 32 << 10
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"iter"
 	"maps"
 	"slices"
@@ -18,6 +17,7 @@ import (
 // A plan is how a state is made.
 type plan struct {
 	base   *baseList
+	line   uint64
 	log    []numbered // with the records behind it
 	number uint64     // of the last record
 }
@@ -34,29 +34,38 @@ func (p *plan) records(ctx context.Context, b bucket.Bucket, groups []group) ite
 		defer z.Close()
 		in := &segmentReader{ctx: ctx, bucket: b, z: z, groups: groups}
 		var before *index
-		for _, s := range p.log {
+		err = walk(ctx, b, p.line, p.log, func(s numbered) error {
+			have := p.base.Number
+			if before != nil {
+				have = max(have, before.last)
+			}
+			if s.first > p.number {
+				return nil
+			}
 			x, found, err := in.read(s.name)
 			if err == nil {
 				err = follows(p.base, before, x, s.name)
 			}
 			if err != nil {
-				yield(pebblekv.Record{}, err)
-				return
+				return err
 			}
 			before = x
 			for _, number := range slices.Sorted(maps.Keys(found)) {
-				if number <= p.base.Number || number > p.number {
+				if number <= have || number > p.number {
 					continue
 				}
 				r := pebblekv.Record{Number: number, Time: x.timeOf(number)}
-				r.Batch, err = pebblekv.JoinOps(found[number])
-				if err != nil {
-					err = damaged(s.name, err)
+				if r.Batch, err = pebblekv.JoinOps(found[number]); err != nil {
+					return damaged(s.name, err)
 				}
-				if !yield(r, err) || err != nil {
-					return
+				if !yield(r, nil) {
+					return errStop
 				}
 			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, errStop) {
+			yield(pebblekv.Record{}, err)
 		}
 	}
 }
@@ -64,13 +73,16 @@ func (p *plan) records(ctx context.Context, b bucket.Bucket, groups []group) ite
 // unknown is the sum of a record that isn't known.
 var unknown sum
 
-// follows returns an error unless a segment follows the one before, or the base if it is the first.
+// errStop says that the caller of an iterator wants no more.
+var errStop = errors.New("archive: no more records are wanted")
+
+// follows returns an error unless a segment follows the one before, or the base if it is the first. It may have records of that, too.
 func follows(base *baseList, before, x *index, name string) error {
 	number, sum := base.Number, base.LastSum
 	if before != nil {
 		number, sum = before.last, before.lastSum
 	}
-	if x.first == number+1 && sum != unknown && x.before != sum || before != nil && x.first != number+1 {
+	if x.first == number+1 && sum != unknown && x.before != sum || before != nil && x.first > number+1 {
 		return damaged(name, fmt.Errorf("it doesn't follow record %d", number))
 	}
 	return nil
@@ -169,13 +181,4 @@ func (p *plan) check(ctx context.Context, b bucket.Bucket, m Bookmark) error {
 		return fmt.Errorf("%w: %s: the last one that is kept behind it is %d", ErrNoState, m, have)
 	}
 	return nil
-}
-
-// again calls fn once more if an object isn't there: a Writer has put it together with others meanwhile.
-func again(fn func() error) error {
-	err := fn()
-	if errors.Is(err, fs.ErrNotExist) {
-		err = fn()
-	}
-	return err
 }

@@ -26,7 +26,7 @@ type Verified struct {
 
 // verify is Archive.Verify.
 func verify(ctx context.Context, b bucket.Bucket, problem func(error), progress func(read int64)) (v Verified, err error) {
-	r := &verifier{bucket: b, v: &v, tables: map[string]*baseFile{}, problem: problem, progress: progress}
+	r := &verifier{bucket: b, v: &v, tables: map[string]tableOf{}, problem: problem, progress: progress}
 	if r.z, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1)); err != nil {
 		return v, err
 	}
@@ -55,7 +55,7 @@ type verifier struct {
 	bucket   bucket.Bucket
 	v        *Verified
 	z        *zstd.Decoder
-	tables   map[string]*baseFile
+	tables   map[string]tableOf
 	problem  func(error)
 	progress func(int64)
 }
@@ -93,7 +93,10 @@ func (r *verifier) line(ctx context.Context, line uint64) error {
 	var first *baseList
 	for _, b := range bases {
 		l, err := readBase(ctx, r.bucket, b.name)
-		if err = r.saw(gone(b.name, err)); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it was too old, and was removed meanwhile
+		}
+		if err = r.saw(err); err != nil {
 			return err
 		}
 		r.v.Bases++
@@ -106,7 +109,7 @@ func (r *verifier) line(ctx context.Context, line uint64) error {
 		}
 		for i := range l.Files {
 			if f := &l.Files[i]; f.table() {
-				r.tables[f.object()] = f
+				r.tables[f.object()] = tableOf{f, b.name}
 			}
 		}
 	}
@@ -115,36 +118,25 @@ func (r *verifier) line(ctx context.Context, line uint64) error {
 		return err
 	}
 	var before *index
-	for _, s := range log {
+	return walk(ctx, r.bucket, line, log, func(s numbered) error {
 		x, err := r.segment(ctx, s)
-		if errors.Is(err, errGone) {
-			continue // it was put together with others meanwhile
-		}
 		if err == nil {
 			err = follows(first, before, x, s.name)
 			if before == nil && x.first > first.Number+1 {
 				err = damaged(s.name, fmt.Errorf("records %d to %d are missing before it", first.Number+1, x.first-1))
 			}
 		}
-		if err = r.saw(err); err != nil {
-			return err
-		}
-		if x != nil {
+		if err = r.saw(err); err == nil && x != nil {
 			before = x
 		}
-	}
-	return nil
+		return err
+	})
 }
 
-// errGone says that an object that was listed is missing.
-var errGone = errors.New("archive: the object has gone")
-
-// gone makes damage of the error of an object that isn't there.
-func gone(name string, err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return damaged(name, errors.New("it is missing"))
-	}
-	return err
+// A tableOf is a table of a base, the last one that has it.
+type tableOf struct {
+	file *baseFile
+	base string
 }
 
 // segment verifies a segment.
@@ -152,7 +144,7 @@ func (r *verifier) segment(ctx context.Context, s numbered) (*index, error) {
 	in := &segmentReader{ctx: ctx, bucket: r.bucket, z: r.z}
 	x, _, err := in.read(s.name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, errGone
+		return nil, err
 	}
 	r.v.Segments++
 	r.read(s.size)
@@ -162,7 +154,14 @@ func (r *verifier) segment(ctx context.Context, s numbered) (*index, error) {
 	return x, err
 }
 
-// table verifies a table.
-func (r *verifier) table(ctx context.Context, f *baseFile) error {
-	return gone(f.object(), copyTable(ctx, r.bucket, f, io.Discard, r))
+// table verifies a table. If it isn't there, that is damage unless it went with its base.
+func (r *verifier) table(ctx context.Context, t tableOf) error {
+	err := copyTable(ctx, r.bucket, t.file, io.Discard, r)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if _, berr := readBase(ctx, r.bucket, t.base); errors.Is(berr, fs.ErrNotExist) {
+		return nil
+	}
+	return damaged(t.file.object(), errors.New("it is missing"))
 }

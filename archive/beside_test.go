@@ -1,0 +1,199 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/greenroomdb/greenroom/archive/bucket"
+	"github.com/greenroomdb/greenroom/archive/bucket/buckettest"
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// A listed is a Bucket that calls then, a few times, when segments were listed.
+type listed struct {
+	bucket.Bucket
+	then func()
+	left int
+}
+
+func (l *listed) List(ctx context.Context, prefix string) iter.Seq2[bucket.Object, error] {
+	return func(yield func(bucket.Object, error) bool) {
+		for o, err := range l.Bucket.List(ctx, prefix) {
+			if !yield(o, err) {
+				return
+			}
+		}
+		if l.left > 0 && prefix == logOf(1) {
+			l.left--
+			l.then()
+		}
+	}
+}
+
+// merge commits until the Writer has put its last segment together with others.
+func (m *model) merge() {
+	m.t.Helper()
+	log, err := readLog(m.t.Context(), m.bucket, 1)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	for last := log[len(log)-1]; ; {
+		m.commit(1)
+		m.sync()
+		if _, _, err := m.bucket.Get(m.t.Context(), last.name, 0, 0); err != nil {
+			return
+		}
+	}
+}
+
+// TestReadBesideMerges tests that what reads an archive finds everything while the Writer puts the segments together that it has just listed.
+func TestReadBesideMerges(t *testing.T) {
+	m := newModel(t, 12, folder(t))
+	m.opts.mergeRuns = 4
+	m.start()
+	for range 10 {
+		m.commit(3)
+		m.sync()
+	}
+	rowsAre := func(got map[string]string, number uint64) error {
+		if !maps.Equal(got, m.states[number]) {
+			return fmt.Errorf("as of %d it has %d rows, want %d", number, len(got), len(m.states[number]))
+		}
+		return nil
+	}
+	for name, read := range map[string]func(a *Archive, last Bookmark) error{
+		"Lines": func(a *Archive, last Bookmark) error {
+			lines, err := a.Lines(t.Context())
+			if err == nil && (len(lines) != 1 || lines[0].Last.Number < last.Number) {
+				err = fmt.Errorf("%+v", lines)
+			}
+			return err
+		},
+		"At": func(a *Archive, last Bookmark) error {
+			mark, _, err := a.At(t.Context(), time.Now().Add(time.Hour))
+			if err == nil && mark.Number < last.Number {
+				err = fmt.Errorf("at %s", mark)
+			}
+			return err
+		},
+		"View": func(a *Archive, last Bookmark) error { return rowsAre(look(t, a, last), last.Number) },
+		"Restore": func(a *Archive, last Bookmark) error {
+			return rowsAre(restored(t, a, last), last.Number)
+		},
+		"Verify": func(a *Archive, last Bookmark) error {
+			var problems error
+			v, err := a.Verify(t.Context(), func(err error) { problems = errors.Join(problems, err) }, nil)
+			if err == nil && v.Segments == 0 {
+				err = fmt.Errorf("%+v", v)
+			}
+			return errors.Join(err, problems)
+		},
+	} {
+		b := &listed{m.bucket, m.merge, 3}
+		a, err := Open(t.Context(), b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := read(a, a.manifest.bookmark(1, m.db.Records().Last())); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if b.left == 3 {
+			t.Errorf("%s has listed no segments", name)
+		}
+	}
+	// The records are read last, when the files are there.
+	a, last, left := m.archive(), m.db.Records().Last(), 1
+	err := a.Restore(t.Context(), a.manifest.bookmark(1, last), filepath.Join(t.TempDir(), "restored"), &RestoreOptions{Progress: func(int64, int64) {
+		if left > 0 {
+			left--
+			m.merge()
+		}
+	}})
+	if err != nil || left > 0 {
+		t.Error(err)
+	}
+}
+
+// TestVerifyBesideCollect tests that Verify doesn't take what is removed meanwhile for damage, but what is missing.
+func TestVerifyBesideCollect(t *testing.T) {
+	memory := buckettest.NewMemory()
+	b := buckettest.NewFaulty(memory, nil)
+	m := newModel(t, 13, b)
+	m.opts.baseBytes = 20_000
+	m.start()
+	bases := func() []numbered {
+		all, err := readBases(t.Context(), memory, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	for len(bases()) < 4 {
+		m.commit(10)
+		m.sync()
+	}
+	if err := m.w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	first, err := readBase(t.Context(), memory, bases()[1].name)
+	if err != nil || len(first.Files) == 0 {
+		t.Fatal(first, err)
+	}
+	var table string
+	for i := range first.Files {
+		if first.Files[i].table() {
+			table = first.Files[i].object()
+		}
+	}
+	// remove removes some objects when the first table is read.
+	verify := func(remove ...string) (problems []error) {
+		a, err := Open(t.Context(), b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Set(func(op, name string) buckettest.Fault {
+			if op == "get" && strings.HasPrefix(name, tablePrefix) {
+				for _, object := range remove {
+					if err := memory.Delete(t.Context(), object); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			return buckettest.None
+		})
+		v, err := a.Verify(t.Context(), func(err error) { problems = append(problems, err) }, nil)
+		if err != nil || v.Problems != len(problems) || v.Tables == 0 {
+			t.Fatalf("%+v, %v", v, err)
+		}
+		return problems
+	}
+	if got := verify(); len(got) > 0 {
+		t.Error(got)
+	}
+	whole := memory.Copy()
+	if got := verify(table); len(got) != 1 || !errors.Is(got[0], kv.ErrCorrupt) || !strings.Contains(got[0].Error(), table) {
+		t.Errorf("a table is missing: %v", got)
+	}
+	b.Bucket, memory = whole, whole
+	remove := []string{table}
+	for _, base := range bases() {
+		l, err := readBase(t.Context(), memory, base.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slices.ContainsFunc(l.Files, func(f baseFile) bool { return f.table() && f.object() == table }) {
+			remove = append(remove, base.name)
+		}
+	}
+	if got := verify(remove...); len(got) > 0 {
+		t.Errorf("a base was removed with its table: %v", got)
+	}
+}
