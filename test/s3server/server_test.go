@@ -86,10 +86,16 @@ func (s *server) kill() {
 	}
 }
 
-// open opens a prefix of the bucket.
+// open opens a prefix of the bucket, with the patience that a server takes to start.
 func (s *server) open(prefix string) bucket.Bucket {
 	s.t.Helper()
-	b, err := s3.Open(s.t.Context(), "s3://backups/"+prefix, &s3.Options{Endpoint: "http://" + s.address, Credentials: &credentials, Patience: time.Minute})
+	return s.openPatient(prefix, time.Minute)
+}
+
+// openPatient opens a prefix of the bucket.
+func (s *server) openPatient(prefix string, patience time.Duration) bucket.Bucket {
+	s.t.Helper()
+	b, err := s3.Open(s.t.Context(), "s3://backups/"+prefix, &s3.Options{Endpoint: "http://" + s.address, Credentials: &credentials, Patience: patience})
 	if err != nil {
 		s.t.Fatal(err)
 	}
