@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -54,7 +55,7 @@ func (m *model) merge() {
 	}
 }
 
-// TestReadBesideMerges tests that what reads an archive finds everything while the Writer puts the segments together that it has just listed.
+// TestReadBesideMerges tests that what reads an archive finds everything while the Writer puts together the segments of the list that was just read.
 func TestReadBesideMerges(t *testing.T) {
 	m := newModel(t, 12, folder(t))
 	m.opts.mergeRuns = 4
@@ -195,5 +196,32 @@ func TestVerifyBesideCollect(t *testing.T) {
 	}
 	if got := verify(remove...); len(got) > 0 {
 		t.Errorf("a base was removed with its table: %v", got)
+	}
+}
+
+// TestMergeBesideCollect tests that a Writer goes on putting segments together after something else has removed those that it was about to.
+func TestMergeBesideCollect(t *testing.T) {
+	b := buckettest.NewFaulty(buckettest.NewMemory(), nil)
+	m := newModel(t, 15, b)
+	m.opts.mergeRuns = 4
+	m.start()
+	m.sync()
+	var removed atomic.Bool
+	b.Set(func(op, name string) buckettest.Fault {
+		if op == "get" && strings.HasPrefix(name, logOf(1)) && removed.CompareAndSwap(false, true) {
+			if err := b.Bucket.Delete(t.Context(), name); err != nil {
+				t.Error(err)
+			}
+		}
+		return buckettest.None
+	})
+	for !removed.Load() {
+		m.commit(1)
+		m.sync()
+	}
+	m.merge()
+	m.merge()
+	if s := m.w.Status(); s.Err != nil || s.Fatal != nil {
+		t.Errorf("%+v", s)
 	}
 }

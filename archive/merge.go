@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 
 	"github.com/klauspost/compress/zstd"
@@ -41,7 +42,11 @@ func replace(log, run []numbered, one numbered) []numbered {
 	return slices.Replace(log, i, i+len(run), one)
 }
 
-// merge stores one segment in the place of several that follow each other, and removes those.
+// errMoved says that the bucket has other segments than the Writer knows.
+var errMoved = errors.New("archive: something else has changed the segments")
+
+// merge stores one segment in the place of several that follow each other, and removes those. The
+// error is errMoved if something else has removed one, as Collect does.
 func (l *link) merge(ctx context.Context, line uint64, run []numbered) (one numbered, err error) {
 	z, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
 	if err != nil {
@@ -50,6 +55,9 @@ func (l *link) merge(ctx context.Context, line uint64, run []numbered) (one numb
 	var b *builder
 	err = l.retry(ctx, func() error {
 		b, err = joined(ctx, l.bucket, run)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%w: %w", errMoved, err)
+		}
 		return err
 	})
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"github.com/greenroomdb/greenroom/archive/bucket"
@@ -243,6 +244,9 @@ func (s *shipper) stored(ctx context.Context, name string, data []byte) error {
 	var is []byte
 	err := s.w.retry(ctx, func() (err error) {
 		is, _, err = bucket.GetBytes(ctx, s.w.bucket, name, 0, -1)
+		if errors.Is(err, fs.ErrNotExist) { // another Writer has put it together with others
+			is, err = nil, nil
+		}
 		return err
 	})
 	switch {
@@ -277,6 +281,13 @@ func (s *shipper) tend(ctx context.Context) error {
 			w.o.Logger.Warn("archive: no base was made", "error", j.err)
 			s.based = now.Add(-w.o.baseEvery + maxSilence) // again a while later
 			return nil
+		}
+		if errors.Is(j.err, errMoved) {
+			w.o.Logger.Warn("archive: segments were removed meanwhile", "error", j.err)
+			return w.retry(ctx, func() (err error) {
+				s.log, err = readLog(ctx, w.bucket, s.at.line)
+				return err
+			})
 		}
 		if j.err != nil {
 			return j.err

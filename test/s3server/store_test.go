@@ -84,7 +84,7 @@ func (s *store) commit(ctx context.Context, worker string) error {
 	return nil
 }
 
-// load has workers make some hundred commits a second until ctx ends. It sends to commits after each one, if that is received from.
+// load starts workers, which commit some hundred times a second until ctx ends. They send to commits after each one, if that is received from.
 func (s *store) load(ctx context.Context, workers int) (commits chan struct{}) {
 	commits = make(chan struct{})
 	var wg sync.WaitGroup
