@@ -53,7 +53,10 @@ func (l *link) makeBase(ctx context.Context, line uint64, have known) (_ *baseLi
 	}
 	data, err := list.encode(l.fast)
 	if err == nil {
-		err = l.put(ctx, baseName(line, list.Number), data, bucket.Once)
+		err = l.forBase(ctx, func() error { return bucket.PutBytes(ctx, l.bucket, baseName(line, list.Number), data, bucket.Once) })
+	}
+	if err == nil {
+		l.stored(int64(len(data)))
 	}
 	if err != nil && !errors.Is(err, bucket.ErrExists) { // one of the same state is as good
 		return nil, err
@@ -85,13 +88,8 @@ func (l *link) storeFile(ctx context.Context, base *pebblekv.Base, f pebblekv.Ba
 	if to.Sum, err = sumFile(ctx, in, f.Size); err != nil || have.sums[to.Sum] {
 		return err
 	}
-	since := l.o.now()
-	err = l.retry(ctx, func() error {
-		err := l.bucket.Put(ctx, to.object(), io.NewSectionReader(in, 0, f.Size), bucket.Once)
-		if err != nil && !final(err) && l.o.now().Sub(since) > maxSilence {
-			return fmt.Errorf("%w: %w", errNoBase, err)
-		}
-		return err
+	err = l.forBase(ctx, func() error {
+		return l.bucket.Put(ctx, to.object(), io.NewSectionReader(in, 0, f.Size), bucket.Once)
 	})
 	if errors.Is(err, bucket.ErrExists) {
 		return nil // its name says which bytes it has
@@ -100,4 +98,16 @@ func (l *link) storeFile(ctx context.Context, base *pebblekv.Base, f pebblekv.Ba
 		l.stored(f.Size)
 	}
 	return err
+}
+
+// forBase is retry for what a base needs, which it gives up with errNoBase.
+func (l *link) forBase(ctx context.Context, fn func() error) error {
+	since := l.o.now()
+	return l.retry(ctx, func() error {
+		err := fn()
+		if err != nil && !final(err) && l.o.now().Sub(since) > maxSilence {
+			return fmt.Errorf("%w: %w", errNoBase, err)
+		}
+		return err
+	})
 }
