@@ -120,20 +120,21 @@ func (a *Archive) build(ctx context.Context, p *plan, dir string, o *RestoreOpti
 
 // files writes the files of a base.
 func (a *Archive) files(ctx context.Context, l *baseList, dir string, r *progress) error {
+	folders := map[string]bool{dir: true}
+	for i := range l.Files {
+		folder := filepath.Dir(filepath.Join(dir, filepath.FromSlash(l.Files[i].Name)))
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			return err
+		}
+		folders[folder] = true
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, atOnce)
-	folders := map[string]bool{dir: true}
 	for i := range l.Files {
 		f := &l.Files[i]
 		path := filepath.Join(dir, filepath.FromSlash(f.Name))
-		if folder := filepath.Dir(path); !folders[folder] {
-			folders[folder] = true
-			if err := os.MkdirAll(folder, 0o700); err != nil {
-				return err
-			}
-		}
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
