@@ -163,11 +163,10 @@ func (w *Writer) session(ctx context.Context) error {
 	} else {
 		err = s.goOn(ctx)
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		w.update(func(st *Status) { st.Line, st.Stored = s.at.line, s.at.last })
+		err = s.follow(ctx)
 	}
-	w.update(func(st *Status) { st.Line, st.Stored = s.at.line, s.at.last })
-	err = s.follow(ctx)
 	if errors.Is(err, pebblekv.ErrGone) || errors.Is(err, bucket.ErrExists) {
 		err = fmt.Errorf("%w: %w", errAnew, err)
 	}
