@@ -109,7 +109,9 @@ func (c *claim) goOn(ctx context.Context) (at place, err error) {
 	}
 	same, err := c.has(ctx, at)
 	if err == nil && same && !begun { // it was about to
-		err = c.begin(ctx, at.line)
+		if err = c.begin(ctx, at.line); errors.Is(err, errAnew) {
+			return place{}, nil
+		}
 	}
 	if err != nil || !same {
 		return place{}, err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -63,6 +64,18 @@ func (m *model) commitLarge(n int) {
 	}
 }
 
+// clock gives the Writer a clock that goes on when it waits after an error.
+func (m *model) clock() *atomic.Int64 {
+	var clock atomic.Int64
+	clock.Store(time.Now().UnixNano())
+	m.opts.now = func() time.Time { return time.Unix(0, clock.Load()) }
+	m.opts.sleep = func(ctx context.Context, d time.Duration) error {
+		clock.Add(int64(d))
+		return sleep(ctx, time.Millisecond)
+	}
+	return &clock
+}
+
 // TestOutage tests what a bucket costs that goes away for an hour, while a base is being made: memory, goroutines and, but for MaxLocal and
 // the store itself, room on the disk stay as they are, and so many minutes later the files of the base are given up.
 func TestOutage(t *testing.T) {
@@ -71,13 +84,7 @@ func TestOutage(t *testing.T) {
 		t.Run(strings.Trim(from, "/"), func(t *testing.T) {
 			b := buckettest.NewFaulty(buckettest.NewMemory(), nil)
 			m := newModel(t, 14, b)
-			var clock atomic.Int64
-			clock.Store(time.Now().UnixNano())
-			m.opts.now = func() time.Time { return time.Unix(0, clock.Load()) }
-			m.opts.sleep = func(ctx context.Context, d time.Duration) error {
-				clock.Add(int64(d))
-				return sleep(ctx, time.Millisecond)
-			}
+			clock := m.clock()
 			m.opts.MaxLocal, m.opts.baseBytes = local, 30_000
 			m.start()
 			m.sync()
@@ -117,5 +124,44 @@ func TestOutage(t *testing.T) {
 			b.Set(nil)
 			m.wantLines(2)
 		})
+	}
+}
+
+// TestFirstBaseGivenUp tests that a lineage has no hole when its first base was stored, and the Writer wasn't told so until it gave that up.
+func TestFirstBaseGivenUp(t *testing.T) {
+	b := buckettest.NewFaulty(buckettest.NewMemory(), nil)
+	m := newModel(t, 16, b)
+	clock := m.clock()
+	m.commit(10)
+	began, tried := clock.Load(), 0
+	b.Set(func(op, name string) buckettest.Fault {
+		switch {
+		case op != "put" || !strings.Contains(name, "/base/"):
+			return buckettest.None
+		case tried == 0:
+			tried++
+			m.commit(10) // the next base has more
+			return buckettest.Lost
+		case clock.Load()-began < int64(2*maxSilence):
+			return buckettest.Refused
+		}
+		return buckettest.None
+	})
+	m.start()
+	m.sync()
+	m.commit(10)
+	m.sync()
+	b.Set(nil)
+	lines := m.wantLines(1)
+	if _, err := m.archive().Verify(t.Context(), func(err error) { t.Error(err) }, nil); err != nil {
+		t.Error(err)
+	}
+	for n := lines[0].First.Number; n <= lines[0].Last.Number; n++ {
+		if got := look(t, m.archive(), m.archive().manifest.bookmark(lines[0].Number, n)); !maps.Equal(got, m.states[n]) {
+			t.Errorf("as of %d it has %d rows, want %d", n, len(got), len(m.states[n]))
+		}
+	}
+	if tried == 0 || clock.Load()-began < int64(maxSilence) {
+		t.Error("no base was given up")
 	}
 }

@@ -49,15 +49,13 @@ func (s *shipper) begin(ctx context.Context) error {
 	if err := s.know(ctx); err != nil {
 		return err
 	}
-	var l *baseList
-	for {
-		var err error
-		if l, err = s.w.makeBase(ctx, s.at.line, s.known); err == nil {
-			break
-		}
-		if !errors.Is(err, errNoBase) {
-			return err
-		}
+	l, err := s.w.makeBase(ctx, s.at.line, s.known)
+	if errors.Is(err, errNoBase) {
+		// It may be stored yet, and the segments behind another one wouldn't follow it.
+		err = fmt.Errorf("%w: %w", errAnew, err)
+	}
+	if err != nil {
+		return err
 	}
 	s.took(l)
 	s.at.last, s.at.sum, s.at.ms = l.Number, l.LastSum, l.Time.UnixMilli()
