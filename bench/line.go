@@ -133,9 +133,18 @@ func workloads() []workload {
 			peers: []peer{{"goroutine", 0, anywhere, workBy(byThousands, openGoroutines)}}},
 		{name: "host/asleep", unit: "actors/GiB", on: engineMem, open: workBy(byThousands, openAsleep),
 			peers: []peer{{"timer", 0, anywhere, workBy(byThousands, openTimers)}}},
+		backup("insert-1", "txn/s", workload{start: startInsert}.in(anActor), backedUp),
+		backup("insert-200", "txn/s", workload{start: startInsert, many: true}.in(anActor), backedUp),
+		backup("put-200", "put/s", crowd(beginPuts), backedUp),
+		backup("outage-200", "put/s", crowd(beginPuts), cutOff),
 		{name: "traces/span", unit: "span/s", open: openTraces,
 			peers: []peer{{otelNoop, 0.5, anywhere, func(s *stand) { program(s, "otelnoop") }}}},
 	}
+}
+
+// backup is a workload in a store that is backed up, and in one that isn't.
+func backup(name, unit string, open func(*stand), backed func(func(*stand)) func(*stand)) workload {
+	return workload{name: "backup/" + name, unit: unit, on: enginePebble, open: backed(open), peers: []peer{{noBackup, 0.9, near, inDirectory(open)}}}
 }
 
 // subject returns what opens the workload on an actor, or on many.

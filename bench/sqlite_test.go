@@ -50,6 +50,10 @@ var checks = map[string]func(*testing.T, result){
 	"kv/put":            durably(1), // how long the value is that goes, for the quota, is remembered
 	"queue/cycle":       durably(cycleCommits),
 	"workflow/step":     durably(stepCommits),
+	"backup/insert-1":   durably(1),
+	"backup/insert-200": durably(1),
+	"backup/put-200":    durably(1),
+	"backup/outage-200": durably(1),
 	"sqlite/point":      silently,
 	"sqlite/range":      silently,
 	"traces/span": func(t *testing.T, r result) {

@@ -87,6 +87,8 @@ type stand struct {
 	workers []worker
 	// run does n operations, for a side that has no workers.
 	run func(n int) error
+	// after is called at the end of a round of workers, as a part of it. Nil is nothing.
+	after func() error
 	// say corrects what was measured of n operations, for a side that has a clock of its
 	// own or works in another process. Nil says that nothing is to be corrected.
 	say func(n int, t *tally)
@@ -142,7 +144,11 @@ func (s *stand) do(n int) error {
 	}
 	s.took = slices.Grow(s.took[:0], n)[:n]
 	all := stopwatch{took: s.took}
-	return together(s.workers, func(int) func() bool { return all.more() })
+	err := together(s.workers, func(int) func() bool { return all.more() })
+	if err == nil && s.after != nil {
+		err = s.after()
+	}
+	return err
 }
 
 // newStand makes a stand in a new folder below at.dir and with a new store on at.server,
