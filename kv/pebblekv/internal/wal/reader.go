@@ -16,12 +16,13 @@ var ErrGone = errors.New("wal: the record is no longer in the log")
 // A Reader reads the records that are on stable storage, in order. Files that it hasn't passed are
 // kept, up to Options.KeepBytes. Its methods must not be called concurrently.
 type Reader struct {
-	log  *Log
-	pos  *position // changes under log.mu
-	upto uint64    // up to where the records may be read as the scanner's window has them
-	file *file
-	in   vfs.File
-	scan scanner
+	log   *Log
+	pos   *position // changes under log.mu
+	upto  uint64    // up to where the records may be read as the scanner's window has them
+	sized uint64    // up to where the records were on stable storage when the scanner was told the size of the file
+	file  *file
+	in    vfs.File
+	scan  scanner
 }
 
 // NewReader returns a Reader of the records from number on. It must be closed.
@@ -132,10 +133,14 @@ func (r *Reader) position() (*file, error) {
 		r.leave()
 		r.file, r.in = f, in
 		r.scan = scanner{in: in, salt: f.salt, at: f.begin, next: f.first, buf: r.scan.buf[:0]}
+		r.sized = 0
+	}
+	if r.sized == r.upto {
+		return f, nil
 	}
 	info, err := r.in.Stat()
 	if err == nil {
-		r.scan.size = info.Size()
+		r.scan.size, r.sized = info.Size(), r.upto
 	}
 	return f, err
 }
