@@ -32,21 +32,23 @@ func ofActor(id actorstore.ID) group {
 // ofName is the group of a name.
 func ofName(name string) group { return group(append([]byte{nameGroup}, name...)) }
 
-// groupOf returns the group of an operation.
-func groupOf(op *pebblekv.RecordOp) group {
+// groupOf returns the group of an operation, and what rows begin with that are in it as well, nil if it can't tell.
+func groupOf(op *pebblekv.RecordOp) (g group, prefix []byte) {
 	id, n, ok := actorstore.RowActor(op.Key)
 	switch {
-	case ok && (op.End == nil || bytes.Compare(op.End, kv.PrefixEnd(op.Key[:n])) <= 0):
-		return ofActor(id)
+	case ok && op.End == nil:
+		return ofActor(id), op.Key[:n]
+	case ok && bytes.Compare(op.End, kv.PrefixEnd(op.Key[:n])) <= 0:
+		return ofActor(id), nil
 	case ok:
-		return wide
+		return wide, nil
 	case op.End == nil:
 		if name, ok := actorstore.RowName(op.Key); ok {
-			return ofName(name)
+			return ofName(name), nil
 		}
-		return rest
+		return rest, nil
 	case actorstore.Outside(op.Key, op.End):
-		return rest
+		return rest, nil
 	}
-	return wide
+	return wide, nil
 }

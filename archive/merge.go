@@ -111,7 +111,7 @@ func joined(ctx context.Context, in bucket.Bucket, run []numbered) (*builder, er
 				if err != nil {
 					return nil, damaged(s.name, err)
 				}
-				b.fragment(f.group, f.number, f.ops)
+				b.fragment(f.group, f.number, slices.Clip(f.ops))
 			}
 		}
 	}

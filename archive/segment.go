@@ -69,7 +69,18 @@ type fragment struct {
 type builder struct {
 	index
 	groups map[group][]fragment
+	slab   []byte   // where the operations of fragments are
+	ops    []placed // of the record that is added
 }
+
+// placed is an operation as it stands in the log, and its group.
+type placed struct {
+	group group
+	raw   []byte
+}
+
+// leastSlab is how many bytes of memory a builder takes at once, at least.
+const leastSlab = 4 << 10
 
 // An index says what is in a segment.
 type index struct {
@@ -111,33 +122,57 @@ func (b *builder) add(r pebblekv.Record, at int64) error {
 	b.last, b.latest, b.lastSum = r.Number, at, sumOf(r.Batch)
 	b.size += len(r.Batch)
 	whole := false
+	b.ops = b.ops[:0]
+	var g group
+	var prefix []byte // of rows that are in g, too
 	for op, err := range r.Ops() {
 		if err != nil {
 			return err
 		}
-		whole = whole || groupOf(&op) == wide
+		if prefix == nil || op.End != nil || !bytes.HasPrefix(op.Key, prefix) {
+			g, prefix = groupOf(&op)
+		}
+		whole = whole || g == wide
+		b.ops = append(b.ops, placed{g, op.Raw})
 	}
-	for op, err := range r.Ops() {
-		if err != nil {
-			return err
+	for rest := b.ops; len(rest) > 0; {
+		n, size := 0, 0
+		for n < len(rest) && (whole || rest[n].group == rest[0].group) {
+			size += len(rest[n].raw)
+			n++
 		}
-		g := wide
-		if !whole {
-			g = groupOf(&op)
+		ops := b.room(size)
+		for _, o := range rest[:n] {
+			ops = append(ops, o.raw...)
 		}
-		b.fragment(g, r.Number, op.Raw)
+		g := rest[0].group
+		if whole {
+			g = wide
+		}
+		b.fragment(g, r.Number, ops)
+		rest = rest[n:]
 	}
 	return nil
 }
 
-// fragment adds operations of a record to a group.
+// room returns an empty slice that has room for so many bytes: fragments share their memory, for most are small.
+func (b *builder) room(n int) []byte {
+	if n > cap(b.slab)-len(b.slab) {
+		b.slab = make([]byte, 0, max(n, min(2*cap(b.slab), blockBytes), leastSlab))
+	}
+	from := len(b.slab)
+	b.slab = b.slab[:from+n]
+	return b.slab[from : from : from+n]
+}
+
+// fragment adds operations of a record to a group. It keeps ops.
 func (b *builder) fragment(g group, number uint64, ops []byte) {
 	all := b.groups[g]
 	if n := len(all); n > 0 && all[n-1].number == number {
 		all[n-1].ops = append(all[n-1].ops, ops...)
 		return
 	}
-	b.groups[g] = append(all, fragment{number, bytes.Clone(ops)})
+	b.groups[g] = append(all, fragment{number, ops})
 }
 
 // encode returns the object.

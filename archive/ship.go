@@ -15,6 +15,9 @@ import (
 // sweepEvery is how often what is too old is removed.
 const sweepEvery = time.Hour
 
+// readsEach is how often the log is read while a segment gathers.
+const readsEach = 8
+
 // A shipper stores what the log says, from a place on. All of it is the Writer's goroutine's, but for the job.
 type shipper struct {
 	w     *Writer
@@ -148,6 +151,7 @@ func (s *shipper) follow(ctx context.Context) error {
 }
 
 // gather reads the records of a segment: all that come within a time, which Sync cuts short. It returns one without records if none come.
+// It reads those that are there, and looks again a while later: to read each when it comes would wake the Writer with each fsync.
 func (s *shipper) gather(ctx context.Context, in *pebblekv.Follower) (*builder, error) {
 	w, b := s.w, newBuilder(s.at.sum)
 	b.latest = s.at.ms
@@ -156,9 +160,14 @@ func (s *shipper) gather(ctx context.Context, in *pebblekv.Follower) (*builder, 
 	if w.hurried(cancel, s.at.last) {
 		cancel()
 	}
+	upto := w.records.Synced()
 	for synced := false; b.size < w.o.segmentBytes; {
 		r, err := in.Next(until)
 		if err == nil {
+			if r.Number > upto {
+				_ = sleep(until, w.o.Every/readsEach) // Next says why, if it was cut short
+				upto = w.records.Synced()
+			}
 			if err = b.add(r, s.timeOf(r, b)); err != nil {
 				return nil, err
 			}
