@@ -177,7 +177,9 @@ func (b *builder) fragment(g group, number uint64, ops []byte) {
 
 // encode returns the object.
 func (b *builder) encode(z *zstd.Encoder) []byte {
-	var blocks, runs []byte
+	// Growing as the blocks come would copy all of them a few times. Most records compress to half of their size at least.
+	blocks := make([]byte, 0, min(b.size/2, segmentBytes/2))
+	var runs []byte
 	var begun bool
 	var now block
 	end := func() {
@@ -214,7 +216,8 @@ func (b *builder) encode(z *zstd.Encoder) []byte {
 	}
 	end()
 	in := b.index.append(nil)
-	out := binary.LittleEndian.AppendUint32([]byte(segmentMagic), uint32(len(in)))
+	out := append(make([]byte, 0, segmentHeader+len(in)+len(blocks)), segmentMagic...)
+	out = binary.LittleEndian.AppendUint32(out, uint32(len(in)))
 	out = binary.LittleEndian.AppendUint32(out, crc32.Checksum(in, castagnoli))
 	return append(append(out, in...), blocks...)
 }
