@@ -148,7 +148,7 @@ func pause(ctx context.Context, d time.Duration) {
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		panic(err) // there is no such error
+		panic(err) // the arguments are right
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -23,7 +23,7 @@ import (
 
 // A side is actors with a database each, and their backup.
 type side interface {
-	// open opens so many actors in a directory, and makes them if there are none. Each has a table, with a row.
+	// open opens so many actors in a directory, and makes them if the directory is empty. Each has a table, with a row.
 	open(ctx context.Context, dir string, actors int) error
 	// start starts a new backup, in the same directory.
 	start(ctx context.Context) error
@@ -34,7 +34,7 @@ type side interface {
 	close() error
 }
 
-// sideOf returns the side of that name, nil if there is none.
+// sideOf returns the side of that name, nil if that is unknown.
 func sideOf(name string) side {
 	switch name {
 	case "greenroom":
