@@ -28,8 +28,8 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// counts returns how many files are open, and how many goroutines there are, while a store with so many actors, of which each has made
-// a commit before the Writer began and after, has all in the bucket: more than before the store was there. It looks again until the
+// counts returns how many files are open, and how many goroutines there are, while a store with so many actors, each with
+// a commit before the Writer began and one after, is in the bucket as a whole: more than before the store was there. It looks again until the
 // numbers are fine, for what the store does in the background ends a while later.
 func counts(t *testing.T, actors int, fine func(files, goroutines int) bool) (files, goroutines int) {
 	t.Helper()
