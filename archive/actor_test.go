@@ -164,7 +164,7 @@ func TestActors(t *testing.T) {
 // TestActorReads tests that to read one actor takes little more of the bucket than what it has.
 func TestActorReads(t *testing.T) {
 	const value = 8000
-	others, own := testkit.Pick(10, 20, 990)<<20, testkit.Pick(1, 1, 10)<<20
+	others, own := testkit.Pick(10, 10, 990)<<20, testkit.Pick(1, 1, 10)<<20
 	p := newPopulation(t, 22, 20)
 	p.opts.Every = 20 * time.Millisecond
 	if testkit.Long() {
