@@ -71,6 +71,7 @@ type builder struct {
 	groups map[group][]fragment
 	slab   []byte   // where the operations of fragments are
 	ops    []placed // of the record that is added
+	tail   []byte   // the last record, whose checksum isn't computed yet
 }
 
 // placed is an operation as it stands in the log, and its group.
@@ -119,7 +120,7 @@ func (b *builder) add(r pebblekv.Record, at int64) error {
 	if at != b.latest || len(b.times) == 0 {
 		b.times = append(b.times, recordTime{r.Number, at})
 	}
-	b.last, b.latest, b.lastSum = r.Number, at, sumOf(r.Batch)
+	b.last, b.latest, b.tail = r.Number, at, append(b.tail[:0], r.Batch...)
 	b.size += len(r.Batch)
 	whole := false
 	b.ops = b.ops[:0]
@@ -177,6 +178,9 @@ func (b *builder) fragment(g group, number uint64, ops []byte) {
 
 // encode returns the object.
 func (b *builder) encode(z *zstd.Encoder) []byte {
+	if b.tail != nil {
+		b.lastSum, b.tail = sumOf(b.tail), nil
+	}
 	// Growing as the blocks come would copy all of them a few times. Most records compress to half of their size at least.
 	blocks := make([]byte, 0, min(b.size/2, segmentBytes/2))
 	var runs []byte
