@@ -51,3 +51,26 @@ func ParseNameRow(name string, value []byte) (ID, error) {
 	n, err := layout.ParseNamed(name, value)
 	return ID(n.ID), err
 }
+
+// RowAbout returns the actor that the row of a physical key is of or, if it is one of an index, that it leads to. ok is false for other rows.
+func RowAbout(physical []byte) (id ID, ok bool) {
+	found, ok := layout.RowAbout(physical)
+	return ID(found), ok
+}
+
+// RowRanges returns the ranges of physical keys that an actor has: of its keys, its record and its notes. They are the caller's.
+func RowRanges(id ID) []kv.Range {
+	prefix := layout.NewPrefix(layout.ID(id))
+	ranges := []kv.Range{{Start: prefix[:], End: kv.PrefixEnd(prefix[:])}}
+	for _, of := range []func(layout.ID) (start, end []byte){layout.RecordRange, layout.NotesRange} {
+		start, end := of(layout.ID(id))
+		ranges = append(ranges, kv.Range{Start: start, End: end})
+	}
+	return ranges
+}
+
+// IndexRows returns the range of physical keys in which are the rows that lead to actors: names and indexes. It is the caller's.
+func IndexRows() kv.Range {
+	start := layout.AppendOwn(nil)
+	return kv.Range{Start: start, End: kv.PrefixEnd(start)}
+}

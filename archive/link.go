@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -98,6 +99,35 @@ type link struct {
 	mu     sync.Mutex
 	status Status        // +checklocks:mu
 	news   chan struct{} // closed when status changes  +checklocks:mu
+}
+
+// newLink returns the link of a store, if there is one, and a bucket.
+func newLink(db *pebblekv.DB, b bucket.Bucket, opts *Options) (*link, error) {
+	if opts == nil {
+		opts = &Options{}
+	}
+	fast, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		return nil, err
+	}
+	o := *opts
+	o.Every, o.Keep, o.MaxLocal = cmp.Or(o.Every, defaultEvery), cmp.Or(o.Keep, DefaultKeep), cmp.Or(o.MaxLocal, DefaultLocal)
+	o.segmentBytes, o.baseBytes, o.baseEvery = cmp.Or(o.segmentBytes, segmentBytes), cmp.Or(o.baseBytes, baseBytes), cmp.Or(o.baseEvery, baseEvery)
+	o.mergeRuns = cmp.Or(o.mergeRuns, mergeRuns)
+	if o.now == nil {
+		o.now = time.Now
+	}
+	if o.sleep == nil {
+		o.sleep = sleep
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	l := &link{db: db, bucket: b, o: o, meter: metrics.Meter{To: o.Metrics}, fast: fast, news: make(chan struct{})}
+	if db != nil {
+		l.records = db.Records()
+	}
+	return l, nil
 }
 
 // update changes the status.

@@ -25,7 +25,7 @@ func (l *link) makeBase(ctx context.Context, line uint64, have known) (_ *baseLi
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, base.Close()) }()
-	list := &baseList{Format: formatVersion, Number: base.Number, Time: l.o.now().UTC(), Files: make([]baseFile, len(base.Files))}
+	list := &baseList{Format: formatVersion, Number: base.Number, Time: l.o.now().UTC()}
 	if base.Number > 0 {
 		switch r, err := l.record(ctx, base.Number); {
 		case err == nil:
@@ -34,21 +34,7 @@ func (l *link) makeBase(ctx context.Context, line uint64, have known) (_ *baseLi
 			return nil, err
 		}
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, atOnce)
-	for i, f := range base.Files {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			if err := l.storeFile(ctx, base, f, &list.Files[i], have); err != nil {
-				cancel(err)
-			}
-		})
-	}
-	wg.Wait()
-	if err := context.Cause(ctx); err != nil {
+	if list.Files, err = l.storeFiles(ctx, base, have); err != nil {
 		return nil, err
 	}
 	data, err := list.encode(l.fast)
@@ -63,6 +49,29 @@ func (l *link) makeBase(ctx context.Context, line uint64, have known) (_ *baseLi
 	}
 	l.meter.Count(metricBases, 1)
 	return list, nil
+}
+
+// storeFiles has the files of a base be in the bucket, and returns their list.
+func (l *link) storeFiles(ctx context.Context, base *pebblekv.Base, have known) ([]baseFile, error) {
+	files := make([]baseFile, len(base.Files))
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, atOnce)
+	for i, f := range base.Files {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			if err := l.storeFile(ctx, base, f, &files[i], have); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	wg.Wait()
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	return files, nil
 }
 
 // storeFile has a file of a base be in the bucket: a table as an object, another one in its list.

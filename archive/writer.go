@@ -1,20 +1,14 @@
 package archive
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"time"
-
-	"github.com/klauspost/compress/zstd"
 
 	"github.com/greenroomdb/greenroom/archive/bucket"
 	"github.com/greenroomdb/greenroom/internal/errkind"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
-	"github.com/greenroomdb/greenroom/metrics"
 )
 
 // A Writer backs up a store that is open. Its methods are safe for concurrent use.
@@ -40,35 +34,18 @@ func Start(engine kv.Engine, b bucket.Bucket, opts *Options) (*Writer, error) {
 	if !ok || db.Records() == nil {
 		return nil, errEngine
 	}
-	if opts == nil {
-		opts = &Options{}
-	}
-	fast, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
+	to, err := newLink(db, b, opts)
 	if err != nil {
 		return nil, err
 	}
-	o := *opts
-	o.Every, o.Keep, o.MaxLocal = cmp.Or(o.Every, defaultEvery), cmp.Or(o.Keep, DefaultKeep), cmp.Or(o.MaxLocal, DefaultLocal)
-	o.segmentBytes, o.baseBytes, o.baseEvery = cmp.Or(o.segmentBytes, segmentBytes), cmp.Or(o.baseBytes, baseBytes), cmp.Or(o.baseEvery, baseEvery)
-	o.mergeRuns = cmp.Or(o.mergeRuns, mergeRuns)
-	if o.now == nil {
-		o.now = time.Now
-	}
-	if o.sleep == nil {
-		o.sleep = sleep
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
 	ctx, stop := context.WithCancel(context.Background())
-	to := &link{db: db, records: db.Records(), bucket: b, o: o, meter: metrics.Meter{To: o.Metrics}, fast: fast, news: make(chan struct{})}
 	w := &Writer{link: to, stop: stop, done: make(chan struct{})}
-	w.status.since = o.now()
+	w.status.since = to.o.now()
 	held := w.records.Held()
 	if held.From == 0 {
 		held.From = max(1, w.records.Last())
 	}
-	held.Most = o.MaxLocal
+	held.Most = to.o.MaxLocal
 	if err := w.records.Hold(held, true); err != nil {
 		stop()
 		return nil, err

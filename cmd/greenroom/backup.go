@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/archive"
+	"github.com/greenroomdb/greenroom/archive/bucket"
 	"github.com/greenroomdb/greenroom/internal/errkind"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 	"github.com/greenroomdb/greenroom/kv"
@@ -24,6 +25,7 @@ type backup struct {
 	takeOver bool
 	json     bool
 	restore  bool
+	erase    string
 }
 
 const backupHelp = `A host backs up its store all the time: greenroom host STORE --backup DEST. This command is for a store
@@ -119,9 +121,11 @@ func patiently(ctx context.Context, w *archive.Writer) error {
 	}
 }
 
-// backupError says what is wrong with a destination.
+// backupError says what is wrong with a destination, if err isn't nil.
 func backupError(dest string, err error) error {
 	switch {
+	case err == nil:
+		return nil
 	case errors.Is(err, archive.ErrOtherStore):
 		return say(err, "%s: %s. Choose another destination, or say --take-over", dest, strings.TrimPrefix(err.Error(), "archive: "))
 	case errors.Is(err, archive.ErrNotArchive):
@@ -226,32 +230,55 @@ func (c *backup) verifyAll(ctx context.Context, a *archive.Archive) error {
 func (c *backup) collect() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gc DEST",
-		Short: "Remove states that are older than they are to be kept",
+		Short: "Remove states that are older than they are to be kept, or one actor from all",
 		Long: `Remove from DEST what only states older than --keep need. A host that writes there does that every hour;
 the command is for a backup that none writes to, and may run beside one. The last state stays in any case.
 
+With --erase, remove an actor from all that is kept, whatever its age, as if it had never been: its rows, its
+name, and where it stands in indexes. What it has sent to others stays theirs. Drop the actor from the
+store before, and end the host that writes to DEST: it goes on there when it is started again. It takes as much room in the
+system's folder for temporary files as the store has.
+
 ` + destinationHelp,
-		Example: "  greenroom backup gc s3://backups/data --keep 168h",
-		Args:    cobra.ExactArgs(1),
+		Example: `  greenroom backup gc s3://backups/data --keep 168h
+  greenroom backup gc s3://backups/data --erase chat/lobby`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := there(args[0]); err != nil {
 				return say(errkind.ErrNotFound, "%v", err)
 			}
 			b, err := c.dest.open(args[0])
-			if err != nil {
-				return err
+			if err == nil {
+				err = backupError(args[0], c.remove(cmd.Context(), b))
 			}
-			removed, err := archive.Collect(cmd.Context(), b, time.Now().Add(-orKeep(c.keep)))
-			if err != nil {
-				return backupError(args[0], err)
-			}
-			_, err = fmt.Fprintf(c.env.stdout, "removed %d objects, %s\n", removed.Objects, sizeText(removed.Bytes))
 			return err
 		},
 	}
+	cmd.Flags().StringVar(&c.erase, "erase", "", "remove the `actor` from all states")
 	c.dest.flags(cmd)
 	cmd.Flags().DurationVar(&c.keep, "keep", 0, "for how long states are kept; 0 means 30 days")
 	return cmd
+}
+
+// remove removes what is too old, or an actor.
+func (c *backup) remove(ctx context.Context, b bucket.Bucket) error {
+	if c.erase == "" {
+		removed, err := archive.Collect(ctx, b, time.Now().Add(-orKeep(c.keep)))
+		if err == nil {
+			_, err = fmt.Fprintf(c.env.stdout, "removed %d objects, %s\n", removed.Objects, sizeText(removed.Bytes))
+		}
+		return err
+	}
+	hide := showHint(c.env.progress, "erasing …")
+	e, err := archive.Erase(ctx, b, c.erase, "")
+	hide()
+	if errors.Is(err, kv.ErrNotFound) && !errors.Is(err, archive.ErrNotArchive) {
+		return say(err, "nothing of the actor %s is kept", c.erase)
+	}
+	if err == nil {
+		_, err = fmt.Fprintf(c.env.stdout, "erased %s: wrote %d segments and %d bases anew, removed %d objects\n", c.erase, e.Segments, e.Bases, e.Removed)
+	}
+	return err
 }
 
 // orKeep is keep, or the default.

@@ -61,6 +61,13 @@ func TestBackup(t *testing.T) {
 	if out := must(t, "backup", "verify", "bk", "--restore"); !strings.Contains(out, " 0 problems") || !strings.Contains(out, "no problems") {
 		t.Errorf("verify: %s", out)
 	}
+	must(t, "backup", "gc", "bk", "--erase", "room")
+	if r := program(t.Context(), strings.NewReader(""), "restore", "bk", "data", "--actor", "room", "--as", "room.oldest"); r.code == exitOK {
+		t.Error("an actor was restored that was erased")
+	}
+	if r := program(t.Context(), strings.NewReader(""), "backup", "gc", "bk", "--erase", "room"); r.code == exitOK || !strings.Contains(r.stderr, "nothing of the actor room") {
+		t.Errorf("erased again: %+v", r)
+	}
 	must(t, "backup", "gc", "bk", "--keep", "1ns")
 	must(t, "restore", "bk", "again")
 	if r := program(t.Context(), strings.NewReader(""), "backup", "first", "bk"); r.code != exitOK {

@@ -12,7 +12,7 @@ package pebblekv
 
 // Files, from the top down:
 //
-//	crashdisk.go salvage.go archived.go base.go records.go open.go tx.go commit.go snapshot.go logrest.go log.go read.go large.go
+//	crashdisk.go salvage.go archived.go base.go erase.go records.go open.go tx.go commit.go snapshot.go logrest.go log.go read.go large.go
 //	options.go private.go version.go pebblekv.go record.go checked.go encode.go metrics.go fence.go gate.go recent.go cleared.go
 //	errors.go fault.go format.go life.go patch.go sharedlock.go sharedlock_unix.go sharedlock_other.go spare.go
 

@@ -28,6 +28,8 @@ type Record struct {
 type RecordOp struct {
 	// Key is what it writes or deletes, and End, if it isn't nil, the end of the range of keys that it deletes.
 	Key, End []byte
+	// Value is what it sets Key to, nil if it doesn't, or sets a part of it.
+	Value []byte
 	// Raw is the operation as it stands in the batch.
 	Raw []byte
 }
@@ -89,6 +91,8 @@ func (r Record) Ops() iter.Seq2[RecordOp, error] {
 				continue
 			case pebble.InternalKeyKindRangeDelete:
 				out.End = op.value
+			case pebble.InternalKeyKindSet:
+				out.Value = op.value
 			}
 			if !yield(out, nil) {
 				return
@@ -96,6 +100,10 @@ func (r Record) Ops() iter.Seq2[RecordOp, error] {
 		}
 	}
 }
+
+// NoOp is an operation, as RecordOp.Raw has one, that does nothing: a record of it alone keeps its number, and Ops doesn't yield it. It is log
+// data of Pebble's, of one byte.
+const NoOp = "\x03\x01n"
 
 // JoinOps returns a batch of operations, given as their RecordOp.Raw, one behind the other.
 func JoinOps(raw []byte) ([]byte, error) {

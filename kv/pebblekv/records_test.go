@@ -285,6 +285,38 @@ func TestPartOfRecords(t *testing.T) {
 	}
 }
 
+// TestNoOp tests that a record that does nothing keeps its number.
+func TestNoOp(t *testing.T) {
+	f := newFollowed(t, 8)
+	defer f.close()
+	for range 20 {
+		f.commit()
+	}
+	base, err := f.db.Records().Base(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := f.kept(base, nil)
+	if err := base.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var records []Record
+	for n := range uint64(3) {
+		batch, err := JoinOps([]byte(NoOp))
+		if err != nil {
+			t.Fatal(err)
+		}
+		records = append(records, Record{Number: base.Number + 1 + n, Batch: batch})
+	}
+	for op := range records[0].Ops() {
+		t.Errorf("it has the operation %+v", op)
+	}
+	a.Records = yielding(records)
+	if got, err := f.restored(a); err != nil || !maps.Equal(got, f.states[base.Number]) {
+		t.Errorf("%d rows, %v", len(got), err)
+	}
+}
+
 // TestRecordTimes tests that a record says when its commit was made, never later, and at most stampEvery too early.
 func TestRecordTimes(t *testing.T) {
 	f := newFollowed(t, 3)

@@ -191,6 +191,23 @@ func RowActor(row []byte) (id ID, prefix int, ok bool) {
 	return ID{}, 0, false
 }
 
+// wakeStart and indexStart are what the keys of the rows of the two indexes begin with.
+var (
+	wakeStart  = AppendRows(nil, KindWake)
+	indexStart = AppendRows(nil, KindIndex)
+)
+
+// RowAbout returns the actor that a row is of or, if it is one of an index, that it leads to. ok is false for other rows.
+func RowAbout(row []byte) (id ID, ok bool) {
+	if id, _, ok := RowActor(row); ok {
+		return id, true
+	}
+	if len(row) > idElement && (bytes.HasPrefix(row, wakeStart) || bytes.HasPrefix(row, indexStart)) {
+		return nextID(row[len(row)-idElement:])
+	}
+	return ID{}, false
+}
+
 // A NameRow is the key of the row that leads from a name to an actor.
 type NameRow struct{ Name string }
 

@@ -1,0 +1,39 @@
+package pebblekv
+
+import (
+	"context"
+	"errors"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// Erase removes the rows of some ranges, with bounds, from the store in a directory, and everything that its files have of them, as if they had never
+// been written. The number of the last commit stays the same. Nothing may have the store open.
+//
+// Errors: those of Open; kv.ErrInvalid for a range without bounds.
+func Erase(ctx context.Context, dir string, ranges []kv.Range) (err error) {
+	d, err := Open(dir, &Options{MustExist: true, PatchBytes: -1})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	b := d.db.NewBatch()
+	defer b.Close() // it was applied, or isn't
+	for _, r := range ranges {
+		if len(r.Start) == 0 || len(r.End) == 0 || coversOwn(r.Start, r.End) {
+			return kv.ErrInvalid
+		}
+		if err := b.DeleteRange(r.Start, r.End, nil); err != nil {
+			return wrap(err)
+		}
+	}
+	err = d.guard(func() error { return errors.Join(d.db.Apply(b, pebble.NoSync), d.db.Flush()) })
+	for _, r := range ranges {
+		if err == nil {
+			err = d.guard(func() error { return d.db.Compact(ctx, r.Start, r.End, false) })
+		}
+	}
+	return d.verdict(err)
+}
