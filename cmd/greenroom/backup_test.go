@@ -61,6 +61,10 @@ func TestBackup(t *testing.T) {
 	if out := must(t, "backup", "verify", "bk", "--restore"); !strings.Contains(out, " 0 problems") || !strings.Contains(out, "no problems") {
 		t.Errorf("verify: %s", out)
 	}
+	must(t, "restore", "bk", "data", "--actor", "room")
+	if r := program(t.Context(), strings.NewReader(""), "restore", "bk", "data", "--actor", "room"); r.code == exitOK || !strings.Contains(r.stderr, "there is an actor room already") {
+		t.Errorf("restored again: %+v", r)
+	}
 	must(t, "backup", "gc", "bk", "--erase", "room")
 	if r := program(t.Context(), strings.NewReader(""), "restore", "bk", "data", "--actor", "room", "--as", "room.oldest"); r.code == exitOK {
 		t.Error("an actor was restored that was erased")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,7 +40,8 @@ all.
 --at takes a bookmark, as greenroom backup ls shows them, or a time: 2026-11-27T18:30:00+01:00, or
 "2026-11-27 18:30" in UTC, or how long ago it was: 90m.
 
-With --actor, STORE is a store that is there, and gets the actor as it was then, under the name --as.
+With --actor, STORE is a store that is there, and gets the actor as it was then, under the name --as if its own
+isn't free.
 What the actor was about to do is restored, too. A host that has STORE open does that itself, of the
 backup that it writes: DEST is then only asked for the state. Little more is read than the actor takes.
 
@@ -49,9 +51,10 @@ backup that it writes: DEST is then only asked for the state. Little more is rea
   greenroom restore s3://backups/data data --actor chat/lobby --as chat/lobby.old --at 90m`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if (c.actor == "") != (c.as == "") {
-				return &usageError{"--actor and --as go together: the actor gets a name that is free"}
+			if c.actor == "" && c.as != "" {
+				return &usageError{"--as is for --actor"}
 			}
+			c.as = cmp.Or(c.as, c.actor)
 			return c.dest.withArchive(cmd.Context(), args[0], func(a *archive.Archive) error {
 				return c.run(cmd.Context(), a, args[1])
 			})
