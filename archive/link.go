@@ -85,6 +85,7 @@ type Status struct {
 	Fatal error
 
 	since time.Time // when all was in the bucket, for Lag
+	first uint64    // the first state of the lineage, if the Writer has begun it
 }
 
 // A link is a store and the bucket to which it is backed up. Its methods are safe for concurrent use.

@@ -70,7 +70,12 @@ func (w *Writer) Status() Status {
 // Sync returns when every commit is in the bucket that was made before it. Errors: that of ctx, with that of the bucket if there is one, and
 // Status.Fatal.
 func (w *Writer) Sync(ctx context.Context) error {
-	last := w.records.Last()
+	_, err := w.wait(ctx, w.records.Last())
+	return err
+}
+
+// wait returns when the records up to a number are in the bucket, and the status then.
+func (w *Writer) wait(ctx context.Context, last uint64) (Status, error) {
 	w.mu.Lock()
 	if last > w.want {
 		w.want = last
@@ -83,14 +88,14 @@ func (w *Writer) Sync(ctx context.Context) error {
 		w.mu.Unlock()
 		switch {
 		case s.Fatal != nil:
-			return s.Fatal
+			return s, s.Fatal
 		case s.Line > 0 && s.Stored >= last:
-			return nil
+			return s, nil
 		}
 		select {
 		case <-news:
 		case <-ctx.Done():
-			return errors.Join(ctx.Err(), s.Err)
+			return s, errors.Join(ctx.Err(), s.Err)
 		}
 		w.mu.Lock()
 	}
@@ -135,17 +140,34 @@ func (w *Writer) session(ctx context.Context) error {
 	}
 	s := &shipper{w: w, claim: c, at: at}
 	defer s.end()
+	first := uint64(0)
 	if at.line == 0 {
 		err = s.begin(ctx)
+		first = s.at.last
 	} else {
 		err = s.goOn(ctx)
 	}
 	if err == nil {
-		w.update(func(st *Status) { st.Line, st.Stored = s.at.line, s.at.last })
+		w.update(func(st *Status) { st.Line, st.Stored, st.first = s.at.line, s.at.last, first })
 		err = s.follow(ctx)
 	}
 	if errors.Is(err, pebblekv.ErrGone) || errors.Is(err, bucket.ErrExists) {
 		err = fmt.Errorf("%w: %w", errAnew, err)
 	}
 	return err
+}
+
+// Bookmark returns the bookmark of the state that the store has now, with every commit that was made before, when it is in the bucket. If a
+// lineage begins meanwhile it is the first state of that. Errors are those of Sync.
+func (w *Writer) Bookmark(ctx context.Context) (Bookmark, error) {
+	last := w.records.Last()
+	s, err := w.wait(ctx, last)
+	if err != nil {
+		return Bookmark{}, err
+	}
+	m, err := readManifest(ctx, w.bucket)
+	if err != nil {
+		return Bookmark{}, err
+	}
+	return m.bookmark(s.Line, max(last, s.first)), nil
 }
