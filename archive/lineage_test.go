@@ -2,12 +2,20 @@ package archive
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/greenroomdb/greenroom/archive/bucket/buckettest"
+	"github.com/greenroomdb/greenroom/internal/testkit"
+	"github.com/greenroomdb/greenroom/kv"
 )
 
 // wantLines tests how many lineages there are, and that the last state is the store's.
@@ -182,4 +190,65 @@ func TestRestoredGoesOn(t *testing.T) {
 	m.commit(30)
 	m.start()
 	m.wantLines(2)
+}
+
+// TestResume tests that a base which was cut short goes on with the tables that aren't in the bucket.
+func TestResume(t *testing.T) {
+	b := buckettest.NewFaulty(folder(t), nil)
+	m := newModel(t, 9, b)
+	for i := range 8 { // some tables
+		c := &kv.Commit{ID: kv.CommitID{byte(i), 1}}
+		for k := range 800 {
+			value := make([]byte, 2000)
+			for at := range value {
+				value[at] = byte(m.rnd.Uint32())
+			}
+			key := fmt.Sprintf("%d/%03d", i, k)
+			c.Ops = append(c.Ops, kv.Set([]byte(key), value))
+			m.rows[key] = string(value)
+		}
+		if err := m.db.Commit(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		m.stop()
+		m.open()
+	}
+	var sent, refused atomic.Int32
+	b.Set(func(op, name string) buckettest.Fault {
+		if op != "put" || !strings.HasPrefix(name, tablePrefix) {
+			return buckettest.None
+		}
+		if sent.Add(1) > 2 {
+			refused.Add(1)
+			return buckettest.Refused
+		}
+		return buckettest.None
+	})
+	m.start()
+	for deadline := time.Now().Add(testkit.Patience(time.Minute)); refused.Load() == 0; {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d tables were sent", sent.Load())
+		}
+		runtime.Gosched()
+	}
+	_ = m.w.Close()
+	again := map[string]bool{}
+	var mu sync.Mutex
+	b.Set(func(op, name string) buckettest.Fault {
+		mu.Lock()
+		defer mu.Unlock()
+		if op == "put" && strings.HasPrefix(name, tablePrefix) {
+			if _, _, err := b.Bucket.Get(t.Context(), name, 0, 0); err == nil {
+				again[name] = true
+			}
+		}
+		return buckettest.None
+	})
+	m.start()
+	m.wantLines(1)
+	mu.Lock()
+	defer mu.Unlock()
+	if len(again) > 0 {
+		t.Errorf("%d tables were sent again", len(again))
+	}
 }

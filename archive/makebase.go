@@ -15,6 +15,9 @@ import (
 // maxSilence is how long the bucket may fail until a base is given up, whose tables the store keeps for it.
 const maxSilence = 10 * time.Minute
 
+// minAsked is the size of a table from which on the bucket is asked whether it is there, before it is sent, in bytes.
+const minAsked = 64 << 10
+
 // errNoBase says that a base was given up.
 var errNoBase = errors.New("archive: the bucket failed for too long")
 
@@ -98,6 +101,12 @@ func (l *link) storeFile(ctx context.Context, base *pebblekv.Base, f pebblekv.Ba
 		return err
 	}
 	err = l.forBase(ctx, func() error {
+		if f.Size >= minAsked {
+			// An attempt that was cut short, or another lineage, may have stored it.
+			if _, o, err := bucket.GetBytes(ctx, l.bucket, to.object(), 0, 1); err == nil && o.Size == f.Size {
+				return bucket.ErrExists
+			}
+		}
 		return l.bucket.Put(ctx, to.object(), io.NewSectionReader(in, 0, f.Size), bucket.Once)
 	})
 	if errors.Is(err, bucket.ErrExists) {
