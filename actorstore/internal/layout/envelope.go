@@ -2,6 +2,7 @@ package layout
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 
 	"github.com/greenroomdb/greenroom/internal/bare"
@@ -62,20 +63,26 @@ func ActorOf(physical []byte) (id ID, ok bool) {
 	if len(physical) < prefixSize {
 		return ID{}, false
 	}
-	id, ok = nextID(physical[prefixSize-idElement:])
-	p := NewPrefix(id)
-	return id, ok && bytes.HasPrefix(physical, p[:])
-}
-
-// nextID returns the id that packed elements begin with. ok is false if they don't.
-func nextID(packed []byte) (id ID, ok bool) {
-	el, _, err := tuple.Next(packed)
-	user, ok := el.(tuple.User)
-	if err != nil || !ok {
+	if !bytes.HasPrefix(physical, rootStart) {
 		return ID{}, false
 	}
-	uuid, label, ok := user.ID()
-	return ID{uuid, label}, ok
+	return nextID(physical[prefixSize-idElement:])
+}
+
+// rootStart is what AppendRoot appends.
+var rootStart = AppendRoot(nil)
+
+// idCode is what an id begins with in a tuple: package tuple has it.
+const idCode = "\x40\x01"
+
+// nextID returns the id that packed elements begin with. ok is false if they don't. It allocates nothing: what follows a log calls it for each key.
+func nextID(packed []byte) (id ID, ok bool) {
+	if len(packed) < idElement || string(packed[:len(idCode)]) != idCode {
+		return ID{}, false
+	}
+	n := len(idCode) + copy(id.UUID[:], packed[len(idCode):])
+	id.Label = binary.BigEndian.Uint16(packed[n:])
+	return id, true
 }
 
 // AppendBase appends what all rows of key begin with. No row of another key
