@@ -79,7 +79,7 @@ func (c *backup) run(ctx context.Context, url, dest string) error {
 			return err
 		}
 		hide := showHint(c.env.progress, "storing …")
-		err = patiently(ctx, w)
+		mark, err := patiently(ctx, w)
 		hide()
 		s := w.Status()
 		if cerr := w.Close(); err == nil {
@@ -88,7 +88,7 @@ func (c *backup) run(ctx context.Context, url, dest string) error {
 		if err != nil {
 			return backupError(dest, err)
 		}
-		_, err = fmt.Fprintf(c.env.stdout, "stored %d objects, %s: %d commits are in %s\n", s.Objects, sizeText(s.Bytes), s.Stored, dest)
+		_, err = fmt.Fprintf(c.env.stdout, "stored %d objects, %s: the state %s is in %s\n", s.Objects, sizeText(s.Bytes), mark, dest)
 		return err
 	})
 	if errors.Is(err, kv.ErrStoreInUse) {
@@ -100,15 +100,15 @@ func (c *backup) run(ctx context.Context, url, dest string) error {
 // patience is how long the bucket may fail.
 const patience = 2 * time.Minute
 
-// patiently waits until all is stored, unless the bucket fails for too long.
-func patiently(ctx context.Context, w *archive.Writer) error {
+// patiently waits until all is stored, unless the bucket fails for too long, and returns the state.
+func patiently(ctx context.Context, w *archive.Writer) (archive.Bookmark, error) {
 	var failing time.Time
 	for {
 		until, cancel := context.WithTimeout(ctx, time.Second)
-		err := w.Sync(until)
+		mark, err := w.Bookmark(until)
 		cancel()
 		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
-			return err
+			return mark, err
 		}
 		switch s := w.Status(); {
 		case s.Err == nil:
@@ -116,7 +116,7 @@ func patiently(ctx context.Context, w *archive.Writer) error {
 		case failing.IsZero():
 			failing = time.Now()
 		case time.Since(failing) > patience:
-			return s.Err
+			return mark, s.Err
 		}
 	}
 }

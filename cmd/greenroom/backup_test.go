@@ -33,14 +33,15 @@ func TestBackup(t *testing.T) {
 	first := lineages(t, "bk")[0].Last
 	must(t, "put", "data", "lobby", "k", "two")
 	must(t, "sql", "data", "room", "create table t(a); insert into t values(42)")
-	if out := must(t, "backup", "data", "bk"); !strings.Contains(out, "stored 1 objects") {
+	out := must(t, "backup", "data", "bk")
+	lines := lineages(t, "bk")
+	if !strings.Contains(out, "stored 1 objects") || !strings.Contains(out, "the state "+lines[0].Last+" is in bk") {
 		t.Errorf("the second backup: %s", out)
 	}
-	lines := lineages(t, "bk")
 	if len(lines) != 1 || lines[0].Bases != 1 || lines[0].Segments != 1 {
 		t.Errorf("%+v", lines)
 	}
-	out := must(t, "restore", "bk", "last")
+	out = must(t, "restore", "bk", "last")
 	if !strings.Contains(out, "2 actors") || !strings.Contains(out, "no problems") || !strings.Contains(out, "restored the state "+lines[0].Last) {
 		t.Errorf("restore: %s", out)
 	}
