@@ -21,8 +21,8 @@ const minAsked = 64 << 10
 // errNoBase says that a base was given up.
 var errNoBase = errors.New("archive: the bucket failed for too long")
 
-// makeBase stores a base of the newest state, and its tables that aren't in the bucket.
-func (l *link) makeBase(ctx context.Context, line uint64, have known) (_ *baseList, err error) {
+// makeBase makes a base of the newest state, and stores its tables that aren't in the bucket; storeBase stores the list.
+func (l *link) makeBase(ctx context.Context, have known) (_ *baseList, err error) {
 	base, err := l.records.Base(ctx)
 	if err != nil {
 		return nil, err
@@ -40,18 +40,20 @@ func (l *link) makeBase(ctx context.Context, line uint64, have known) (_ *baseLi
 	if list.Files, err = l.storeFiles(ctx, base, have); err != nil {
 		return nil, err
 	}
+	return list, nil
+}
+
+// storeBase stores the list of a base.
+func (l *link) storeBase(ctx context.Context, line uint64, list *baseList) error {
 	data, err := list.encode(l.fast)
 	if err == nil {
-		err = l.forBase(ctx, func() error { return bucket.PutBytes(ctx, l.bucket, baseName(line, list.Number), data, bucket.Once) })
-	}
-	if err == nil {
-		l.stored(int64(len(data)))
+		err = l.put(ctx, baseName(line, list.Number), data, bucket.Once)
 	}
 	if err != nil && !errors.Is(err, bucket.ErrExists) { // one of the same state is as good
-		return nil, err
+		return err
 	}
 	l.meter.Count(metricBases, 1)
-	return list, nil
+	return nil
 }
 
 // storeFiles has the files of a base be in the bucket, and returns their list.

@@ -26,6 +26,7 @@ type shipper struct {
 
 	log     []numbered // the segments of the lineage, in order
 	known   known      // tables that are in the bucket
+	made    *baseList  // a base that isn't stored yet, though its tables are; nil for none
 	since   int64      // bytes of segments since the last base
 	base    int64      // bytes of its files
 	based   time.Time  // when it was made
@@ -52,7 +53,10 @@ func (s *shipper) begin(ctx context.Context) error {
 	if err := s.know(ctx); err != nil {
 		return err
 	}
-	l, err := s.w.makeBase(ctx, s.at.line, s.known)
+	l, err := s.w.makeBase(ctx, s.known)
+	if err == nil {
+		err = s.w.storeBase(ctx, s.at.line, l)
+	}
 	if errors.Is(err, errNoBase) {
 		// It may be stored yet, and the segments behind another one wouldn't follow it.
 		err = fmt.Errorf("%w: %w", errAnew, err)
@@ -103,6 +107,8 @@ func (s *shipper) goOn(ctx context.Context) error {
 			return err
 		}
 		s.took(l)
+		// The names of the base may not be the store's: Erase may have made it, or the store is a copy of the one that did.
+		s.known = knownOf(l, false)
 		for _, seg := range s.log {
 			if seg.first > l.Number {
 				s.since += seg.size
@@ -301,11 +307,14 @@ func (s *shipper) tend(ctx context.Context) error {
 		}
 		j.then(s)
 	}
+	if err := s.storeMade(ctx); err != nil {
+		return err
+	}
 	switch {
-	case s.since > max(int64(w.o.baseBytes), s.base/baseShare) || s.since > 0 && now.Sub(s.based) >= w.o.baseEvery:
+	case s.made == nil && (s.since > max(int64(w.o.baseBytes), s.base/baseShare) || s.since > 0 && now.Sub(s.based) >= w.o.baseEvery):
 		s.start(ctx, func(ctx context.Context) (func(*shipper), error) {
-			l, err := w.makeBase(ctx, s.at.line, s.known)
-			return func(s *shipper) { s.took(l) }, err
+			l, err := w.makeBase(ctx, s.known)
+			return func(s *shipper) { s.made = l }, err
 		})
 	default:
 		if run := toMerge(s.log, w.o.mergeRuns); run != nil {
@@ -325,6 +334,20 @@ func (s *shipper) tend(ctx context.Context) error {
 			})
 		}
 	}
+	return nil
+}
+
+// storeMade stores a base that was made, once the lineage has all its records. They show that no other Writer goes on with the lineage, as that
+// of a copy of the store does from the last record that is stored: the records behind that one, which such a base has, are others there.
+func (s *shipper) storeMade(ctx context.Context) error {
+	if s.made == nil || s.made.Number > s.at.last {
+		return nil
+	}
+	if err := s.w.storeBase(ctx, s.at.line, s.made); err != nil {
+		return err
+	}
+	s.took(s.made)
+	s.made = nil
 	return nil
 }
 
