@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"slices"
 	"time"
 
 	"github.com/greenroomdb/greenroom/archive/bucket"
@@ -29,6 +30,9 @@ func Collect(ctx context.Context, b bucket.Bucket, oldest time.Time) (c Collecte
 	}
 	lines, err := readLines(ctx, b)
 	if err != nil {
+		return c, err
+	}
+	if err := c.unlisted(ctx, b, lines); err != nil {
 		return c, err
 	}
 	used := map[string]bool{}
@@ -63,6 +67,28 @@ func (c *Collected) remove(ctx context.Context, b bucket.Bucket, name string, si
 		c.Objects, c.Bytes = c.Objects+1, c.Bytes+size
 	}
 	return err
+}
+
+// unlisted removes what is left of lineages that aren't there: another Collect was cut short, or they have never begun. One that is later than
+// all others may still begin.
+func (c *Collected) unlisted(ctx context.Context, b bucket.Bucket, lines []lineage) error {
+	if len(lines) == 0 {
+		return nil
+	}
+	for o, err := range b.List(ctx, linePrefix) {
+		if err != nil {
+			return err
+		}
+		number, ok := lineOf(o.Name)
+		listed := slices.ContainsFunc(lines, func(l lineage) bool { return l.number == number })
+		if !ok || listed || number > lines[len(lines)-1].number {
+			continue
+		}
+		if err := c.remove(ctx, b, o.Name, o.Size); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // line removes a lineage: first what says that it is there.

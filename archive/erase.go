@@ -60,18 +60,16 @@ func Erase(ctx context.Context, b bucket.Bucket, name, temp string) (e Erased, e
 	if err := w.find(ctx, lines, name); err != nil {
 		return e, err
 	}
-	if e.Actors = slices.Collect(maps.Keys(w.ids)); len(e.Actors) == 0 {
-		return e, fmt.Errorf("the actor %q: %w", name, kv.ErrNotFound)
+	if e.Actors = slices.Collect(maps.Keys(w.ids)); len(e.Actors) > 0 {
+		return e, w.run(ctx, lines)
 	}
-	if err := w.fence(ctx); err != nil {
+	if err := w.finish(ctx, lines); err != nil {
 		return e, err
 	}
-	for _, line := range lines {
-		if err := w.line(ctx, line.number); err != nil {
-			return e, err
-		}
+	if e.Removed == 0 {
+		return e, fmt.Errorf("the actor %q: %w", name, kv.ErrNotFound)
 	}
-	return e, w.tables(ctx, lines)
+	return e, nil
 }
 
 // An eraser is one run of Erase.
@@ -86,6 +84,45 @@ type eraser struct {
 	pack   *zstd.Encoder
 }
 
+// run erases the actors.
+func (w *eraser) run(ctx context.Context, lines []lineage) error {
+	if err := w.fence(ctx); err != nil {
+		return err
+	}
+	if err := w.unlisted(ctx, lines); err != nil {
+		return err
+	}
+	for _, line := range slices.Backward(lines) {
+		if err := w.line(ctx, line.number); err != nil {
+			return err
+		}
+	}
+	return w.tables(ctx, lines)
+}
+
+// finish removes the tables that an Erase has left which was cut short at its end: no base has anything of its actor any more. Once a Writer has
+// begun it leaves that to Collect, for a base that isn't stored yet may need them.
+func (w *eraser) finish(ctx context.Context, lines []lineage) error {
+	newest, err := newestEpoch(ctx, w.a.bucket)
+	if err != nil || newest == 0 {
+		return err
+	}
+	var last epoch
+	if err := readJSON(ctx, w.a.bucket, epochName(newest), &last); err != nil {
+		return err
+	}
+	if last.Store != eraserStore {
+		return nil
+	}
+	if err := w.fence(ctx); err != nil {
+		return err
+	}
+	return w.tables(ctx, lines)
+}
+
+// eraserStore is what the epoch of an Erase says of its store.
+const eraserStore = "an Erase"
+
 // fence takes an epoch, so that a Writer of before ends when it looks.
 func (w *eraser) fence(ctx context.Context) error {
 	newest, err := newestEpoch(ctx, w.a.bucket)
@@ -93,7 +130,7 @@ func (w *eraser) fence(ctx context.Context) error {
 		return err
 	}
 	host, _ := os.Hostname() // "" where it isn't known
-	return writeJSON(ctx, w.a.bucket, epochName(newest+1), &epoch{Since: time.Now().UTC(), Host: host, PID: os.Getpid(), Store: "an Erase"}, bucket.Once)
+	return writeJSON(ctx, w.a.bucket, epochName(newest+1), &epoch{Since: time.Now().UTC(), Host: host, PID: os.Getpid(), Store: eraserStore}, bucket.Once)
 }
 
 // find finds the ids of the actor: those that each base has for the name, and each segment.
@@ -172,8 +209,36 @@ func (w *eraser) erased(key []byte) bool {
 	return ok && w.ids[id]
 }
 
-// line erases in a lineage.
+// unlisted removes what there is of lineages that aren't there: of some a Collect that was cut short has left it, and another one was about to
+// begin, which its Writer does anew.
+func (w *eraser) unlisted(ctx context.Context, lines []lineage) error {
+	for o, err := range w.a.bucket.List(ctx, linePrefix) {
+		if err != nil {
+			return err
+		}
+		number, ok := lineOf(o.Name)
+		if !ok || slices.ContainsFunc(lines, func(l lineage) bool { return l.number == number }) {
+			continue
+		}
+		if err := w.remove(ctx, o.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// line erases in a lineage: from its end to its beginning, for what gives the actor its name is before all else that the lineage has of it. An
+// Erase that is called again after an error finds the actor by that.
 func (w *eraser) line(ctx context.Context, line uint64) error {
+	bases, err := readBases(ctx, w.a.bucket, line)
+	if err != nil || len(bases) == 0 {
+		return err
+	}
+	for _, b := range bases[1:] {
+		if err := w.remove(ctx, b.name); err != nil {
+			return err
+		}
+	}
 	all, err := listLog(ctx, w.a.bucket, line)
 	if err != nil {
 		return err
@@ -184,24 +249,12 @@ func (w *eraser) line(ctx context.Context, line uint64) error {
 			return err
 		}
 	}
-	for _, s := range log {
+	for _, s := range slices.Backward(log) {
 		if err := w.segment(ctx, s); err != nil {
 			return err
 		}
 	}
-	bases, err := readBases(ctx, w.a.bucket, line)
-	if err != nil || len(bases) == 0 {
-		return err
-	}
-	if err := w.base(ctx, bases[0].name); err != nil {
-		return err
-	}
-	for _, b := range bases[1:] {
-		if err := w.remove(ctx, b.name); err != nil {
-			return err
-		}
-	}
-	return nil
+	return w.base(ctx, bases[0].name)
 }
 
 func (w *eraser) remove(ctx context.Context, name string) error {

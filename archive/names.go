@@ -19,6 +19,13 @@ func epochName(epoch uint64) string { return fmt.Sprintf("%s%010d", epochPrefix,
 // linesOf is what the names of a lineage begin with.
 func linesOf(line uint64) string { return fmt.Sprintf("%s%010d/", linePrefix, line) }
 
+// lineOf returns the lineage of an object.
+func lineOf(name string) (line uint64, ok bool) {
+	number, _, ok := strings.Cut(strings.TrimPrefix(name, linePrefix), "/")
+	line, err := strconv.ParseUint(number, 10, 64)
+	return line, ok && err == nil
+}
+
 func basesOf(line uint64) string { return linesOf(line) + "base/" }
 
 func baseName(line, number uint64) string { return fmt.Sprintf("%s%020d", basesOf(line), number) }
