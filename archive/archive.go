@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -161,6 +162,11 @@ func (a *Archive) At(ctx context.Context, t time.Time) (m Bookmark, made time.Ti
 		}
 	}
 	return m, made, fmt.Errorf("%w: of %s or before", ErrNoState, t.UTC().Format(time.RFC3339))
+}
+
+// Last returns the last state, whatever the clock of its store said, and when its last commit was made; see At.
+func (a *Archive) Last(ctx context.Context) (m Bookmark, made time.Time, err error) {
+	return a.At(ctx, time.UnixMilli(math.MaxInt64))
 }
 
 // within is At in one lineage.

@@ -91,7 +91,7 @@ func (c *restorer) run(ctx context.Context, a *archive.Archive, url string) erro
 // state returns which state is restored, and its time if that is known.
 func (c *restorer) state(ctx context.Context, a *archive.Archive) (archive.Bookmark, time.Time, error) {
 	if c.at == "" {
-		return a.At(ctx, time.Now().Add(24*time.Hour)) // clocks differ
+		return a.Last(ctx)
 	}
 	if mark, err := archive.ParseBookmark(c.at); err == nil {
 		return mark, time.Time{}, nil
@@ -131,7 +131,7 @@ func (c *restorer) whole(ctx context.Context, a *archive.Archive, mark archive.B
 
 // away restores the last state to a folder that is removed.
 func (c *restorer) away(ctx context.Context, a *archive.Archive) (err error) {
-	mark, _, err := a.At(ctx, time.Now().Add(24*time.Hour))
+	mark, _, err := a.Last(ctx)
 	if err != nil {
 		return err
 	}
