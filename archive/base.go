@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -68,7 +70,7 @@ func (l *baseList) encode(z *zstd.Encoder) ([]byte, error) {
 
 // readBase reads a base of a lineage.
 func readBase(ctx context.Context, b bucket.Bucket, name string) (*baseList, error) {
-	data, _, err := bucket.GetBytes(ctx, b, name, 0, -1)
+	data, _, err := bucket.GetBytes(ctx, b, name, 0, maxBase)
 	if err != nil {
 		return nil, err
 	}
@@ -92,6 +94,9 @@ func readBase(ctx context.Context, b bucket.Bucket, name string) (*baseList, err
 	if l.Format > formatVersion {
 		return nil, &kv.FormatError{What: "base of a backup", Found: l.Format, Known: formatVersion}
 	}
+	if number, err := strconv.ParseUint(path.Base(name), 10, 64); err != nil || number != l.Number {
+		return nil, damaged(name, fmt.Errorf("it is that of record %d", l.Number))
+	}
 	return l, l.check(name)
 }
 
@@ -100,6 +105,8 @@ func (l *baseList) check(name string) error {
 	for i := range l.Files {
 		f := &l.Files[i]
 		switch {
+		case f.Size < 0:
+			return damaged(name, fmt.Errorf("the file %.80q has %d bytes", f.Name, f.Size))
 		case slices.ContainsFunc(strings.Split(f.Name, "/"), func(part string) bool { return bucket.CheckName(part) != nil }), len(f.Sum) != hex.EncodedLen(sha256.Size):
 			return damaged(name, fmt.Errorf("a file %.80q", f.Name))
 		case f.table() && (strings.Contains(f.Name, "/") || bucket.CheckName(f.object()) != nil):

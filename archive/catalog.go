@@ -169,9 +169,19 @@ func readIndex(ctx context.Context, b bucket.Bucket, name string) (*index, error
 	if err != nil {
 		return nil, damaged(name, err)
 	}
+	return parseNamed(name, begin)
+}
+
+// parseNamed is parseIndex for a segment of a name, which must be its own.
+func parseNamed(name string, begin []byte) (*index, error) {
 	x, err := parseIndex(begin)
 	if err != nil {
 		return nil, damaged(name, err)
+	}
+	line, _ := lineOf(name)
+	first, last, ok := parseLog(line, name)
+	if !ok || x.first != first || last != 0 && x.last != last {
+		return nil, damaged(name, fmt.Errorf("it has the records %d to %d", x.first, x.last))
 	}
 	return x, nil
 }

@@ -95,9 +95,12 @@ func newestEpoch(ctx context.Context, b bucket.Bucket) (newest uint64, err error
 	return newest, nil
 }
 
+// maxJSON bounds an object of JSON that is read, in bytes.
+const maxJSON = 1 << 20
+
 // readJSON reads an object of JSON.
 func readJSON(ctx context.Context, b bucket.Bucket, name string, into any) error {
-	data, _, err := bucket.GetBytes(ctx, b, name, 0, -1)
+	data, _, err := bucket.GetBytes(ctx, b, name, 0, maxJSON)
 	if err != nil {
 		return err
 	}

@@ -89,9 +89,9 @@ func joined(ctx context.Context, in bucket.Bucket, run []numbered) (*builder, er
 		if err != nil {
 			return nil, err
 		}
-		x, err := parseIndex(data)
+		x, err := parseNamed(s.name, data)
 		if err != nil {
-			return nil, damaged(s.name, err)
+			return nil, err
 		}
 		if b == nil {
 			b = newBuilder(x.before)

@@ -101,9 +101,7 @@ func (r *segmentReader) read(name string) (x *index, found map[uint64][]byte, er
 	var all []byte
 	if r.groups == nil {
 		if all, _, err = bucket.GetBytes(r.ctx, r.bucket, name, 0, -1); err == nil {
-			if x, err = parseIndex(all); err != nil {
-				err = damaged(name, err)
-			}
+			x, err = parseNamed(name, all)
 		}
 	} else {
 		x, err = readIndex(r.ctx, r.bucket, name)

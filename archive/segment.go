@@ -220,10 +220,14 @@ func (b *builder) encode(z *zstd.Encoder) []byte {
 	}
 	end()
 	in := b.index.append(nil)
-	out := append(make([]byte, 0, segmentHeader+len(in)+len(blocks)), segmentMagic...)
-	out = binary.LittleEndian.AppendUint32(out, uint32(len(in)))
-	out = binary.LittleEndian.AppendUint32(out, crc32.Checksum(in, castagnoli))
-	return append(append(out, in...), blocks...)
+	out := make([]byte, 0, segmentHeader+len(in)+len(blocks))
+	return append(appendHeader(out, in), blocks...)
+}
+
+// appendHeader appends the header of a segment, and its index.
+func appendHeader(dst, in []byte) []byte {
+	dst = binary.LittleEndian.AppendUint32(append(dst, segmentMagic...), uint32(len(in)))
+	return append(binary.LittleEndian.AppendUint32(dst, crc32.Checksum(in, castagnoli)), in...)
 }
 
 // append appends the index as it is stored.
@@ -302,7 +306,7 @@ func (x *index) sound() bool {
 		}
 	}
 	for i, b := range x.blocks {
-		if b.last < b.first || i > 0 && b.first < x.blocks[i-1].last || b.size < 0 || b.unpacked < 0 || int64(b.unpacked) > maxBlock {
+		if b.last < b.first || i > 0 && b.first < x.blocks[i-1].last || b.size < 0 || int64(b.size) > maxBlock || b.unpacked < 0 || int64(b.unpacked) > maxBlock {
 			return false
 		}
 	}
@@ -351,7 +355,7 @@ func (x *index) unpack(z *zstd.Decoder, b *block, data []byte) iter.Seq2[grouped
 			g := group(r.data())
 			for range r.uint() {
 				f := grouped{g, fragment{x.first + r.uint(), r.data()}}
-				if r.bad || f.number > x.last {
+				if r.bad || f.number < x.first || f.number > x.last {
 					fail(nil)
 					return
 				}

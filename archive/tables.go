@@ -96,7 +96,7 @@ var errNoSum = errors.New("its bytes have another checksum")
 
 // copyTable copies a table to out and to count, and compares its checksum.
 func copyTable(ctx context.Context, b bucket.Bucket, f *baseFile, out, count io.Writer) error {
-	in, o, err := b.Get(ctx, f.object(), 0, -1)
+	in, o, err := b.Get(ctx, f.object(), 0, f.Size+1) // an object that is larger doesn't fill the disk
 	if err != nil {
 		return err
 	}
