@@ -84,8 +84,9 @@ type Status struct {
 	// Fatal is why the Writer has ended for good, nil if it hasn't.
 	Fatal error
 
-	since time.Time // when all was in the bucket, for Lag
-	first uint64    // the first state of the lineage, if the Writer has begun it
+	since   time.Time // when all was in the bucket, for Lag
+	first   uint64    // the first state of the lineage, if the Writer has begun it
+	settled uint64    // how often nothing was due, for Settle
 }
 
 // A link is a store and the bucket to which it is backed up. Its methods are safe for concurrent use.

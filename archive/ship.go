@@ -334,6 +334,9 @@ func (s *shipper) tend(ctx context.Context) error {
 			})
 		}
 	}
+	if s.job == nil && s.made == nil {
+		w.update(func(st *Status) { st.settled++ })
+	}
 	return nil
 }
 

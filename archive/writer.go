@@ -101,6 +101,32 @@ func (w *Writer) wait(ctx context.Context, last uint64) (Status, error) {
 	}
 }
 
+// Settle returns when what is due besides is done, too: a base, segments that are put together, what is too old removed. It begins with Sync. So
+// a Writer is to end which runs now and then alone; one that runs all the time does these in between. Errors are those of Sync.
+func (w *Writer) Settle(ctx context.Context) error {
+	if err := w.Sync(ctx); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	settled := w.status.settled
+	for {
+		s, news := w.status, w.news
+		w.mu.Unlock()
+		switch {
+		case s.Fatal != nil:
+			return s.Fatal
+		case s.settled > settled:
+			return nil
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), s.Err)
+		}
+		w.mu.Lock()
+	}
+}
+
 // Close ends the Writer. What isn't in the bucket yet stays in the log of the store, and leaves when another Writer begins; see Sync.
 func (w *Writer) Close() error {
 	w.stop()

@@ -100,12 +100,15 @@ func (c *backup) run(ctx context.Context, url, dest string) error {
 // patience is how long the bucket may fail.
 const patience = 2 * time.Minute
 
-// patiently waits until all is stored, unless the bucket fails for too long, and returns the state.
-func patiently(ctx context.Context, w *archive.Writer) (archive.Bookmark, error) {
+// patiently waits until all is stored, and what is due besides is done, unless the bucket fails for too long, and returns the state.
+func patiently(ctx context.Context, w *archive.Writer) (mark archive.Bookmark, err error) {
 	var failing time.Time
 	for {
 		until, cancel := context.WithTimeout(ctx, time.Second)
-		mark, err := w.Bookmark(until)
+		err := w.Settle(until)
+		if err == nil {
+			mark, err = w.Bookmark(until)
+		}
 		cancel()
 		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
 			return mark, err
