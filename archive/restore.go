@@ -42,6 +42,9 @@ func (a *Archive) Restore(ctx context.Context, m Bookmark, dir string, o *Restor
 	if err != nil {
 		return err
 	}
+	if real, err := filepath.EvalSymlinks(dir); err == nil { // the link stays, and the store is where it leads
+		dir = real
+	}
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
 		return fmt.Errorf("archive: restore to %s: %w", dir, fs.ErrExist)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {

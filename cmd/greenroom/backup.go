@@ -247,6 +247,9 @@ system's folder for temporary files as the store has.
   greenroom backup gc s3://backups/data --erase chat/lobby`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if c.keep < 0 {
+				return &usageError{"--keep is for how long states are kept: it isn't negative"}
+			}
 			if err := there(args[0]); err != nil {
 				return say(errkind.ErrNotFound, "%v", err)
 			}

@@ -92,11 +92,11 @@ func apart(dest, store string) error {
 	if strings.HasPrefix(dest, "s3:") {
 		return nil
 	}
-	d, err := filepath.Abs(dest)
+	d, err := followed(dest)
 	if err != nil {
 		return err
 	}
-	s, err := filepath.Abs(store)
+	s, err := followed(store)
 	if err != nil {
 		return err
 	}
@@ -106,4 +106,23 @@ func apart(dest, store string) error {
 		}
 	}
 	return nil
+}
+
+// followed is the absolute path of a folder, without symbolic links as far as it exists.
+func followed(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	for at, rest := path, ""; ; {
+		real, err := filepath.EvalSymlinks(at)
+		if err == nil {
+			return filepath.Join(real, rest), nil
+		}
+		up := filepath.Dir(at)
+		if !errors.Is(err, os.ErrNotExist) || up == at {
+			return "", err
+		}
+		at, rest = up, filepath.Join(filepath.Base(at), rest)
+	}
 }

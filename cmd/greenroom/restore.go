@@ -55,6 +55,11 @@ backup that it writes: DEST is then only asked for the state. Little more is rea
 				return &usageError{"--as is for --actor"}
 			}
 			c.as = cmp.Or(c.as, c.actor)
+			if _, dir, err := storeurl.Parse(args[1]); err == nil {
+				if err := apart(args[0], dir); err != nil {
+					return err
+				}
+			}
 			return c.dest.withArchive(cmd.Context(), args[0], func(a *archive.Archive) error {
 				return c.run(cmd.Context(), a, args[1])
 			})
