@@ -6,9 +6,10 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/archive"
 	"github.com/greenroomdb/greenroom/archive/bucket"
+	"github.com/greenroomdb/greenroom/kv/pebblekv"
 )
 
 func check(err error) {
@@ -23,19 +24,22 @@ func Example() {
 	dir, err := os.MkdirTemp("", "example")
 	check(err)
 	defer os.RemoveAll(dir)
-	store, err := greenroom.Open(ctx, filepath.Join(dir, "shop.store"), nil)
+	engine, err := pebblekv.Open(filepath.Join(dir, "shop.store"), nil) // greenroom.Store.Engine returns it, too
+	check(err)
+	defer engine.Close()
+	store, err := actorstore.Open(ctx, engine, nil)
 	check(err)
 	defer store.Close()
 	to, err := bucket.Folder(filepath.Join(dir, "backup")) // or s3.Open(ctx, "s3://backups/shop", nil)
 	check(err)
-	w, err := archive.Start(store.Engine(), to, nil)
+	w, err := archive.Start(engine, to, nil)
 	check(err)
 	defer w.Close() // before the store
 
 	set := func(price string) {
-		actor, err := store.Actor(ctx, "book", nil)
+		actor, err := store.Named(ctx, "book", nil)
 		check(err)
-		check(actor.Update(ctx, func(tx *greenroom.Tx) error { return tx.Put([]byte("price"), []byte(price)) }))
+		check(actor.User().Put(ctx, []byte("price"), []byte(price)))
 		check(actor.Close())
 	}
 	set("12")
