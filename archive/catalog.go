@@ -54,6 +54,7 @@ type numbered struct {
 	name        string
 	first, last uint64 // of a base both are its number; last is 0 if the name doesn't say it
 	size        int64
+	records     int64 // of a segment, how many bytes its records have; 0 if that isn't known
 }
 
 // readBases returns the bases of a lineage, in order.
@@ -63,7 +64,7 @@ func readBases(ctx context.Context, b bucket.Bucket, line uint64) (bases []numbe
 			return nil, err
 		}
 		if n, ok := parseNumber(basesOf(line), o.Name); ok {
-			bases = append(bases, numbered{o.Name, n, n, o.Size})
+			bases = append(bases, numbered{name: o.Name, first: n, last: n, size: o.Size})
 		}
 	}
 	return bases, nil
@@ -77,7 +78,7 @@ func listLog(ctx context.Context, b bucket.Bucket, line uint64) (log []numbered,
 			return nil, err
 		}
 		if first, last, ok := parseLog(line, o.Name); ok {
-			log = append(log, numbered{o.Name, first, last, o.Size})
+			log = append(log, numbered{name: o.Name, first: first, last: last, size: o.Size})
 		}
 	}
 	slices.SortStableFunc(log, func(a, b numbered) int {

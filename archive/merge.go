@@ -15,17 +15,19 @@ import (
 const (
 	// mergeRuns is how many segments are put together, at least.
 	mergeRuns = 16
-	// maxMerged is how many bytes a segment that was put together has, at most.
-	maxMerged = 8 << 20
+	// maxMerged is how many bytes a segment that was put together has, at most, and maxRecords those of its records, which are in memory
+	// then: compressed, a segment of zeros is a thousandth of them.
+	maxMerged  = 8 << 20
+	maxRecords = 64 << 20
 )
 
 // toMerge returns the segments at the end of a log that are to be put together, nil if it is too early. A segment is taken in if it isn't
 // larger than twice all that follow it: so each byte is written again as often as the logarithm of their number.
 func toMerge(log []numbered, least int) []numbered {
-	from, total := len(log), int64(0)
-	for from > 0 && log[from-1].size <= max(2*total, minMerged) && total+log[from-1].size <= maxMerged {
+	from, total, records := len(log), int64(0), int64(0)
+	for from > 0 && log[from-1].size <= max(2*total, minMerged) && total+log[from-1].size <= maxMerged && records+log[from-1].records <= maxRecords {
 		from--
-		total += log[from].size
+		total, records = total+log[from].size, records+log[from].records
 	}
 	if len(log)-from < least {
 		return nil
@@ -36,10 +38,34 @@ func toMerge(log []numbered, least int) []numbered {
 // minMerged is up to which size a segment is small whatever follows it, in bytes.
 const minMerged = 16 << 10
 
-// replace puts a segment in the place of those of which it was made.
-func replace(log, run []numbered, one numbered) []numbered {
+// weigh finds out how many bytes the records of segments have, of those of which that isn't known.
+func (l *link) weigh(ctx context.Context, run []numbered) error {
+	for i := range run {
+		s := &run[i]
+		if s.records > 0 {
+			continue
+		}
+		err := l.retry(ctx, func() error {
+			x, err := readIndex(ctx, l.bucket, s.name)
+			if errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("%w: %w", errMoved, err)
+			}
+			if err == nil {
+				s.records = int64(x.size)
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replace puts segments in the place of those of which they were made.
+func replace(log, run []numbered, with ...numbered) []numbered {
 	i := slices.IndexFunc(log, func(s numbered) bool { return s.first == run[0].first })
-	return slices.Replace(log, i, i+len(run), one)
+	return slices.Replace(log, i, i+len(run), with...)
 }
 
 // errMoved says that the bucket has other segments than the Writer knows.
@@ -64,7 +90,7 @@ func (l *link) merge(ctx context.Context, line uint64, run []numbered) (one numb
 		return one, err
 	}
 	data := b.encode(z)
-	one = numbered{mergedName(line, b.first, b.last), b.first, b.last, int64(len(data))}
+	one = numbered{mergedName(line, b.first, b.last), b.first, b.last, int64(len(data)), int64(b.size)}
 	if err := l.put(ctx, one.name, data, bucket.Once); err != nil && !errors.Is(err, bucket.ErrExists) { // it is of the same segments
 		return one, err
 	}

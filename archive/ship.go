@@ -228,7 +228,7 @@ func (s *shipper) ship(ctx context.Context, b *builder) error {
 	if err != nil {
 		return err
 	}
-	s.log = append(s.log, numbered{name, b.first, b.last, int64(len(data))})
+	s.log = append(s.log, numbered{name, b.first, b.last, int64(len(data)), int64(b.size)})
 	s.since += int64(len(data))
 	s.at.last, s.at.sum, s.at.ms = b.last, b.lastSum, b.latest
 	s.unheld++
@@ -319,6 +319,12 @@ func (s *shipper) tend(ctx context.Context) error {
 	default:
 		if run := toMerge(s.log, w.o.mergeRuns); run != nil {
 			s.start(ctx, func(ctx context.Context) (func(*shipper), error) {
+				if err := w.weigh(ctx, run); err != nil {
+					return nil, err
+				}
+				if len(toMerge(run, w.o.mergeRuns)) < len(run) { // now that it is known how large they are
+					return func(s *shipper) { s.log = replace(s.log, run, run...) }, nil
+				}
 				one, err := w.merge(ctx, s.at.line, run)
 				return func(s *shipper) { s.log = replace(s.log, run, one) }, err
 			})
