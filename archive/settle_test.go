@@ -1,6 +1,8 @@
 package archive
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 )
@@ -26,4 +28,27 @@ func TestSettle(t *testing.T) {
 	if err != nil || len(log) > 1 {
 		t.Errorf("the segments are %+v; %v", log, err)
 	}
+}
+
+// TestHoldFails tests that the backup goes on when the store can't write down up to where it is, as on a full disk.
+func TestHoldFails(t *testing.T) {
+	m := newModel(t, 62, folder(t))
+	m.start()
+	m.commit(1)
+	m.sync()
+	held, err := filepath.Glob(filepath.Join(m.dir, "*", "HOLD"))
+	if err != nil || len(held) != 1 {
+		t.Fatal(held, err)
+	}
+	if err := os.MkdirAll(filepath.Join(held[0]+".new", "full"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for range holdEvery + 2 {
+		m.commit(1)
+		m.sync()
+	}
+	if err := os.RemoveAll(held[0] + ".new"); err != nil {
+		t.Fatal(err)
+	}
+	m.wantLines(1)
 }

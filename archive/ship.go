@@ -236,8 +236,8 @@ func (s *shipper) ship(ctx context.Context, b *builder) error {
 	if durable {
 		s.unheld = 0
 	}
-	if err := s.hold(durable); err != nil {
-		return err
+	if err := s.hold(durable); err != nil { // the disk is full, maybe: the store keeps more of its log until another time
+		w.o.Logger.Warn("archive: the store doesn't know yet what is in the backup", "error", err)
 	}
 	now := w.o.now()
 	w.meter.Observe(metricLag, now.Sub(time.UnixMilli(b.firstTime)))
