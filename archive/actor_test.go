@@ -192,6 +192,9 @@ func TestActorReads(t *testing.T) {
 		}
 		p.sync()
 	}
+	if err := p.w.Settle(t.Context()); err != nil { // a base may be on its way
+		t.Fatal(err)
+	}
 	b := p.bucket.(*buckettest.Faulty)
 	all := int64(0)
 	for o, err := range b.List(t.Context(), "") {
