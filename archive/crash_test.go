@@ -219,3 +219,46 @@ func (m *model) everyState(seed uint64) {
 		m.t.Errorf("seed %d: the history has gaps: %s", seed, strings.Join(all, ", "))
 	}
 }
+
+// TestBaseDiskFull tests that a base which the disk has no room for doesn't end the backup.
+func TestBaseDiskFull(t *testing.T) {
+	m, _ := newCrashing(t, 12)
+	m.commit(20)
+	m.start()
+	m.sync()
+	m.disk.SetFull(true)
+	if _, err := m.w.makeBase(t.Context(), known{}); !errors.Is(err, errNoBase) {
+		t.Errorf("a base on a full disk: %v", err)
+	}
+	m.disk.SetFull(false)
+	m.everyState(12)
+}
+
+// TestDamagedLastBase tests that a Writer goes on if the last base is damaged, and makes another one.
+func TestDamagedLastBase(t *testing.T) {
+	m, b := newCrashing(t, 13)
+	m.commit(20)
+	m.start()
+	m.sync()
+	if err := m.w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	bases, err := readBases(t.Context(), b, 1)
+	if err != nil || len(bases) == 0 {
+		t.Fatal(bases, err)
+	}
+	if err := bucket.PutBytes(t.Context(), b, bases[len(bases)-1].name, []byte("damage"), bucket.Replacing); err != nil {
+		t.Fatal(err)
+	}
+	m.start()
+	m.commit(20)
+	m.sync()
+	if err := m.w.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	a := m.archive()
+	mark := a.manifest.bookmark(m.w.Status().Line, m.db.Records().Last())
+	if got := look(t, a, mark); !maps.Equal(got, m.rows) {
+		t.Errorf("the last state has %d rows, want %d", len(got), len(m.rows))
+	}
+}

@@ -18,12 +18,15 @@ const maxSilence = 10 * time.Minute
 // minAsked is the size of a table from which on the bucket is asked whether it is there, before it is sent, in bytes.
 const minAsked = 64 << 10
 
-// errNoBase says that a base was given up.
-var errNoBase = errors.New("archive: the bucket failed for too long")
+// errNoBase says that a base was given up, until later.
+var errNoBase = errors.New("archive: no base could be made")
 
 // makeBase makes a base of the newest state, and stores its tables that aren't in the bucket; storeBase stores the list.
 func (l *link) makeBase(ctx context.Context, have known) (_ *baseList, err error) {
 	base, err := l.records.Base(ctx)
+	if err != nil && !final(err) && ctx.Err() == nil {
+		err = fmt.Errorf("%w: %w", errNoBase, err) // the disk may be full, and have room later
+	}
 	if err != nil {
 		return nil, err
 	}

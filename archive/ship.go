@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"time"
 
 	"github.com/greenroomdb/greenroom/archive/bucket"
+	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
 )
 
@@ -85,6 +87,9 @@ func (s *shipper) know(ctx context.Context) error {
 			return err
 		}
 		l, err := readBase(ctx, s.w.bucket, bases[len(bases)-1].name)
+		if errors.Is(err, kv.ErrCorrupt) {
+			return nil // all of them are asked for
+		}
 		if err == nil {
 			s.known = knownOf(l, false)
 		}
@@ -103,6 +108,11 @@ func (s *shipper) goOn(ctx context.Context) error {
 			return err
 		}
 		l, err := readBase(ctx, s.w.bucket, bases[len(bases)-1].name)
+		if errors.Is(err, kv.ErrCorrupt) {
+			s.w.o.Logger.Error("archive: the last base is damaged; another one is made", "error", err)
+			s.since = math.MaxInt64 / 2
+			return nil
+		}
 		if err != nil {
 			return err
 		}

@@ -146,6 +146,9 @@ func (w *Writer) run(ctx context.Context) {
 			return
 		case errors.Is(err, errAnew):
 			w.o.Logger.Warn("archive: the history of the store has a gap, or another store has its backups here", "cause", err)
+			if w.o.sleep(ctx, minPause) != nil { // what has ended a lineage may end the next one, too
+				return
+			}
 		default:
 			w.o.Logger.Error("archive: the backup has ended", "error", err)
 			w.update(func(s *Status) { s.Fatal = err })
