@@ -1,6 +1,7 @@
 package pebblekv
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"io/fs"
@@ -38,7 +39,7 @@ func OpenArchived(a Archived) (*DB, error) {
 			f, err = mem.Create(path, vfs.WriteCategoryUnspecified)
 		}
 		if err == nil {
-			_, err = f.Write(data)
+			_, err = f.Write(bytes.Clone(data)) // with the race detector it writes to what it gets
 			err = errors.Join(err, f.Close())
 		}
 		if err != nil {

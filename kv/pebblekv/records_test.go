@@ -172,7 +172,7 @@ func (f *followed) restored(a Archived) (map[string]string, error) {
 		}
 		out, err := mem.Create(path, vfs.WriteCategoryUnspecified)
 		if err == nil {
-			_, err = out.Write(data)
+			_, err = out.Write(bytes.Clone(data))
 			err = errors.Join(err, out.Close())
 		}
 		if err != nil {
