@@ -23,7 +23,7 @@ func (a *Actor) Close() error { return errors.Join(a.View.Close(), a.store.Close
 
 // Actor opens what a state has of the actor of a name, or, if that begins with "id:", of an id. Of the bucket it reads the lists, of each
 // segment behind the base the index and the blocks that may have something of the actor, and of the tables the blocks that are asked
-// for, in pieces of 128 KiB: little more than the actor takes, whatever others do. ctx ends reading, also after Actor has returned.
+// for, in pieces of 128 KiB: how much that is depends on the actor and on the number of segments, not on what others have. ctx ends reading, also after Actor has returned.
 //
 // Errors: ErrNoState, ErrBookmark; kv.ErrNotFound, or actorstore.ErrUnknownActor, if there was no such actor; kv.ErrCorrupt with the name
 // of the object; those of the bucket.

@@ -9,6 +9,7 @@
 //
 //	archive                            what it is: JSON, see Manifest
 //	epoch/NUMBER                       a Writer has begun: JSON
+//	lineage/NUMBER                     a lineage has begun: JSON
 //	line/LINEAGE/base/NUMBER           a base: which files the store has with this commit, see base.go
 //	line/LINEAGE/log/FIRST             a segment: the records from FIRST on, see segment.go
 //	line/LINEAGE/log/FIRST-LAST        segments that were put together

@@ -35,7 +35,7 @@ type Erased struct {
 // store; later bases are removed, so that restores read more of the log until the Writer makes one. An Erase that failed is to be called
 // again. It doesn't touch the store itself, whose next base may have what the store still has: drop the actor there before.
 //
-// Errors: ErrNotArchive, kv.ErrNotFound if nothing of the actor is kept, kv.ErrCorrupt with the name of the object, those of the bucket and of the disk.
+// Errors: ErrNotArchive, kv.ErrNotFound if nothing is kept of an actor of that name, kv.ErrCorrupt with the name of the object, those of the bucket and of the disk.
 func Erase(ctx context.Context, b bucket.Bucket, name, temp string) (e Erased, err error) {
 	m, err := readManifest(ctx, b)
 	if err != nil {

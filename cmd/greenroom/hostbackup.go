@@ -27,8 +27,8 @@ type backupFlags struct {
 // backupFlagsHelp is what commands with these flags say about them.
 const backupFlagsHelp = `--backup DEST backs up the store all the time: what was committed is in DEST about a second later, and
 each state of the last 30 days can be restored; see greenroom restore and docs/backup.md. While DEST can't
-be reached no commit fails or waits: /readyz and the metrics say so, and the store keeps up to
---backup-local of its log until then.`
+be reached no commit fails or waits: the log says so, and /readyz and the metrics of a host; the store keeps
+up to --backup-local of its log until then.`
 
 func (f *backupFlags) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
