@@ -10,6 +10,31 @@ import (
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
+// withAllRows makes an actor that has rows of all kinds: several of a key, a note, and in the index.
+func withAllRows(t *testing.T, store *actorstore.Store, name string) actorstore.ID {
+	t.Helper()
+	a, err := store.Named(t.Context(), name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b batch.Batch
+	b.Put(actorstore.UserKey([]byte("k")), bytes.Repeat([]byte("v"), 25_000)) // several rows
+	a.StageAttributes(&b, func(at *actorstore.Attributes) error {
+		at.Labels = map[string]string{"k": name}
+		return nil
+	})
+	if err := a.StageNote(&b, []byte{actorstore.NamespaceHost, 1}, []byte("note")); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Commit(t.Context(), &b); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return a.ID()
+}
+
 // TestRowActor tests that each row of a store is said to be of the actor that it is of, and which others begin as it does.
 func TestRowActor(t *testing.T) {
 	engine := memkv.New()
@@ -20,26 +45,7 @@ func TestRowActor(t *testing.T) {
 	defer store.Close()
 	ids := map[actorstore.ID]int{}
 	for _, name := range []string{"a", "b"} {
-		a, err := store.Named(t.Context(), name, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var b batch.Batch
-		b.Put(actorstore.UserKey([]byte("k")), bytes.Repeat([]byte("v"), 25_000)) // several rows
-		a.StageAttributes(&b, func(at *actorstore.Attributes) error {
-			at.Labels = map[string]string{"k": name}
-			return nil
-		})
-		if err := a.StageNote(&b, []byte{actorstore.NamespaceHost, 1}, []byte("note")); err != nil {
-			t.Fatal(err)
-		}
-		if err := a.Commit(t.Context(), &b); err != nil {
-			t.Fatal(err)
-		}
-		ids[a.ID()] = 0
-		if err := a.Close(); err != nil {
-			t.Fatal(err)
-		}
+		ids[withAllRows(t, store, name)] = 0
 	}
 	names, others := 0, 0
 	for e, err := range engine.Scan(t.Context(), kv.Range{}) {

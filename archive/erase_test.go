@@ -55,12 +55,12 @@ func objectsWith(t *testing.T, b bucket.Bucket, what []byte) (names []string) {
 	return names
 }
 
-// TestErase tests that of an actor that is erased no object has anything, that all others are in each state what they were, and that a Writer
-// goes on.
-func TestErase(t *testing.T) {
-	p := newPopulation(t, 31, 8)
+// newSecretive returns a population that is backed up, with several bases, and of which the actor 3 has a secret in its keys, its values and its labels.
+func newSecretive(t *testing.T) (p *population, secret []byte) {
+	t.Helper()
+	p = newPopulation(t, 31, 8)
 	p.opts.baseBytes, p.opts.mergeRuns = 5_000, 4
-	secret := make([]byte, 100) // of which a compressed table has the bytes, too
+	secret = make([]byte, 100) // of which a compressed table has the bytes, too
 	for i := range secret {
 		secret[i] = byte(p.rnd.Uint32())
 	}
@@ -94,6 +94,13 @@ func TestErase(t *testing.T) {
 	if err := p.w.Close(); err != nil {
 		t.Fatal(err)
 	}
+	return p, secret
+}
+
+// TestErase tests that of an actor that is erased no object has anything, that all others are in each state what they were, and that a Writer
+// goes on.
+func TestErase(t *testing.T) {
+	p, secret := newSecretive(t)
 	a := p.archive()
 	lines, err := a.Lines(t.Context())
 	if err != nil || lines[0].Bases < 2 {
