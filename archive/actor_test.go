@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -221,5 +222,39 @@ func TestActorReads(t *testing.T) {
 	t.Logf("read %d bytes of %d for an actor of %d: %.1f %%", read, all, own, 100*float64(read)/float64(all))
 	if most := testkit.Pick(0.25, 0.25, 0.05); float64(read) > most*float64(all) {
 		t.Errorf("read %d bytes of %d", read, all)
+	}
+}
+
+// TestWideCommit tests that a commit which clears the rows of several actors is read with each of them.
+func TestWideCommit(t *testing.T) {
+	for _, inside := range []bool{false, true} { // the range begins with a row of an actor
+		p := newPopulation(t, 23, 3)
+		p.write()
+		p.start()
+		p.sync()
+		for range 200 { // more rows than are deleted one by one
+			p.write()
+		}
+		start := []byte{0}
+		if inside {
+			first := slices.MinFunc(p.actors, func(a, b *actorstore.Actor) int {
+				return bytes.Compare(actorstore.RowRanges(a.ID())[0].Start, actorstore.RowRanges(b.ID())[0].Start)
+			}).ID()
+			start = actorstore.RowRanges(first)[0].Start
+		}
+		before := p.db.Records().Last()
+		c := &kv.Commit{ID: kv.CommitID{1}, Ops: []kv.Op{{Kind: kv.OpClearRange, Key: start, Value: []byte{0xff}}}}
+		if err := p.db.Commit(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		p.sync()
+		a := p.archive()
+		for i := range p.actors {
+			p.look(a, i, a.manifest.bookmark(1, before))
+			got, err := a.Actor(t.Context(), a.manifest.bookmark(1, before+1), "id:"+p.actors[i].ID().String())
+			if err == nil {
+				t.Errorf("actor %d is there after all rows were cleared: %v", i, got.Close())
+			}
+		}
 	}
 }
