@@ -227,7 +227,7 @@ func TestActorReads(t *testing.T) {
 
 // TestWideCommit tests that a commit which clears the rows of several actors is read with each of them.
 func TestWideCommit(t *testing.T) {
-	for _, inside := range []bool{false, true} { // the range begins with a row of an actor
+	for _, inside := range []bool{false, true} { // the range begins with the record of an actor
 		p := newPopulation(t, 23, 3)
 		p.write()
 		p.start()
@@ -238,9 +238,9 @@ func TestWideCommit(t *testing.T) {
 		start := []byte{0}
 		if inside {
 			first := slices.MinFunc(p.actors, func(a, b *actorstore.Actor) int {
-				return bytes.Compare(actorstore.RowRanges(a.ID())[0].Start, actorstore.RowRanges(b.ID())[0].Start)
+				return bytes.Compare(actorstore.RowRanges(a.ID())[1].Start, actorstore.RowRanges(b.ID())[1].Start)
 			}).ID()
-			start = actorstore.RowRanges(first)[0].Start
+			start = actorstore.RowRanges(first)[1].Start
 		}
 		before := p.db.Records().Last()
 		c := &kv.Commit{ID: kv.CommitID{1}, Ops: []kv.Op{{Kind: kv.OpClearRange, Key: start, Value: []byte{0xff}}}}
