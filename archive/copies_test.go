@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/archive/bucket"
+	"github.com/greenroomdb/greenroom/archive/bucket/buckettest"
 )
 
 // cutOff is a bucket that stores one segment more after cut is set, calls cut then, and stores no segments from then on.
@@ -130,4 +131,24 @@ func TestBaseOfOther(t *testing.T) {
 		bases = len(all)
 	}
 	m.wantLines(1)
+}
+
+// TestBaseWaits tests that a base is stored when the lineage has its last record, and not before.
+func TestBaseWaits(t *testing.T) {
+	b := buckettest.NewMemory()
+	l, err := newLink(nil, b, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &shipper{w: &Writer{link: l}, at: place{line: 1, last: 9}, made: &baseList{Format: formatVersion, Number: 10}}
+	for last := uint64(9); last <= 10; last++ {
+		s.at.last = last
+		if err := s.storeMade(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		bases, err := readBases(t.Context(), b, 1)
+		if err != nil || len(bases) != int(last-9) {
+			t.Errorf("with record %d there are %d bases, %v", last, len(bases), err)
+		}
+	}
 }
