@@ -9,6 +9,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/mailrow"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -143,8 +144,8 @@ func (m *creation) land(note []byte, stage func(b *batch.Batch) error) error {
 	var in kv.Incarnation
 	if m.unborn && l.birth.generation > 0 && l.out.account == nil {
 		a := newAccount()
-		a.generation = l.birth.generation
-		b.Put(accountKey(), a.append(nil))
+		a.Generation = l.birth.generation
+		b.Put(mailrow.AccountKey(), a.Append(nil))
 		b.OnCommit(func() { l.out.account = a })
 		in = l.birth.in
 	}

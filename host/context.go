@@ -12,6 +12,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/conn"
 	"github.com/greenroomdb/greenroom/internal/errkind"
+	"github.com/greenroomdb/greenroom/internal/mailrow"
 	"github.com/greenroomdb/greenroom/internal/opentx"
 	"github.com/greenroomdb/greenroom/persist"
 )
@@ -34,12 +35,12 @@ type Context struct {
 	landing bool // the commit has begun
 	landed  bool // it was applied
 	over    bool
-	parted  []*conn.Conn // that the turn disconnects
-	events  []emission   // to be sent when the turn has landed
-	letters []*letter    // to other actors
-	account *account     // of the actor, when the turn has landed; nil if nothing is sent
-	out     []func()     // what leaves when the turn is durable
-	undo    []func()     // what the turn has changed in memory besides, to be undone if it doesn't land
+	parted  []*conn.Conn      // that the turn disconnects
+	events  []emission        // to be sent when the turn has landed
+	letters []*mailrow.Letter // to other actors
+	account *mailrow.Account  // of the actor, when the turn has landed; nil if nothing is sent
+	out     []func()          // what leaves when the turn is durable
+	undo    []func()          // what the turn has changed in memory besides, to be undone if it doesn't land
 	destroy bool
 }
 

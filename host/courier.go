@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/greenroomdb/greenroom/internal/mailrow"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -88,17 +89,17 @@ func newCouriers(h *Host) *couriers {
 // hand takes letters of an actor, in their order, that are durable. Those that are under
 // way already it doesn't take twice.
 // in is the incarnation of the engine, as it was before that was found out.
-func (cs *couriers) hand(from Address, in kv.Incarnation, letters []*letter) {
+func (cs *couriers) hand(from Address, in kv.Incarnation, letters []*mailrow.Letter) {
 	cs.take(from, in, letters, false)
 }
 
 // inherit takes what is in the outbox of an actor that is about to be destroyed, which
 // can't be read there any more.
-func (cs *couriers) inherit(from Address, in kv.Incarnation, letters []*letter) {
+func (cs *couriers) inherit(from Address, in kv.Incarnation, letters []*mailrow.Letter) {
 	cs.take(from, in, letters, true)
 }
 
-func (cs *couriers) take(from Address, in kv.Incarnation, letters []*letter, last bool) {
+func (cs *couriers) take(from Address, in kv.Incarnation, letters []*mailrow.Letter, last bool) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	if cs.closed || len(letters) == 0 {
@@ -116,9 +117,9 @@ func (cs *couriers) take(from Address, in kv.Incarnation, letters []*letter, las
 	m.advance(letters[len(letters)-1])
 	size := 0
 	for _, l := range letters {
-		size += l.size()
-		if t := m.trips[l.to]; t != nil && t.state == given {
-			delete(m.trips, l.to)
+		size += l.Size()
+		if t := m.trips[l.To]; t != nil && t.state == given {
+			delete(m.trips, l.To)
 		}
 	}
 	switch {
@@ -128,7 +129,7 @@ func (cs *couriers) take(from Address, in kv.Incarnation, letters []*letter, las
 	case last || !m.stored && cs.held+size <= cs.limit:
 		for _, l := range letters {
 			cs.add(m, l)
-			if t := m.trips[l.to]; last {
+			if t := m.trips[l.To]; last {
 				t.orphans = len(t.letters)
 			}
 		}
@@ -325,7 +326,7 @@ func (h *Host) life(name string) *life {
 
 // deliver puts letters into an actor's queue, durably, and returns how many of them, from
 // the first on, are settled: there, or such that they never will be. err says why not all.
-func (h *Host) deliver(m *mail, to string, letters []*letter, wake bool) (came int, err error) {
+func (h *Host) deliver(m *mail, to string, letters []*mailrow.Letter, wake bool) (came int, err error) {
 	a, err := ParseAddress(to)
 	if err != nil {
 		return 0, err
@@ -340,8 +341,8 @@ func (h *Host) deliver(m *mail, to string, letters []*letter, wake bool) (came i
 	})
 	t.in = m.in
 	var b *birth
-	if kind := h.types[a.Type]; !letters[0].existing && (kind == nil || !kind.MustCreate) {
-		b = &birth{generation: letters[0].generation, in: m.in}
+	if kind := h.types[a.Type]; !letters[0].Existing && (kind == nil || !kind.MustCreate) {
+		b = &birth{generation: letters[0].Generation, in: m.in}
 	}
 	if err := h.visit(a, b, t, wake); errors.Is(err, ErrNoActor) && b == nil {
 		for _, l := range letters {
@@ -355,15 +356,15 @@ func (h *Host) deliver(m *mail, to string, letters []*letter, wake bool) (came i
 }
 
 // dropped tells of a letter that can't come.
-func (cs *couriers) dropped(from Address, l *letter, err error) {
+func (cs *couriers) dropped(from Address, l *mailrow.Letter, err error) {
 	h := cs.host
 	h.meter.Count(metricUndeliverable, 1)
-	h.troubles.tell(h.log, h.clock(), "host: message is dropped", from.Type, err, slog.String("from", from.String()), slog.String("to", l.to), slog.String("name", l.name))
+	h.troubles.tell(h.log, h.clock(), "host: message is dropped", from.Type, err, slog.String("from", from.String()), slog.String("to", l.To), slog.String("name", l.Name))
 }
 
 // settle has the sender forget what has come. If it can't, the letters are handed out
 // again, and come to receivers that have them already.
-func (h *Host) settle(m *mail, letters []*letter, wake bool) error {
+func (h *Host) settle(m *mail, letters []*mailrow.Letter, wake bool) error {
 	arrived := func() *turn {
 		t := newTurn("actor.arrived", func(c *Context) error {
 			c.arrived(letters)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/mailrow"
 	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -311,7 +312,7 @@ func TestBatch(t *testing.T) {
 	trip := &trip{}
 	add := func(n int, existing bool) {
 		for range n {
-			trip.letters = append(trip.letters, &letter{existing: existing})
+			trip.letters = append(trip.letters, &mailrow.Letter{Existing: existing})
 		}
 	}
 	add(2, true)
@@ -361,18 +362,18 @@ func TestComeAndNotTold(t *testing.T) {
 		cs := newCouriers(r.Host)
 		cs.most = 0 // no courier sets out
 		m := &mail{name: lobby.String(), from: lobby, trips: map[string]*trip{}, stored: true}
-		l := &letter{to: ear.String(), number: 1}
+		l := &mailrow.Letter{To: ear.String(), Number: 1}
 		cs.mu.Lock()
 		cs.add(m, l)
-		on := m.trips[l.to]
+		on := m.trips[l.To]
 		on.came, m.couriers[far] = 1, 1
-		cs.visits[way{far, l.to}] = &visit{couriers: 1}
+		cs.visits[way{far, l.To}] = &visit{couriers: 1}
 		cs.mu.Unlock()
 		cs.returned(on, far, errRefused)
 		pass(backoff(1))
 		cs.mu.Lock()
 		defer cs.mu.Unlock()
-		if on.state != fresh || !m.unread() || !cs.add(m, l) || len(m.trips[l.to].letters) != 1 {
+		if on.state != fresh || !m.unread() || !cs.add(m, l) || len(m.trips[l.To].letters) != 1 {
 			t.Errorf("the trip is %d with %d letters, to be read: %v", on.state, len(on.letters), m.unread())
 		}
 	}, talkers()...)

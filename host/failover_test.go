@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/mailrow"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
@@ -163,13 +164,13 @@ func (r *rig) lettersOf(id actorstore.ID) (bodies []string) {
 	r.Helper()
 	v, err := r.Store().Lower().View(r.ctx, id)
 	must(r, err)
-	start, end := letterRange()
+	start, end := mailrow.LetterRange()
 	for e, err := range v.List(r.ctx, actorstore.ListOptions{Start: start, End: end}) {
 		must(r, err)
-		l, err := parseLetter(e.Key, e.Value)
+		l, err := mailrow.ParseLetter(e.Key, e.Value)
 		must(r, err)
 		var body string
-		must(r, l.body.Decode(&body))
+		must(r, Raw(l.Body).Decode(&body))
 		bodies = append(bodies, body)
 	}
 	must(r, v.Close())

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/mailrow"
 	"github.com/greenroomdb/greenroom/queue"
 )
 
@@ -22,14 +23,14 @@ const (
 
 // take puts letters into the queue, but for those that came before, and returns how many
 // are settled. err says why not all.
-func (c *Context) take(from Address, letters []*letter) (came int, err error) {
-	known, err := c.seen(letters[0].from)
+func (c *Context) take(from Address, letters []*mailrow.Letter) (came int, err error) {
+	known, err := c.seen(letters[0].From)
 	if err != nil {
 		return 0, err
 	}
 	before := known
 	for _, l := range letters {
-		if known.has(l) {
+		if known.Has(l) {
 			c.life.host.meter.Count(metricRepeated, 1)
 			came++
 			continue
@@ -44,21 +45,21 @@ func (c *Context) take(from Address, letters []*letter) (came int, err error) {
 		if err != nil {
 			break
 		}
-		known.nonce, known.number = l.nonce, l.number
+		known.Nonce, known.Number = l.Nonce, l.Number
 		came++
 	}
 	if known != before {
-		known.at = c.now.UnixMilli()
-		c.note(letters[0].from, known)
+		known.At = c.now.UnixMilli()
+		c.note(letters[0].From, known)
 	}
 	return came, err
 }
 
 // receive puts a letter of an actor into the queue.
-func (c *Context) receive(from Address, l *letter) error {
-	due := time.UnixMilli(l.sent).Add(time.Duration(l.delay) * time.Millisecond)
+func (c *Context) receive(from Address, l *mailrow.Letter) error {
+	due := time.UnixMilli(l.Sent).Add(time.Duration(l.Delay) * time.Millisecond)
 	_, err := c.Enqueue(queue.Send{
-		Name: l.name, Body: queue.Raw(l.body), Key: l.key, Delay: max(due.Sub(c.now), 0), From: from.String(),
+		Name: l.Name, Body: queue.Raw(l.Body), Key: l.Key, Delay: max(due.Sub(c.now), 0), From: from.String(),
 	})
 	return err
 }
@@ -74,28 +75,28 @@ func hopeless(err error) bool {
 }
 
 // seen returns what the actor has got from a sender.
-func (c *Context) seen(from sender) (s seen, err error) {
+func (c *Context) seen(from mailrow.Sender) (s mailrow.Seen, err error) {
 	l := c.life
 	if s, ok := l.seen[from]; ok {
 		return s, nil
 	}
-	value, err := l.actor.Get(c, seenKey(from), nil)
+	value, err := l.actor.Get(c, mailrow.SeenKey(from), nil)
 	if errors.Is(err, actorstore.ErrNotFound) {
 		return s, c.sweepSeen()
 	}
 	if err != nil {
 		return s, err
 	}
-	return parseSeen(value)
+	return mailrow.ParseSeen(value)
 }
 
 // note has the turn remember what has come.
-func (c *Context) note(from sender, s seen) {
+func (c *Context) note(from mailrow.Sender, s mailrow.Seen) {
 	l := c.life
-	c.Batch().Put(seenKey(from), s.append(nil))
+	c.Batch().Put(mailrow.SeenKey(from), s.Append(nil))
 	c.Batch().OnCommit(func() {
 		if l.seen == nil || len(l.seen) >= seenInMemory {
-			l.seen = map[sender]seen{}
+			l.seen = map[mailrow.Sender]mailrow.Seen{}
 		}
 		l.seen[from] = s
 	})
@@ -104,19 +105,19 @@ func (c *Context) note(from sender, s seen) {
 // sweepSeen forgets some senders of whom nothing has come for long. It looks at some
 // place at random, so that it gets everywhere in time.
 func (c *Context) sweepSeen() error {
-	var at sender
+	var at mailrow.Sender
 	_, _ = rand.Read(at[:]) // it never fails
-	_, end := seenRange()
+	_, end := mailrow.SeenRange()
 	long := c.now.Add(-seenFor).UnixMilli()
-	for e, err := range c.life.actor.List(c, actorstore.ListOptions{Start: seenKey(at), End: end, Limit: seenSwept}) {
+	for e, err := range c.life.actor.List(c, actorstore.ListOptions{Start: mailrow.SeenKey(at), End: end, Limit: seenSwept}) {
 		if err != nil {
 			return err
 		}
-		s, err := parseSeen(e.Value)
+		s, err := mailrow.ParseSeen(e.Value)
 		if err != nil {
 			return err
 		}
-		if s.at >= long {
+		if s.At >= long {
 			continue
 		}
 		c.Batch().Delete(slices.Clone(e.Key))

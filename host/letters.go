@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/mailrow"
 )
 
 // Letters are bounds of what actors send to others with Context.Send. The zero value has
@@ -48,7 +49,7 @@ func (o *Letters) allows(name string) bool {
 const oneLetter = 1_000_000
 
 // charge counts a letter, or says that it is too much.
-func (o *Letters) charge(a *account, now time.Time) bool {
+func (o *Letters) charge(a *mailrow.Account, now time.Time) bool {
 	if o.Rate <= 0 {
 		return true
 	}
@@ -57,17 +58,17 @@ func (o *Letters) charge(a *account, now time.Time) bool {
 		burst = math.Ceil(10 * o.Rate)
 	}
 	ms := now.UnixMilli()
-	paid := float64(max(ms-a.at, 0)) * o.Rate / 1000 * oneLetter
-	debt := max(float64(a.debt)-paid, 0)
+	paid := float64(max(ms-a.At, 0)) * o.Rate / 1000 * oneLetter
+	debt := max(float64(a.Debt)-paid, 0)
 	if debt > (max(burst, 1)-1)*oneLetter {
 		return false
 	}
-	a.debt, a.at = int64(math.Ceil(debt))+oneLetter, ms
+	a.Debt, a.At = int64(math.Ceil(debt))+oneLetter, ms
 	return true
 }
 
 // permit looks whether a letter may be sent, and says in it what it may do.
-func (c *Context) permit(to Address, l *letter) error {
+func (c *Context) permit(to Address, l *mailrow.Letter) error {
 	o := c.life.kind.Letters
 	if o == nil {
 		o = c.life.host.opts.Letters
@@ -75,13 +76,13 @@ func (c *Context) permit(to Address, l *letter) error {
 	if o == nil {
 		o = &Letters{}
 	}
-	l.generation = c.account.generation + 1
-	if !o.allows(l.to) {
-		return fmt.Errorf("%w: %.80q", ErrNotAllowed, l.to)
+	l.Generation = c.account.Generation + 1
+	if !o.allows(l.To) {
+		return fmt.Errorf("%w: %.80q", ErrNotAllowed, l.To)
 	}
 	must := c.life.host.types[to.Type].MustCreate
-	if must || o.Generations < 0 || o.Generations > 0 && int64(l.generation) > int64(o.Generations) {
-		l.existing = true
+	if must || o.Generations < 0 || o.Generations > 0 && int64(l.Generation) > int64(o.Generations) {
+		l.Existing = true
 		exists, err := c.life.host.exists(c, to)
 		switch {
 		case err != nil:
@@ -115,9 +116,9 @@ func (h *Host) exists(c *Context, a Address) (bool, error) {
 	return !bytes.Equal(note, noteBegun), errors.Join(err, v.Close())
 }
 
-func newAccount() *account {
-	a := &account{}
-	_, _ = rand.Read(a.nonce[:]) // it never fails
+func newAccount() *mailrow.Account {
+	a := &mailrow.Account{}
+	_, _ = rand.Read(a.Nonce[:]) // it never fails
 	return a
 }
 
@@ -128,7 +129,7 @@ func (c *Context) loadAccount() error {
 	}
 	out := &c.life.out
 	if out.account == nil {
-		value, err := c.life.actor.Get(c, accountKey(), nil)
+		value, err := c.life.actor.Get(c, mailrow.AccountKey(), nil)
 		if errors.Is(err, actorstore.ErrNotFound) {
 			c.account = newAccount()
 			return nil
@@ -136,7 +137,7 @@ func (c *Context) loadAccount() error {
 		if err != nil {
 			return err
 		}
-		a, err := parseAccount(value)
+		a, err := mailrow.ParseAccount(value)
 		if err != nil {
 			return err
 		}
@@ -153,6 +154,6 @@ func (c *Context) stageAccount() {
 	if len(c.letters) == 0 || out.account != nil && *out.account == *c.account {
 		return
 	}
-	c.Batch().Put(accountKey(), c.account.append(nil))
+	c.Batch().Put(mailrow.AccountKey(), c.account.Append(nil))
 	c.Batch().OnCommit(func() { out.account = c.account })
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/alarm"
 	"github.com/greenroomdb/greenroom/conn"
+	"github.com/greenroomdb/greenroom/internal/mailrow"
 	"github.com/greenroomdb/greenroom/persist"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/traces"
@@ -72,17 +73,17 @@ type life struct {
 	gate      gate
 	out       outbox
 	used      usage
-	seen      map[sender]seen // what has come from other actors, of those of late
-	had       actorstore.Wake // what the store said when it woke
-	seq       uint64          // of the actor's newest commit, when it woke
-	woke      time.Time       // when that was
-	found     map[string]int  // messages by name, when it woke although versions of its type had tried
-	strange   bool            // a turn has scheduled what its type can't do
-	absence   *alarm.Source   // rings when a client has been away for too long; nil if that is for ever
-	expecting sync.Mutex      // held to set absence
-	running   atomic.Bool     // of the workflow, whose goroutine sets it
-	sources   sync.WaitGroup  // of goroutines that ask for turns
-	destroy   bool            // the actor is to be removed, with everything that it has
+	seen      map[mailrow.Sender]mailrow.Seen // what has come from other actors, of those of late
+	had       actorstore.Wake                 // what the store said when it woke
+	seq       uint64                          // of the actor's newest commit, when it woke
+	woke      time.Time                       // when that was
+	found     map[string]int                  // messages by name, when it woke although versions of its type had tried
+	strange   bool                            // a turn has scheduled what its type can't do
+	absence   *alarm.Source                   // rings when a client has been away for too long; nil if that is for ever
+	expecting sync.Mutex                      // held to set absence
+	running   atomic.Bool                     // of the workflow, whose goroutine sets it
+	sources   sync.WaitGroup                  // of goroutines that ask for turns
+	destroy   bool                            // the actor is to be removed, with everything that it has
 }
 
 // sleepers are the callers of Host.Sleep that wait. Host.mu guards them.

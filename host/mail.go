@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/mailrow"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -32,9 +33,9 @@ type mail struct {
 type trip struct {
 	mail     *mail
 	to       string
-	letters  []*letter // in their order
-	newest   *letter   // that was added
-	orphans  int       // of the letters, the first, which no outbox has any more
+	letters  []*mailrow.Letter // in their order
+	newest   *mailrow.Letter   // that was added
+	orphans  int               // of the letters, the first, which no outbox has any more
 	state    tripState
 	asleep   bool // an actor must be woken that looked awake
 	came     int  // of the letters, what has come and the sender doesn't know yet; the courier's
@@ -52,9 +53,9 @@ const (
 )
 
 // advance notes that all up to l is durable.
-func (m *mail) advance(l *letter) {
-	if m.nonce != l.nonce || m.newest < l.number {
-		m.nonce, m.newest = l.nonce, l.number
+func (m *mail) advance(l *mailrow.Letter) {
+	if m.nonce != l.Nonce || m.newest < l.Number {
+		m.nonce, m.newest = l.Nonce, l.Number
 	}
 }
 
@@ -75,17 +76,17 @@ func (m *mail) laden() bool {
 // add puts a letter on its trip, behind those before it, unless it is there.
 //
 // +checklocks:cs.mu
-func (cs *couriers) add(m *mail, l *letter) (added bool) {
-	t := m.trips[l.to]
+func (cs *couriers) add(m *mail, l *mailrow.Letter) (added bool) {
+	t := m.trips[l.To]
 	if t == nil {
-		t = &trip{mail: m, to: l.to}
-		m.trips[l.to] = t
+		t = &trip{mail: m, to: l.To}
+		m.trips[l.To] = t
 	}
-	if t.newest != nil && t.newest.nonce == l.nonce && t.newest.number >= l.number {
+	if t.newest != nil && t.newest.Nonce == l.Nonce && t.newest.Number >= l.Number {
 		return false
 	}
 	t.letters, t.newest = append(t.letters, l), l
-	cs.held += l.size()
+	cs.held += l.Size()
 	if t.state == fresh {
 		t.state = moving
 		cs.ready(t)
@@ -107,12 +108,12 @@ func (cs *couriers) ready(t *trip) {
 
 // batch returns the letters that go next: such as may create the receiver, or such as may
 // not.
-func (cs *couriers) batch(t *trip) []*letter {
+func (cs *couriers) batch(t *trip) []*mailrow.Letter {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	n, size := 0, 0
-	for n < min(len(t.letters), lettersAtOnce) && t.letters[n].existing == t.letters[0].existing {
-		if size += t.letters[n].size(); n > 0 && size > bytesAtOnce {
+	for n < min(len(t.letters), lettersAtOnce) && t.letters[n].Existing == t.letters[0].Existing {
+		if size += t.letters[n].Size(); n > 0 && size > bytesAtOnce {
 			break
 		}
 		n++
@@ -197,7 +198,7 @@ func (cs *couriers) again(t *trip) {
 // +checklocks:cs.mu
 func (cs *couriers) release(t *trip, n int) {
 	for _, l := range t.letters[:n] {
-		cs.held -= l.size()
+		cs.held -= l.Size()
 	}
 	clear(t.letters[:n])
 	t.letters, t.orphans = t.letters[n:], max(t.orphans-n, 0)
@@ -231,7 +232,7 @@ func (cs *couriers) read(m *mail) {
 	cs.mu.Lock()
 	nonce, newest := m.nonce, m.newest
 	cs.mu.Unlock()
-	rest, err := cs.scan(m, func(l *letter) bool { return l.nonce == nonce && l.number <= newest })
+	rest, err := cs.scan(m, func(l *mailrow.Letter) bool { return l.Nonce == nonce && l.Number <= newest })
 	if err != nil && cs.host.ctx.Err() == nil {
 		cs.host.log.Warn("host: read messages to other actors", slog.String("actor", m.name), slog.Any("error", err))
 	}
@@ -259,7 +260,7 @@ const (
 )
 
 // scan reads letters that are durable.
-func (cs *couriers) scan(m *mail, durable func(l *letter) bool) (rest remainder, err error) {
+func (cs *couriers) scan(m *mail, durable func(l *mailrow.Letter) bool) (rest remainder, err error) {
 	h := cs.host
 	id, err := h.store.Lookup(h.ctx, m.name)
 	if err != nil {
@@ -270,32 +271,32 @@ func (cs *couriers) scan(m *mail, durable func(l *letter) bool) (rest remainder,
 		return all, ignore(err, actorstore.ErrUnknownActor)
 	}
 	defer func() { err = errors.Join(err, v.Close()) }()
-	start, end := letterRange()
+	start, end := mailrow.LetterRange()
 	first, n, size, known := "", 0, 0, map[string]bool{} // receivers: whether letters are read for them
 	for e, err := range v.List(h.ctx, actorstore.ListOptions{Start: start, End: end}) {
 		if err != nil {
 			return rest, err
 		}
-		l, err := parseLetter(e.Key, e.Value)
+		l, err := mailrow.ParseLetter(e.Key, e.Value)
 		if err != nil {
 			return rest, err
 		}
-		if l.from != senderOf(id) || !durable(l) {
+		if l.From != mailrow.SenderOf(id) || !durable(l) {
 			continue
 		}
-		wanted, met := known[l.to]
+		wanted, met := known[l.To]
 		cs.mu.Lock()
-		t, full := m.trips[l.to], cs.held >= cs.limit
+		t, full := m.trips[l.To], cs.held >= cs.limit
 		if !met {
 			wanted = t == nil || t.state == fresh
 		}
 		// Once one is skipped those behind it are: they would overtake.
 		wanted = wanted && (t == nil || t.state != given && (t.state != paused || len(t.letters) > 0))
-		known[l.to] = wanted
-		enough := n == lettersAtOnce || full && n > 0 && (first != l.to || size >= leastRead)
+		known[l.To] = wanted
+		enough := n == lettersAtOnce || full && n > 0 && (first != l.To || size >= leastRead)
 		if wanted && !enough {
 			cs.add(m, l)
-			first, n, size = cmp.Or(first, l.to), n+1, size+l.size()
+			first, n, size = cmp.Or(first, l.To), n+1, size+l.Size()
 		}
 		cs.mu.Unlock()
 		if !wanted {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/alarm"
+	"github.com/greenroomdb/greenroom/internal/mailrow"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/traces"
 )
@@ -23,10 +24,10 @@ import (
 // after what doesn't come back from there: it hands everything out again when the actor
 // wakes, and when its alarm rings, which is set as long as there is something.
 type outbox struct {
-	letters map[uint64]*letter // that have landed, by their numbers
-	foreign [][]byte           // keys of letters of the actor of which this one is a fork
-	account *account           // as it is stored; nil until it is known
-	source  *alarm.Source      // nil until there is something
+	letters map[uint64]*mailrow.Letter // that have landed, by their numbers
+	foreign [][]byte                   // keys of letters of the actor of which this one is a fork
+	account *mailrow.Account           // as it is stored; nil until it is known
+	source  *alarm.Source              // nil until there is something
 }
 
 const (
@@ -84,16 +85,16 @@ func (c *Context) Send(to Address, s queue.Send) error {
 		c.life.host.meter.Count(metricRefused, 1)
 		return err
 	}
-	c.Batch().Put(letterKey(l.number), l.append(nil))
+	c.Batch().Put(mailrow.LetterKey(l.Number), l.Append(nil))
 	c.Batch().WakeBy(c.now)
 	c.letters = append(c.letters, l)
 	c.life.host.meter.Count(metricSent, 1)
-	c.sent(s.Name, traces.String(eventTo, l.to))
+	c.sent(s.Name, traces.String(eventTo, l.To))
 	return nil
 }
 
 // write makes a letter of a message.
-func (c *Context) write(to Address, s queue.Send) (*letter, error) {
+func (c *Context) write(to Address, s queue.Send) (*mailrow.Letter, error) {
 	out := &c.life.out
 	if len(out.letters)+len(c.letters) >= maxLetters {
 		return nil, fmt.Errorf("%w: limit %d", ErrOutboxFull, maxLetters)
@@ -111,10 +112,10 @@ func (c *Context) write(to Address, s queue.Send) (*letter, error) {
 	if err := c.loadAccount(); err != nil {
 		return nil, err
 	}
-	return &letter{
-		number: c.life.actor.Seq()*numbersOfCommit + uint64(len(c.letters)),
-		from:   senderOf(c.ID()), nonce: c.account.nonce, to: to.String(),
-		name: s.Name, body: body, key: s.Key, sent: c.now.UnixMilli(), delay: uint64(s.Delay.Milliseconds()),
+	return &mailrow.Letter{
+		Number: c.life.actor.Seq()*numbersOfCommit + uint64(len(c.letters)),
+		From:   mailrow.SenderOf(c.ID()), Nonce: c.account.Nonce, To: to.String(),
+		Name: s.Name, Body: body, Key: s.Key, Sent: c.now.UnixMilli(), Delay: uint64(s.Delay.Milliseconds()),
 	}, nil
 }
 
@@ -147,9 +148,9 @@ func (c *Context) post() {
 	to := map[string]bool{}
 	for _, own := range c.letters {
 		l.out.add(own)
-		to[own.to] = true
+		to[own.To] = true
 	}
-	letters := l.out.pending(func(old *letter) bool { return c.destroy || to[old.to] })
+	letters := l.out.pending(func(old *mailrow.Letter) bool { return c.destroy || to[old.To] })
 	in := l.host.engine.Incarnation() // before the gate waits
 	l.expectArrival()
 	hand := l.host.couriers.hand
@@ -159,21 +160,21 @@ func (c *Context) post() {
 	c.out = append(c.out, func() { hand(l.addr, in, letters) })
 }
 
-func (o *outbox) add(l *letter) {
+func (o *outbox) add(l *mailrow.Letter) {
 	if o.letters == nil {
-		o.letters = map[uint64]*letter{}
+		o.letters = map[uint64]*mailrow.Letter{}
 	}
-	o.letters[l.number] = l
+	o.letters[l.Number] = l
 }
 
 // pending returns what is in the outbox of which fn says so, in its order.
-func (o *outbox) pending(fn func(l *letter) bool) (letters []*letter) {
+func (o *outbox) pending(fn func(l *mailrow.Letter) bool) (letters []*mailrow.Letter) {
 	for _, l := range o.letters {
 		if fn(l) {
 			letters = append(letters, l)
 		}
 	}
-	slices.SortFunc(letters, func(a, b *letter) int { return cmp.Compare(a.number, b.number) })
+	slices.SortFunc(letters, func(a, b *mailrow.Letter) int { return cmp.Compare(a.Number, b.Number) })
 	return letters
 }
 
@@ -200,7 +201,7 @@ func (l *life) expectArrival() {
 func (o *outbox) resendAt(now time.Time) time.Time {
 	oldest := now.UnixMilli()
 	for _, l := range o.letters {
-		oldest = min(oldest, l.sent)
+		oldest = min(oldest, l.Sent)
 	}
 	return now.Add(min(max(now.Sub(time.UnixMilli(oldest))/2, resendAfter), resendAtMost))
 }
@@ -213,16 +214,16 @@ func (l *life) unsent() bool { return !l.out.empty() && l.host.closing() }
 
 // openOutbox reads what is still to be sent.
 func (l *life) openOutbox() error {
-	start, end := letterRange()
+	start, end := mailrow.LetterRange()
 	for e, err := range l.actor.List(l.ctx, actorstore.ListOptions{Start: start, End: end}) {
 		if err != nil {
 			return err
 		}
-		letter, err := parseLetter(e.Key, e.Value)
+		letter, err := mailrow.ParseLetter(e.Key, e.Value)
 		switch {
 		case err != nil:
 			return err
-		case letter.from != senderOf(l.actor.ID()): // the other one delivers it
+		case letter.From != mailrow.SenderOf(l.actor.ID()): // the other one delivers it
 			l.out.foreign = append(l.out.foreign, slices.Clone(e.Key))
 		default:
 			l.out.add(letter)
@@ -238,7 +239,7 @@ func (l *life) resend() {
 	err := l.inward(context.WithoutCancel(l.ctx), newTurn("actor.resend", func(c *Context) error {
 		l.expectArrival()
 		l.discardForeign(c)
-		letters := l.out.pending(func(*letter) bool { return true })
+		letters := l.out.pending(func(*mailrow.Letter) bool { return true })
 		in := l.host.engine.Incarnation()
 		c.AfterCommit(func() { l.host.couriers.hand(l.addr, in, letters) })
 		return nil
@@ -268,22 +269,22 @@ func (l *life) discardForeign(c *Context) {
 }
 
 // arrived removes letters that have come.
-func (c *Context) arrived(letters []*letter) {
+func (c *Context) arrived(letters []*mailrow.Letter) {
 	l := c.life
 	// An actor that was made anew meanwhile may have others with these numbers.
-	letters = slices.DeleteFunc(slices.Clone(letters), func(letter *letter) bool {
-		own := l.out.letters[letter.number]
-		return own == nil || own.nonce != letter.nonce
+	letters = slices.DeleteFunc(slices.Clone(letters), func(letter *mailrow.Letter) bool {
+		own := l.out.letters[letter.Number]
+		return own == nil || own.Nonce != letter.Nonce
 	})
 	if len(letters) == 0 {
 		return
 	}
 	for _, letter := range letters {
-		c.Batch().Delete(letterKey(letter.number))
+		c.Batch().Delete(mailrow.LetterKey(letter.Number))
 	}
 	c.Batch().OnCommit(func() {
 		for _, letter := range letters {
-			delete(l.out.letters, letter.number)
+			delete(l.out.letters, letter.Number)
 		}
 		l.expectArrival()
 	})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/mailrow"
 	"github.com/greenroomdb/greenroom/queue"
 )
 
@@ -265,8 +266,8 @@ func TestSendFromFork(t *testing.T) {
 		other := Address{"thing", "other"}
 		r.call(other, "numbered", nil)
 		must(t, r.turn(r.ctx, other, nil, newTurn("test", func(c *Context) error {
-			l := &letter{number: 7, from: senderOf(id), to: ear.String(), name: "word", body: Raw{1}}
-			c.Batch().Put(letterKey(l.number), l.append(nil))
+			l := &mailrow.Letter{Number: 7, From: mailrow.SenderOf(id), To: ear.String(), Name: "word", Body: Raw{1}}
+			c.Batch().Put(mailrow.LetterKey(l.Number), l.Append(nil))
 			return nil
 		})))
 		r.reopen()
@@ -284,10 +285,10 @@ func TestSeenIsForgotten(t *testing.T) {
 		count := func() (n int) {
 			v, err := r.Store().Lower().View(r.ctx, actorstore.IDFromName(ear.String()))
 			must(t, err)
-			start, end := seenRange()
+			start, end := mailrow.SeenRange()
 			for e, err := range v.List(r.ctx, actorstore.ListOptions{Start: start, End: end}) {
 				must(t, err)
-				_, err := parseSeen(e.Value)
+				_, err := mailrow.ParseSeen(e.Value)
 				must(t, err)
 				n++
 			}

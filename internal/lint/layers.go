@@ -64,6 +64,7 @@ var layers = []layer{
 	{2, []string{"actorstore/internal/quota"}, "what each write of a batch replaces, and by how much its actor grows"},
 	{2, []string{"actorstore"}, "one actor's keyspace: envelope, key tree, limits, quota, ownership, commit"},
 	{2, []string{"part"}, "what the parts of an actor have in common"},
+	{3, []string{"internal/mailrow"}, "the rows that a host keeps in an actor's keys about what actors send each other"},
 	{2, []string{"alarm"}, "the one alarm clock of an actor: the earliest of what schedule, queue and workflow wait for"},
 	{2, []string{"internal/filter"}, "expressions over data, in CEL: filters of items and documents, and what their fields may hold"},
 	{2, []string{"itemstore", "docstore"}, "key-path items and documents, straight on `kv`"},
