@@ -164,9 +164,9 @@ func describeTraces(rest []byte) string {
 
 func describeHost(rest []byte) string {
 	switch {
-	case len(rest) == 1+18 && rest[0] == 'i':
+	case len(rest) == 1+18 && rest[0] == hostIn:
 		return "host/in/" + hex.EncodeToString(rest[1:])
-	case len(rest) == 1+8 && rest[0] == 'o':
+	case len(rest) == 1+8 && rest[0] == hostOut:
 		return "host/out/" + strconv.FormatUint(binary.BigEndian.Uint64(rest[1:]), 10)
 	case string(rest) == "s":
 		return "host/nonce"
@@ -174,7 +174,7 @@ func describeHost(rest []byte) string {
 		return "rivetkit/engine"
 	case string(rest) == "m":
 		return "host/import"
-	case len(rest) == 1+8+8 && rest[0] == 'g':
+	case len(rest) == 1+8+8 && rest[0] == hostSocket:
 		return "host/sockets/" + hex.EncodeToString(rest[1:9]) + "/" + strconv.FormatUint(binary.BigEndian.Uint64(rest[9:]), 10)
 	}
 	return ""

@@ -18,9 +18,8 @@ type ForkOptions struct {
 	ID ID
 	// Name is recorded for the new actor, with the commit that makes it exist.
 	Name string
-	// Everything copies the connections and the inspector's token, too: for an actor
-	// that moves to another Store and is dropped here.
-	Everything bool
+	// Wake has the new actor woken at once, to do what the state says is due. Else it sleeps until it is called, or woken by SetWake or WakeBy.
+	Wake bool
 	// Attributes, unless it is nil, is called with the state that is copied, and with what the new actor will be found by, which it may change: what
 	// is copied may be from a store whose index isn't built. An error ends the fork.
 	Attributes func(ctx context.Context, from Reader, at *Attributes) error
@@ -38,16 +37,15 @@ type copier struct {
 	batch     batch.Batch
 	payload   int
 	values    []byte // of what is staged
-	work      bool   // the actor may have something to do: it is to be woken
 }
 
 // run copies what from shows.
-func (c *copier) run(ctx context.Context, from *Snapshot, everything bool) error {
+func (c *copier) run(ctx context.Context, from *Snapshot, wake bool) error {
 	for e, err := range from.List(ctx, ListOptions{}) {
 		if err != nil {
 			return err
 		}
-		if !everything && ownBusiness(e.Key) {
+		if ownBusiness(e.Key) {
 			continue
 		}
 		if err := c.add(ctx, e); err != nil {
@@ -57,41 +55,20 @@ func (c *copier) run(ctx context.Context, from *Snapshot, everything bool) error
 	if err := c.copyNotes(ctx, from); err != nil {
 		return err
 	}
-	found, err := c.attributes(ctx, from)
+	of, err := attributesIn(ctx, from, c.attribute)
 	if err = errors.Join(err, ctx.Err()); err != nil {
 		return err
 	}
-	of := attributesOf(found)
 	of.Slept = time.Time{} // of the other one
-	if c.attribute != nil {
-		if err := c.attribute(ctx, from, &of); err != nil {
-			return err
-		}
-	}
 	c.to.StageAttributes(&c.batch, func(at *Attributes) error {
 		*at = of
 		return nil
 	})
-	if c.work {
+	if wake {
 		c.batch.WakeBy(time.UnixMilli(c.to.store.millis()))
 	}
 	c.to.hidden = false // the next commit counts as the first
 	return c.land(ctx, kv.Durable)
-}
-
-// ownBusiness says whether a key is about the actor itself and not its content.
-func ownBusiness(key []byte) bool {
-	return len(key) > 0 && (key[0] == NamespaceConnections || key[0] == NamespaceInspector)
-}
-
-// isWork says whether a key may give an actor something to do by itself.
-func isWork(l Layout, key []byte) bool {
-	for _, n := range []byte{NamespacePersist, NamespaceQueue, NamespaceWorkflow, NamespaceHost} {
-		if _, ok := l.cut(key, n); ok {
-			return true
-		}
-	}
-	return false
 }
 
 // add stages one key, after landing what is staged if it doesn't fit beside that.
@@ -109,7 +86,6 @@ func (c *copier) add(ctx context.Context, e Entry) error {
 	// The actor has no other writer, and the keys come in order: none is there yet.
 	c.batch.PutPrior(e.Key, c.values[start:len(c.values):len(c.values)], batch.Absent)
 	c.payload += n
-	c.work = c.work || isWork(c.to.layout, e.Key)
 	return nil
 }
 
@@ -150,7 +126,7 @@ func (c *copier) fork(ctx context.Context, s *Store, from *Snapshot, o *ForkOpti
 	defer func() { err = errors.Join(err, a.Close()) }()
 	a.forking, a.hidden = true, true
 	c.to, c.progress, c.attribute = a, o.Progress, o.Attributes
-	if err = c.run(ctx, from, o.Everything); err != nil && a.Seq() == 0 && a.Err() == nil {
+	if err = c.run(ctx, from, o.Wake); err != nil && a.Seq() == 0 && a.Err() == nil {
 		// Not even a context that is over should leave a half. If it can't be
 		// removed, the next opening does that.
 		_ = a.Drop(context.WithoutCancel(ctx))
@@ -179,19 +155,22 @@ func (c *copier) copyNotes(ctx context.Context, from *Snapshot) error {
 	return nil
 }
 
-// attributes reads what the actor is found by in a state; nil is nothing.
-func (c *copier) attributes(ctx context.Context, s *Snapshot) (at *layout.Attributes, err error) {
+// attributesIn reads what the actor is found by in a state. edit, unless it is nil, may change that.
+func attributesIn(ctx context.Context, s *Snapshot, edit func(ctx context.Context, from Reader, at *Attributes) error) (of Attributes, err error) {
 	id := layout.ID(s.ID())
 	key := layout.RecordKey(id, layout.PartIndex)
 	for e, err := range s.state.Rows.Source.Scan(ctx, kv.Range{Start: key, End: layout.AppendBelow(bytes.Clone(key))}) {
 		if err = errors.Join(err, s.state.Err()); err != nil {
-			return nil, err
+			return of, err
 		}
 		found, err := layout.ParseAttributes(id, e.Value)
 		if err != nil {
-			return nil, err
+			return of, err
 		}
-		at = &found
+		of = attributesOf(&found)
 	}
-	return at, s.state.Owned(ctx)
+	if edit != nil {
+		err = edit(ctx, s, &of)
+	}
+	return of, errors.Join(err, s.state.Owned(ctx))
 }

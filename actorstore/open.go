@@ -114,12 +114,14 @@ func (s *Store) View(ctx context.Context, id ID) (*View, error) {
 // opening of an actor of that id, with another Fork for instance.
 //
 // The new actor has the same layout of keys. Not copied are what belongs to the one
-// actor and not to its content: its
-// connections, whose clients talk to the original, and the inspector's token, a
-// secret that would open both. Everything else is, and so is what the original was
-// about to do: messages that are not completed, sleeping workflows and scheduled
-// events are then there twice. A database with a transaction that is under way gets
-// its journal too, and is rolled back when it is opened. Keys count as written now.
+// actor and not to its content: its connections, whose clients talk to the original, the
+// inspector's token, a secret that would open both, and the letters that the
+// original has sent, with how they are numbered: the new actor is another sender.
+// Everything else is, and so is what the original was about to do: messages that are not
+// completed, sleeping workflows and scheduled events are then there twice. The new actor
+// does nothing of it before it is called or woken (ForkOptions.Wake). A database
+// with a transaction that is under way gets its journal too, and is rolled back when it
+// is opened. Keys count as written now.
 //
 // Errors: ErrExists when there is such an actor, which is also so for the one that is
 // forked; ErrUnknownActor when from is of one that was never written to; ErrNameTaken,

@@ -163,8 +163,8 @@ func TestWakeTried(t *testing.T) {
 	})
 }
 
-// TestWakeOrder: the index is in the order of time, an actor that gets a name later is in it by that, and a fork
-// with something to do is to be woken at once.
+// TestWakeOrder: the index is in the order of time, an actor that gets a name later is in it by that, and so is
+// a fork that is to be woken at once.
 func TestWakeOrder(t *testing.T) {
 	onEngines(t, func(t *testing.T, eng kv.Engine) {
 		s := openStore(t, eng, batch.Limits{})
@@ -178,11 +178,12 @@ func TestWakeOrder(t *testing.T) {
 			a, err = s.Actor(ctx, a.ID(), &actorstore.ActorOptions{Name: fmt.Sprint("thing/", i)})
 			must(t, err)
 			if i == 1 {
-				must(t, forkAs(s, a, "thing/fork"))
+				must(t, forkAs(s, a, "thing/fork", false))
+				must(t, forkAs(s, a, "thing/awake", true))
 			}
 			must(t, a.Close())
 		}
-		want := []string{"thing/fork: 0", "thing/1: 100", "thing/2: 200", "thing/0: 300"}
+		want := []string{"thing/awake: 0", "thing/1: 100", "thing/2: 200", "thing/0: 300"}
 		if got := indexed(t, s, never); !slices.Equal(got, want) {
 			t.Errorf("the index says %q, want %q", got, want)
 		}
@@ -190,12 +191,12 @@ func TestWakeOrder(t *testing.T) {
 	})
 }
 
-func forkAs(s *actorstore.Store, a *actorstore.Actor, name string) error {
+func forkAs(s *actorstore.Store, a *actorstore.Actor, name string, wake bool) error {
 	snap, err := a.Snapshot(ctx)
 	if err != nil {
 		return err
 	}
-	_, err = s.Fork(ctx, snap, &actorstore.ForkOptions{Name: name})
+	_, err = s.Fork(ctx, snap, &actorstore.ForkOptions{Name: name, Wake: wake})
 	return errors.Join(err, snap.Close())
 }
 
