@@ -2,8 +2,12 @@ package actorstore
 
 import (
 	"bytes"
+	"errors"
+	"iter"
+	"slices"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
+	"github.com/greenroomdb/greenroom/actorstore/internal/rows"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -68,6 +72,35 @@ func RowRanges(id ID) []kv.Range {
 	}
 	return ranges
 }
+
+// Puts yields the entries of an actor with keys in [start, end) that rows hold whole, in the order of their keys: rows are what one commit has
+// set, in any order, those of others and of other keys among them. It sorts rows. What is yielded is valid until the next entry. The error is ErrCorrupt.
+func Puts(id ID, set []kv.Entry, start, end []byte) iter.Seq2[Entry, error] {
+	slices.SortFunc(set, func(a, b kv.Entry) int { return bytes.Compare(a.Key, b.Key) })
+	space := rows.Space{Prefix: layout.NewPrefix(layout.ID(id))}
+	in := space.Bounds(start, end)
+	return func(yield func(Entry, error) bool) {
+		all := func(next func(kv.Entry, error) bool) {
+			for _, e := range set {
+				if bytes.Compare(e.Key, in.Start) >= 0 && bytes.Compare(e.Key, in.End) < 0 && !next(e, nil) {
+					return
+				}
+			}
+		}
+		err := space.Entries(all, 0, false, func(e rows.Entry) error {
+			if !yield(Entry(e), nil) {
+				return errEnough
+			}
+			return nil
+		})
+		if err != nil && err != errEnough {
+			yield(Entry{}, err)
+		}
+	}
+}
+
+// errEnough says that the caller of an iterator wants no more.
+var errEnough = errors.New("actorstore: no more entries are wanted")
 
 // IndexRows returns the range of physical keys in which are the rows that lead to actors: names and indexes. It is the caller's.
 func IndexRows() kv.Range {

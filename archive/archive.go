@@ -238,15 +238,6 @@ func (a *Archive) plan(ctx context.Context, m Bookmark) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	log, err := readLog(ctx, a.bucket, m.Line)
-	if err != nil {
-		return nil, err
-	}
-	p := &plan{base: base, line: m.Line, number: m.Number}
-	for _, s := range log {
-		if s.first <= m.Number && (s.last == 0 || s.last > base.Number) {
-			p.log = append(p.log, s)
-		}
-	}
-	return p, p.check(ctx, a.bucket, m)
+	p := &plan{base: base, line: m.Line}
+	return p, p.reach(ctx, a.bucket, m)
 }

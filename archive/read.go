@@ -22,6 +22,21 @@ type plan struct {
 	number uint64     // of the last record
 }
 
+// reach makes the plan one of the state of a bookmark, with the records behind its base.
+func (p *plan) reach(ctx context.Context, b bucket.Bucket, m Bookmark) error {
+	log, err := readLog(ctx, b, m.Line)
+	if err != nil {
+		return err
+	}
+	p.number, p.log = m.Number, nil
+	for _, s := range log {
+		if s.first <= m.Number && (s.last == 0 || s.last > p.base.Number) {
+			p.log = append(p.log, s)
+		}
+	}
+	return p.check(ctx, b, m)
+}
+
 // records yields the records of a plan that its base doesn't have, in order: whole ones, or, if there are groups, what is of these. Of a
 // segment only the blocks are read that may have something of it.
 func (p *plan) records(ctx context.Context, b bucket.Bucket, groups []group) iter.Seq2[pebblekv.Record, error] {

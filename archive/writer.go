@@ -50,8 +50,31 @@ func Start(engine kv.Engine, b bucket.Bucket, opts *Options) (*Writer, error) {
 		stop()
 		return nil, err
 	}
+	db.Shared().Store(writerKey{}, w)
 	go w.run(ctx)
 	return w, nil
+}
+
+// writerKey is where the Writer of a store is in the map that users of its engine share.
+type writerKey struct{}
+
+// Of returns the Writer that backs the store of an engine up, from its Start to its Close, nil for none.
+func Of(engine kv.Engine) *Writer {
+	shared := kv.Shared(engine)
+	if shared == nil {
+		return nil
+	}
+	w, _ := shared.Load(writerKey{})
+	of, _ := w.(*Writer)
+	return of
+}
+
+// Archive opens the backups that the Writer writes, for reading, with every commit in them that was made before. Errors are those of Sync and of Open.
+func (w *Writer) Archive(ctx context.Context) (*Archive, error) {
+	if err := w.Sync(ctx); err != nil {
+		return nil, err
+	}
+	return Open(ctx, w.bucket)
 }
 
 // Status returns how it goes.
@@ -129,6 +152,7 @@ func (w *Writer) Settle(ctx context.Context) error {
 
 // Close ends the Writer. What isn't in the bucket yet stays in the log of the store, and leaves when another Writer begins; see Sync.
 func (w *Writer) Close() error {
+	w.db.Shared().CompareAndDelete(writerKey{}, w)
 	w.stop()
 	<-w.done
 	w.mu.Lock()

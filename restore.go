@@ -1,0 +1,195 @@
+package greenroom
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/archive"
+	"github.com/greenroomdb/greenroom/internal/attributes"
+	"github.com/greenroomdb/greenroom/internal/errkind"
+	"github.com/greenroomdb/greenroom/internal/mailrow"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/queue"
+)
+
+// errNoBackup says that there are no bookmarks.
+var errNoBackup = errkind.New("greenroom: this process writes no backup of the store, see archive.Start", errkind.ErrUnsupported)
+
+// Bookmark returns the name of the state that the actor has now, for Store.Restore, when it is in the backup of the store: about a second later, as a
+// rule. It can be restored as long as the backup keeps it.
+//
+// Errors: ErrUnsupported if no archive.Writer backs the store up in this process; those of archive.Writer.Sync.
+func (a *Actor) Bookmark(ctx context.Context) (archive.Bookmark, error) {
+	if err := a.check(); err != nil {
+		return archive.Bookmark{}, err
+	}
+	w := archive.Of(a.store.engine)
+	if w == nil {
+		return archive.Bookmark{}, errNoBackup
+	}
+	return w.Bookmark(ctx)
+}
+
+// RestoreOptions say how Store.Restore goes. The zero value is fine.
+type RestoreOptions struct {
+	// Wake has the actor woken at once, where a host runs it, to do what is due by the state. Else it sleeps until it is called.
+	Wake bool
+	// MaxBytes bounds what the commit writes, which is how much the actor and the state differ; 0 means 512 MiB. It takes memory a few times as large.
+	MaxBytes int64
+	// Progress, unless it is nil, is told now and then how many bytes of the state were compared.
+	Progress func(read int64)
+}
+
+// Restored is what Store.Restore has done.
+type Restored struct {
+	// Before names the state that the actor had until then, to go back to; if the actor didn't exist it is one in which it doesn't.
+	Before archive.Bookmark
+	// Left are messages that the actor has sent to others since the state that was restored, in the order in which it did: they aren't undone. At
+	// most MaxLeft are named.
+	Left []Left
+	// More says that there were more than those, or, if the backup has another lineage since, that it isn't known what left.
+	More bool
+}
+
+// MaxLeft is how many messages Restored names.
+const MaxLeft = 1000
+
+// Left is a message that an actor has sent to another one.
+type Left struct {
+	To   string // the address of the other actor
+	Name string // of the message
+	Sent time.Time
+}
+
+// Restore makes an actor what it was in an earlier state, which Bookmark, or a command, has named: its database, keys, messages, schedule,
+// state, workflow and traces are what they were then. All of it is one commit, which is on stable storage when Restore returns, so a crash leaves
+// the one or the other. What the actor had before is in the backup, too: Restored.Before leads there. An actor that was dropped
+// since is there again.
+//
+// What can't be undone stays as it is: the ids of messages and the numbers of what the actor sends go on, since receivers go by
+// them; what is still to be sent is sent, and what has left is listed. Connections end. What is due by the state (alarms, messages that were leased) waits
+// until the actor is called, or woken (RestoreOptions.Wake). Its usage is counted on.
+//
+// The actor must not be open: ErrInUse. A host.Host that runs it has a Restore of its own.
+//
+// Errors: ErrUnsupported if no archive.Writer backs the store up in this process, on PostgreSQL for one; ErrNotFound, if the actor, or the state, isn't
+// in the backup; archive.ErrBookmark; ErrTooLarge beyond RestoreOptions.MaxBytes; those of the backup's bucket and of the engine. After an error the actor
+// is as it was, unless that says ErrUnknownOutcome.
+func (s *Store) Restore(ctx context.Context, name string, to archive.Bookmark, opts *RestoreOptions) (*Restored, error) {
+	id, err := s.ID(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return s.RestoreID(ctx, id, to, opts)
+}
+
+// RestoreID is Restore of the actor with that id, whether it has a name or not.
+func (s *Store) RestoreID(ctx context.Context, id actorstore.ID, to archive.Bookmark, opts *RestoreOptions) (r *Restored, err error) {
+	var was undo
+	if err := was.open(ctx, s, id, to, opts); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, was.state.Close()) }()
+	a, err := s.take(ctx, id, actorstore.ActorOptions{Name: was.state.Info().Name, Layout: was.state.Layout()})
+	if err != nil {
+		return nil, err
+	}
+	r, err = was.do(ctx, a)
+	return r, errors.Join(err, a.Close())
+}
+
+// Restore is Store.Restore of an actor that is open, and closes it, as Close does. After an error it is closed, too, unless that is one of Close, or says why
+// nothing was begun.
+func (a *Actor) Restore(ctx context.Context, to archive.Bookmark, opts *RestoreOptions) (r *Restored, err error) {
+	var was undo
+	if err := was.open(ctx, a.store, a.actor.ID(), to, opts); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, was.state.Close()) }()
+	err = a.end(func() (err error) {
+		r, err = was.do(ctx, a.actor)
+		return err
+	})
+	return r, err
+}
+
+// An undo is one call of Restore.
+type undo struct {
+	opts    RestoreOptions
+	writer  *archive.Writer
+	archive *archive.Archive
+	to      archive.Bookmark
+	state   *archive.Actor
+}
+
+// open opens the state.
+func (u *undo) open(ctx context.Context, s *Store, id actorstore.ID, to archive.Bookmark, opts *RestoreOptions) (err error) {
+	u.opts, u.to = orZero(opts), to
+	if u.writer = archive.Of(s.engine); u.writer == nil {
+		return errNoBackup
+	}
+	u.archive, err = u.writer.Archive(ctx)
+	if err == nil {
+		u.state, err = u.archive.Actor(ctx, to, "id:"+id.String())
+	}
+	if err != nil {
+		return fmt.Errorf("greenroom: restore actor %s: %w", id, err)
+	}
+	return nil
+}
+
+// do restores the state.
+func (u *undo) do(ctx context.Context, a *actorstore.Actor) (*Restored, error) {
+	r := &Restored{}
+	var err error
+	if r.Before, err = u.writer.Bookmark(ctx); err != nil {
+		return nil, err
+	}
+	err = u.left(ctx, a.ID(), r)
+	if errors.Is(err, archive.ErrNoState) {
+		r.More, err = true, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r, a.Restore(ctx, u.state.Snapshot, &actorstore.RestoreOptions{
+		Wake: u.opts.Wake, MaxBytes: u.opts.MaxBytes, Progress: u.opts.Progress, Attributes: attributes.SetReadable, Amend: queue.CarryIDs,
+	})
+}
+
+// left finds what the actor has sent since.
+func (u *undo) left(ctx context.Context, id actorstore.ID, r *Restored) error {
+	start, end := mailrow.LetterRange()
+	for record, err := range u.archive.Changes(ctx, id, u.to, r.Before) {
+		if err != nil {
+			return err
+		}
+		var set []kv.Entry
+		for op, err := range record.Ops() {
+			if err != nil {
+				return err
+			}
+			if op.Value != nil {
+				set = append(set, kv.Entry{Key: op.Key, Value: op.Value})
+			}
+		}
+		for e, err := range actorstore.Puts(id, set, start, end) {
+			if err != nil {
+				return err
+			}
+			l, err := mailrow.ParseLetter(e.Key, e.Value)
+			if err != nil {
+				return err
+			}
+			if len(r.Left) == MaxLeft {
+				r.More = true
+				return nil
+			}
+			r.Left = append(r.Left, Left{To: l.To, Name: l.Name, Sent: time.UnixMilli(l.Sent)})
+		}
+	}
+	return nil
+}
