@@ -42,6 +42,7 @@ type Context struct {
 	out     []func()          // what leaves when the turn is durable
 	undo    []func()          // what the turn has changed in memory besides, to be undone if it doesn't land
 	destroy bool
+	restore func() error // what is done in the place of destroying it; nil for none
 }
 
 var _ context.Context = (*Context)(nil)

@@ -274,7 +274,7 @@ func (cs *couriers) carry(t *trip, which int) {
 		t.came, err = h.deliver(t.mail, t.to, letters, wake)
 	}
 	if t.came > 0 {
-		if unsettled := h.settle(t.mail, letters[:t.came], wake); unsettled != nil {
+		if unsettled := cs.settle(t.mail, letters[:t.came], wake); unsettled != nil {
 			err = unsettled
 		}
 	}
@@ -364,7 +364,7 @@ func (cs *couriers) dropped(from Address, l *mailrow.Letter, err error) {
 
 // settle has the sender forget what has come. If it can't, the letters are handed out
 // again, and come to receivers that have them already.
-func (h *Host) settle(m *mail, letters []*mailrow.Letter, wake bool) error {
+func (cs *couriers) settle(m *mail, letters []*mailrow.Letter, wake bool) error {
 	arrived := func() *turn {
 		t := newTurn("actor.arrived", func(c *Context) error {
 			c.arrived(letters)
@@ -373,6 +373,7 @@ func (h *Host) settle(m *mail, letters []*mailrow.Letter, wake bool) error {
 		t.in = m.in
 		return t
 	}
+	h := cs.host
 	err := ErrNotAwake
 	if l := h.life(m.from.String()); l != nil { // also while it goes to sleep
 		err = l.inward(h.ctx, arrived())

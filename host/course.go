@@ -206,8 +206,11 @@ func (c *course) dontWake(err error) {
 	close(c.left)
 }
 
-// remove drops the actor, and tells those that asked for it.
+// remove drops the actor, or restores it, and tells those that asked for it.
 func (c *course) remove() error {
+	if c.restore != nil {
+		return c.turnBack()
+	}
 	err := c.door.Drop(context.WithoutCancel(c.ctx))
 	if err != nil {
 		err = fmt.Errorf("host: destroy %s: %w", c.name, err)

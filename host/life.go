@@ -84,6 +84,7 @@ type life struct {
 	running   atomic.Bool                     // of the workflow, whose goroutine sets it
 	sources   sync.WaitGroup                  // of goroutines that ask for turns
 	destroy   bool                            // the actor is to be removed, with everything that it has
+	restore   func() error                    // what is done at the end instead; nil for nothing
 }
 
 // sleepers are the callers of Host.Sleep that wait. Host.mu guards them.

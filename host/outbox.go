@@ -154,7 +154,7 @@ func (c *Context) post() {
 	in := l.host.engine.Incarnation() // before the gate waits
 	l.expectArrival()
 	hand := l.host.couriers.hand
-	if c.destroy {
+	if c.destroy && c.restore == nil {
 		hand = l.host.couriers.inherit
 	}
 	c.out = append(c.out, func() { hand(l.addr, in, letters) })

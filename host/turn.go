@@ -225,6 +225,9 @@ func (l *life) conclude(c *Context, err error, began time.Time) {
 		l.logFailure(t, err)
 	} else {
 		l.destroy = l.destroy || c.destroy
+		if c.restore != nil {
+			l.restore = c.restore
+		}
 	}
 	l.host.meter.Count(l.kind.metrics.turns, 1)
 	l.host.meter.Observe(metricTurnTime, time.Since(began))
