@@ -43,6 +43,8 @@ type Actors interface {
 	Visit(ctx context.Context, id actorstore.ID, fn func(ctx context.Context, a *greenroom.Actor) error) error
 	// DropID removes an actor with everything in it; see greenroom.Store.DropID.
 	DropID(ctx context.Context, id actorstore.ID) error
+	// RestoreID makes an actor what it was; see greenroom.Store.RestoreID.
+	RestoreID(ctx context.Context, id actorstore.ID, to archive.Bookmark, opts *greenroom.RestoreOptions) (*greenroom.Restored, error)
 }
 
 // Options change what Listen and Serve do; nil is the zero Options.
@@ -50,8 +52,6 @@ type Options struct {
 	// Actors are asked for the actors that are written to; nil means the store itself. A program whose host has the
 	// store gives its host.Host.
 	Actors Actors
-	// Archive opens the backups that this process writes of the store, for Restore; nil means that it writes none.
-	Archive func(context.Context) (*archive.Archive, error)
 	// Logger is told which verb was done to which actor by which client, when it begins and when it ends, and what was refused; nil means slog.Default().
 	Logger *slog.Logger
 	// TxDeadline bounds how long a transaction of a tool's SQL may be open, which is one statement unless a BEGIN has begun it: the actor can't write meanwhile.
@@ -74,7 +74,6 @@ type Options struct {
 type Server struct {
 	store   *greenroom.Store
 	actors  Actors
-	archive func(context.Context) (*archive.Archive, error)
 	log     *slog.Logger
 	txTime  time.Duration
 	sqlTime time.Duration // of a query

@@ -153,16 +153,16 @@ func TestVerbs(t *testing.T) {
 	if err != nil || len(out.Deleted) != 2 {
 		t.Errorf("delete: %+v, %v", out, err)
 	}
-	if err := admin.Fork.Ask(ctx, r.client, "room", &admin.ForkIn{To: "copy"}); err != nil {
+	if _, err := admin.Fork.Ask(ctx, r.client, "room", &admin.ForkIn{To: "copy"}); err != nil {
 		t.Error(err)
 	}
-	if err := admin.Fork.Ask(ctx, r.client, "room", &admin.ForkIn{To: "copy"}); err == nil || err.Error() != "there is an actor copy already" {
+	if _, err := admin.Fork.Ask(ctx, r.client, "room", &admin.ForkIn{To: "copy"}); err == nil || err.Error() != "there is an actor copy already" {
 		t.Errorf("fork onto an actor: %v", err)
 	}
-	if err := admin.Drop.Ask(ctx, r.client, "copy", &admin.None{}); err != nil {
+	if _, err := admin.Drop.Ask(ctx, r.client, "copy", &admin.None{}); err != nil {
 		t.Error(err)
 	}
-	if err := admin.Drop.Ask(ctx, r.client, "copy", &admin.None{}); !errors.Is(err, greenroom.ErrNotFound) {
+	if _, err := admin.Drop.Ask(ctx, r.client, "copy", &admin.None{}); !errors.Is(err, greenroom.ErrNotFound) {
 		t.Errorf("drop of nothing: %v", err)
 	}
 	_, err = admin.PutKey.Ask(ctx, r.client, "new", false, &admin.PutKeyIn{Key: "k"})

@@ -44,17 +44,17 @@ func (on On) run(ctx context.Context, actor string, fn func(r Runner, id actorst
 }
 
 // Wake wakes an actor, so that it does what is due.
-var Wake = &StoreVerb[None]{"wake", "Wake the actor, so that it does what is due. The answer comes when it is awake.", wake}
+var Wake = quiet("wake", "Wake the actor, so that it does what is due. The answer comes when it is awake.", wake)
 
 func wake(ctx context.Context, on On, actor string, _ *None) error {
 	return on.run(ctx, actor, func(r Runner, id actorstore.ID) error { return r.Wake(ctx, id) })
 }
 
 // Sleep puts an actor to sleep that has nothing to do.
-var Sleep = &StoreVerb[None]{
-	"sleep", "Put the actor to sleep, as soon as it has no turns and no running steps; what comes later wakes it. The answer comes when it has left " +
+var Sleep = quiet(
+	"sleep", "Put the actor to sleep, as soon as it has no turns and no running steps; what comes later wakes it. The answer comes when it has left "+
 		"memory. It is in_use if connections keep the actor awake, or turns and steps for more than 10 seconds.", sleep,
-}
+)
 
 // sleepTime is how long Sleep waits for turns and steps.
 const sleepTime = 10 * time.Second
@@ -66,9 +66,9 @@ func sleep(ctx context.Context, on On, actor string, _ *None) error {
 }
 
 // Disconnect ends a connection, as if its client had gone.
-var Disconnect = &StoreVerb[DisconnectIn]{
+var Disconnect = quiet(
 	"connections/disconnect", "End a connection as if its client had gone: the actor is woken if it sleeps, and its code is told.", disconnect,
-}
+)
 
 // DisconnectIn is the request of Disconnect.
 type DisconnectIn struct {

@@ -12,6 +12,7 @@ import (
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/admin"
 	"github.com/greenroomdb/greenroom/host"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
 // A deaf transport has a client that hears nothing but why its connection ends.
@@ -72,7 +73,7 @@ func TestAwake(t *testing.T) {
 	must(err)
 	post("sleep", "{}", 409, `"code":"in_use","message":"the actor cell/a: it is kept awake by connections that don't hibernate (1)"`)
 	awake(1)
-	must(admin.Disconnect.Ask(t.Context(), client, cell.String(), &admin.DisconnectIn{ID: string(joined.ID)}))
+	must(testkit.Second(admin.Disconnect.Ask(t.Context(), client, cell.String(), &admin.DisconnectIn{ID: string(joined.ID)})))
 	post("sleep", "{}", 200, "{}")
 	joined, err = h.Join(t.Context(), &host.Join{Actor: cell, Transport: transport, Hibernate: true})
 	must(err)

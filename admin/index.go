@@ -40,7 +40,7 @@ func (v *IndexVerb) route() route {
 		method: http.MethodPost, path: "/v1/index/repair", what: "Make the index by which actors are found what the actors store.", in: None{}, out: Repaired{},
 		serve: func(s *Server, w http.ResponseWriter, r *http.Request) {
 			serve(s, w, r, "index/repair", func(ctx context.Context, _ string, in *None) (*Repaired, error) {
-				return v.Do(ctx, On{s.store, s.actors, s.archive}, in)
+				return v.Do(ctx, On{Store: s.store, Actors: s.actors}, in)
 			})
 		},
 	}

@@ -127,7 +127,8 @@ func TestAnswers(t *testing.T) {
 		answers.answered["POST "+actor+verb] = true
 	}
 	hold(http.MethodPost, actor+"restore", "room", "", `{"bookmark":"00000000-1-1","to":"x"}`, http.StatusNotImplemented) // without a backup
-	answers.answered["POST "+actor+"restore"] = true
+	hold(http.MethodPost, actor+"undo", "room", "", `{"bookmark":"00000000-1-1","wake":true}`, http.StatusNotImplemented)
+	answers.answered["POST "+actor+"restore"], answers.answered["POST "+actor+"undo"] = true, true // see cmd/greenroom.TestHostBackup
 	for path, item := range doc.Paths.Map() {
 		for method := range item.Operations() {
 			switch path {

@@ -59,7 +59,7 @@ func newServer(ctx context.Context, store *greenroom.Store, opts *Options) *Serv
 		o = *opts
 	}
 	s := &Server{
-		store: store, actors: o.Actors, archive: o.Archive, log: o.Logger, metrics: o.Metrics, txTime: cmp.Or(o.TxDeadline, 30*time.Second), tokens: slices.Clone(o.Tokens),
+		store: store, actors: o.Actors, log: o.Logger, metrics: o.Metrics, txTime: cmp.Or(o.TxDeadline, 30*time.Second), tokens: slices.Clone(o.Tokens),
 		sqlTime: cmp.Or(o.QueryDeadline, 5*time.Second), upload: cmp.Or(o.MaxUpload, 1<<30), states: o.ConnState,
 	}
 	if s.actors == nil {
@@ -116,7 +116,7 @@ func (s *Server) Close() error {
 // verbs are what can be done to an actor.
 var verbs = []endpoint{
 	PutKey, DeleteKeys, SetLabels, SendMessage, DeleteMessages, RedriveMessages, CancelWorkflow, RetryWorkflow, RestartWorkflow, ReplayWorkflow, DiscardConnection,
-	Disconnect, Wake, Sleep, Fork, Restore, Drop, RepairIndex,
+	Disconnect, Wake, Sleep, Fork, Restore, Undo, Drop, RepairIndex,
 }
 
 // routes are what can be asked for.

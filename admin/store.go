@@ -11,17 +11,18 @@ import (
 )
 
 // Fork copies an actor to a new one of the same store; see greenroom.Store.Fork.
-var Fork = &StoreVerb[ForkIn]{"fork", "Make a new actor with all that the actor has.", fork}
+var Fork = quiet("fork", "Make a new actor with all that the actor has.", fork)
 
 // ForkIn is the request of Fork.
 type ForkIn struct {
-	To string `json:"to"` // the name of the new actor, or id: and the text of its id
+	To   string `json:"to"`             // the name of the new actor, or id: and the text of its id
+	Wake bool   `json:"wake,omitempty"` // it is woken at once, where a host runs it; else it sleeps until it is called
 	// Progress, where the store is open in this process, is told how many bytes were copied.
 	Progress func(used int64) `json:"-"`
 }
 
 func fork(ctx context.Context, on On, actor string, in *ForkIn) error {
-	opts := actorstore.ForkOptions{Progress: in.Progress, Attributes: attributes.SetReadable}
+	opts := actorstore.ForkOptions{Wake: in.Wake, Progress: in.Progress, Attributes: attributes.SetReadable}
 	if err := nameNew(&opts, in.To); err != nil {
 		return err
 	}
@@ -69,7 +70,7 @@ func forkError(name string, err error) error {
 }
 
 // Drop removes an actor with everything in it; its code isn't asked.
-var Drop = &StoreVerb[None]{"drop", "Remove the actor with all that it has.", drop}
+var Drop = quiet("drop", "Remove the actor with all that it has.", drop)
 
 func drop(ctx context.Context, on On, actor string, _ *None) error {
 	id, err := idOf(ctx, on.Store, actor)

@@ -101,7 +101,7 @@ func TestReadToken(t *testing.T) {
 			writes++
 		}
 	}
-	if writes != 21 { // 17 verbs, the index, the database, and two connections
+	if writes != 22 { // 18 verbs, the index, the database, and two connections
 		t.Errorf("%d requests are refused", writes)
 	}
 	if r.everything() != before {

@@ -45,23 +45,23 @@ func (v *Verb[In, Out]) Ask(ctx context.Context, c *Client, actor string, create
 	return out, nil
 }
 
-// A StoreVerb is something that a tool does to a store, with one actor that is named.
-type StoreVerb[In any] struct {
+// A StoreVerb is something that a tool does to a store, with one actor that is named. Its request and its answer are objects in JSON.
+type StoreVerb[In, Out any] struct {
 	name string
 	what string
-	do   func(ctx context.Context, on On, actor string, in *In) error
+	do   func(ctx context.Context, on On, actor string, in *In) (*Out, error)
 }
 
 // On is what a StoreVerb is done to.
 type On struct {
 	Store  *greenroom.Store
 	Actors Actors // of the store; nil means itself
-	// Archive opens the backups of the store for reading; nil if there are none.
+	// Archive opens the backups for Restore; nil means those that this process writes of the store.
 	Archive func(context.Context) (*archive.Archive, error)
 }
 
 // Do does the verb to a store that this process has open. The error says all that there is to say to people, and is of the kind of what happened.
-func (v *StoreVerb[In]) Do(ctx context.Context, on On, actor string, in *In) error {
+func (v *StoreVerb[In, Out]) Do(ctx context.Context, on On, actor string, in *In) (*Out, error) {
 	if on.Actors == nil {
 		on.Actors = on.Store
 	}
@@ -69,21 +69,27 @@ func (v *StoreVerb[In]) Do(ctx context.Context, on On, actor string, in *In) err
 }
 
 // Ask has the process that has the store do the verb. The error is an *Error if the process answers.
-func (v *StoreVerb[In]) Ask(ctx context.Context, c *Client, actor string, in *In) error {
-	_, err := (&Verb[In, None]{name: v.name}).Ask(ctx, c, actor, false, in)
-	return err
+func (v *StoreVerb[In, Out]) Ask(ctx context.Context, c *Client, actor string, in *In) (*Out, error) {
+	return (&Verb[In, Out]{name: v.name}).Ask(ctx, c, actor, false, in)
 }
 
-func (v *StoreVerb[In]) route() route {
+// quiet makes a StoreVerb of what has nothing to say.
+func quiet[In any](name, what string, do func(ctx context.Context, on On, actor string, in *In) error) *StoreVerb[In, None] {
+	return &StoreVerb[In, None]{name, what, func(ctx context.Context, on On, actor string, in *In) (*None, error) {
+		return &None{}, do(ctx, on, actor, in)
+	}}
+}
+
+func (v *StoreVerb[In, Out]) route() route {
 	return route{
-		method: http.MethodPost, path: "/v1/actors/{actor}/" + v.name, what: v.what, in: *new(In), out: None{},
+		method: http.MethodPost, path: "/v1/actors/{actor}/" + v.name, what: v.what, in: *new(In), out: *new(Out),
 		serve: func(s *Server, w http.ResponseWriter, r *http.Request) { v.serve(s, w, r) },
 	}
 }
 
-func (v *StoreVerb[In]) serve(s *Server, w http.ResponseWriter, r *http.Request) {
-	serve(s, w, r, v.name, func(ctx context.Context, actor string, in *In) (*None, error) {
-		return &None{}, v.do(ctx, On{s.store, s.actors, s.archive}, actor, in)
+func (v *StoreVerb[In, Out]) serve(s *Server, w http.ResponseWriter, r *http.Request) {
+	serve(s, w, r, v.name, func(ctx context.Context, actor string, in *In) (*Out, error) {
+		return v.do(ctx, On{Store: s.store, Actors: s.actors}, actor, in)
 	})
 }
 

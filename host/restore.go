@@ -12,11 +12,11 @@ import (
 // restoredReason is what clients are told whose connections end because their actor was restored.
 const restoredReason = "the actor was restored"
 
-// Restore makes an actor what it was in an earlier state, as greenroom.Store.Restore does, of the backup of the host's engine. An actor that is awake
+// RestoreID makes an actor what it was in an earlier state, as greenroom.Store.RestoreID does, of the backup of the host's engine. An actor that is awake
 // leaves memory first, when its turns have ended; its code isn't asked. Its connections are closed.
 //
 // Errors: those of greenroom.Store.Restore and of Visit.
-func (h *Host) Restore(ctx context.Context, id actorstore.ID, to archive.Bookmark, opts *greenroom.RestoreOptions) (r *greenroom.Restored, err error) {
+func (h *Host) RestoreID(ctx context.Context, id actorstore.ID, to archive.Bookmark, opts *greenroom.RestoreOptions) (r *greenroom.Restored, err error) {
 	a, err := visitor{h}.find(ctx, id)
 	if archive.Of(h.engine) == nil || errors.Is(err, greenroom.ErrNotFound) { // which the store says; or the actor was dropped
 		return h.door.RestoreID(ctx, id, to, opts)

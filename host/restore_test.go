@@ -69,7 +69,7 @@ func TestRestore(t *testing.T) {
 			if asleep {
 				must(t, r.Sleep(r.ctx, idOf(lobby)))
 			}
-			done, err := r.Host.Restore(r.ctx, idOf(lobby), mark, nil)
+			done, err := r.Host.RestoreID(r.ctx, idOf(lobby), mark, nil)
 			must(t, err)
 			var left []string
 			for _, l := range done.Left {
@@ -91,13 +91,13 @@ func TestRestore(t *testing.T) {
 			r.hears("1", "2", "3", "2")
 
 			// Back to what it was before, and to where it is gone.
-			_, err = r.Host.Restore(r.ctx, idOf(lobby), done.Before, nil)
+			_, err = r.Host.RestoreID(r.ctx, idOf(lobby), done.Before, nil)
 			must(t, err)
 			if n := r.call(lobby, "numbered", nil); n != 3 {
 				t.Errorf("its state is %d", n)
 			}
 			must(t, r.Destroy(r.ctx, lobby))
-			_, err = r.Host.Restore(r.ctx, idOf(lobby), mark, nil)
+			_, err = r.Host.RestoreID(r.ctx, idOf(lobby), mark, nil)
 			must(t, err)
 			r.call(lobby, "number", nil)
 			r.hears("1", "2", "3", "2", "2")
@@ -115,11 +115,11 @@ func TestRestoreFails(t *testing.T) {
 	r.call(lobby, "number", nil)
 	wrong := mark
 	wrong.Line++
-	_, err := r.Host.Restore(r.ctx, idOf(lobby), wrong, nil)
+	_, err := r.Host.RestoreID(r.ctx, idOf(lobby), wrong, nil)
 	wantErr(t, err, greenroom.ErrNotFound)
-	_, err = r.Host.Restore(r.ctx, idOf(lobby), mark, &greenroom.RestoreOptions{MaxBytes: 1})
+	_, err = r.Host.RestoreID(r.ctx, idOf(lobby), mark, &greenroom.RestoreOptions{MaxBytes: 1})
 	wantErr(t, err, greenroom.ErrTooLarge)
-	_, err = r.Host.Restore(r.ctx, idOf(Address{"thing", "never"}), mark, nil)
+	_, err = r.Host.RestoreID(r.ctx, idOf(Address{"thing", "never"}), mark, nil)
 	wantErr(t, err, greenroom.ErrNotFound)
 	if n := r.call(lobby, "numbered", nil); n != 2 {
 		t.Errorf("its state is %d", n)
@@ -127,7 +127,7 @@ func TestRestoreFails(t *testing.T) {
 	none := newRig(t, Options{}, talkers()...)
 	defer none.close()
 	none.call(lobby, "number", nil)
-	_, err = none.Host.Restore(none.ctx, idOf(lobby), mark, nil)
+	_, err = none.Host.RestoreID(none.ctx, idOf(lobby), mark, nil)
 	wantErr(t, err, greenroom.ErrUnsupported)
 }
 
@@ -151,7 +151,7 @@ func TestRestoreDue(t *testing.T) {
 	close(let)
 	<-rung
 	must(t, r.Sleep(r.ctx, idOf(bell)))
-	_, err := r.Host.Restore(r.ctx, idOf(bell), mark, nil)
+	_, err := r.Host.RestoreID(r.ctx, idOf(bell), mark, nil)
 	must(t, err)
 	for w, err := range r.Store().Lower().Wakes(r.ctx, time.Now().Add(time.Hour), true) {
 		t.Errorf("%v, %v", w, err)
@@ -159,7 +159,7 @@ func TestRestoreDue(t *testing.T) {
 	if visitorOf(r).serves(bell.String()) || len(rung) > 0 {
 		t.Error("it was woken")
 	}
-	_, err = r.Host.Restore(r.ctx, idOf(bell), mark, &greenroom.RestoreOptions{Wake: true})
+	_, err = r.Host.RestoreID(r.ctx, idOf(bell), mark, &greenroom.RestoreOptions{Wake: true})
 	must(t, err)
 	<-rung
 }

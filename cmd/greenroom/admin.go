@@ -27,7 +27,7 @@ func do[In, Out any](ctx context.Context, t target, v *admin.Verb[In, Out], in *
 }
 
 // doStore is do with a verb of the store. look, if it isn't nil, sees the actor before, and ends it with an error.
-func doStore[In any](ctx context.Context, t target, v *admin.StoreVerb[In], in *In, look func(*greenroom.View) error) error {
+func doStore[In, Out any](ctx context.Context, t target, v *admin.StoreVerb[In, Out], in *In, look func(*greenroom.View) error) error {
 	looked := look == nil
 	see := func(s *storeurl.Store) error { // once: it may ask a person
 		if looked {
@@ -40,7 +40,7 @@ func doStore[In any](ctx context.Context, t target, v *admin.StoreVerb[In], in *
 	err := withStore(ctx, t.url, greenroom.Options{MustExist: true, Limits: t.limits}, func(s *storeurl.Store) error {
 		err := see(s)
 		if err == nil {
-			if err = v.Do(ctx, admin.On{Store: s.Store}, t.actor, in); errors.Is(err, actorstore.ErrUnknownActor) || errors.Is(err, greenroom.ErrInUse) {
+			if _, err = v.Do(ctx, admin.On{Store: s.Store}, t.actor, in); errors.Is(err, actorstore.ErrUnknownActor) || errors.Is(err, greenroom.ErrInUse) {
 				err = actorError(ctx, s, &t, err)
 			}
 		}
@@ -52,20 +52,21 @@ func doStore[In any](ctx context.Context, t target, v *admin.StoreVerb[In], in *
 	return t.ask(ctx, err, func(c *admin.Client, s *storeurl.Store, _ bool) error {
 		err := see(s)
 		if err == nil {
-			err = v.Ask(ctx, c, t.actor, in)
+			_, err = v.Ask(ctx, c, t.actor, in)
 		}
 		return invalid(err)
 	})
 }
 
 // doStoreIn is doStore in a store that is open here.
-func doStoreIn[In any](ctx context.Context, s *storeurl.Store, t target, v *admin.StoreVerb[In], in *In) error {
-	err := v.Do(ctx, admin.On{Store: s.Store}, t.actor, in)
+func doStoreIn[In, Out any](ctx context.Context, s *storeurl.Store, t target, v *admin.StoreVerb[In, Out], in *In) error {
+	_, err := v.Do(ctx, admin.On{Store: s.Store}, t.actor, in)
 	if !elsewhere(err) {
 		return err
 	}
 	return t.ask(ctx, err, func(c *admin.Client, _ *storeurl.Store, _ bool) error {
-		return invalid(v.Ask(ctx, c, t.actor, in))
+		_, err := v.Ask(ctx, c, t.actor, in)
+		return invalid(err)
 	})
 }
 

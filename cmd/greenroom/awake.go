@@ -86,7 +86,7 @@ the store. ID is as "greenroom conns ls" lists it: text, or hex: and bytes in he
 
 // doAwake does a verb that takes the code of the actor, in the process that has the store open. Where several processes use the store, that is the owner of the
 // actor; without an owner the hosts are asked in turn.
-func doAwake[In any](ctx context.Context, t target, v *admin.StoreVerb[In], in *In) error {
+func doAwake[In, Out any](ctx context.Context, t target, v *admin.StoreVerb[In, Out], in *In) error {
 	if _, files, err := storeurl.Dir(t.url); files || err != nil {
 		return doStore(ctx, t, v, in, nil)
 	}
@@ -106,7 +106,10 @@ func doAwake[In any](ctx context.Context, t target, v *admin.StoreVerb[In], in *
 		if len(hosts) == 0 {
 			return say(greenroom.ErrUnsupported, "no process that tells the address of its API runs the actors of this store in a host: start one with --admin")
 		}
-		return asker{t.env}.inTurn(ctx, hosts, func(c *admin.Client) error { return invalid(v.Ask(ctx, c, t.actor, in)) })
+		return asker{t.env}.inTurn(ctx, hosts, func(c *admin.Client) error {
+			_, err := v.Ask(ctx, c, t.actor, in)
+			return invalid(err)
+		})
 	})
 }
 

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/greenroomdb/greenroom/archive"
 )
 
 // lineages returns the lineages of a backup, as backup ls has them.
@@ -227,10 +229,14 @@ func TestHostBackup(t *testing.T) {
 	mark := lineages(t, "bk")[0].Last
 	count(5)
 	must(t, "restore", "bk", "data", "--actor", "counter/a", "--as", "counter/b", "--at", mark)
+	before := undone(t, "bk", "data", "--actor", "counter/a", "--at", mark)
+	count(1)
+	undone(t, "bk", "data", "--actor", "counter/a", "--at", before, "--wake")
+	count(1)
 	caughtUp()
 	p.kill()
 	must(t, "restore", "bk", "new")
-	for store, want := range map[string]string{"counter/a": "15", "counter/b": "10"} {
+	for store, want := range map[string]string{"counter/a": "16", "counter/b": "10"} {
 		if got := must(t, "state", "show", "new", store); !strings.Contains(got, want) {
 			t.Errorf("%s: %s", store, got)
 		}
@@ -246,5 +252,57 @@ func TestHostBackup(t *testing.T) {
 	says(ctx, t, p.url+"/readyz", "degraded")
 	if page := fetch(t, p.url+"/metrics"); !strings.Contains(page, "greenroom_backup_failing 1\n") {
 		t.Error("the metrics don't say that it fails")
+	}
+}
+
+// undone has an actor be what it was, and returns the bookmark of what it had before.
+func undone(t *testing.T, args ...string) string {
+	t.Helper()
+	out := must(t, append([]string{"restore", "--undo"}, args...)...)
+	_, before, ok := strings.Cut(strings.TrimSpace(out), "; before, it was --at ")
+	if _, err := archive.ParseBookmark(before); !ok || err != nil {
+		t.Fatalf("restore --undo says %q, %v", out, err)
+	}
+	return before
+}
+
+// TestUndo tests that an actor of a store that no process has open becomes what it was, with what was never backed up kept before.
+func TestUndo(t *testing.T) {
+	t.Chdir(t.TempDir())
+	put := func(value string) { must(t, "put", "data", "room", "key", value) }
+	wants := func(want string) {
+		t.Helper()
+		if got := must(t, "get", "data", "room", "key"); strings.TrimSpace(got) != want {
+			t.Errorf("the actor has %q, want %q", got, want)
+		}
+	}
+	put("one")
+	must(t, "backup", "data", "bk")
+	mark := lineages(t, "bk")[0].Last
+	put("two")
+	before := undone(t, "bk", "data", "--actor", "room", "--at", mark)
+	wants("one")
+	undone(t, "bk", "data", "--actor", "room", "--at", before)
+	wants("two")
+	must(t, "drop", "data", "room", "--yes")
+	undone(t, "bk", "data", "--actor", "room", "--at", mark)
+	wants("one")
+	must(t, "restore", "bk", "again", "--at", before)
+	if got := must(t, "get", "again", "room", "key"); strings.TrimSpace(got) != "two" {
+		t.Errorf("the actor had %q", got)
+	}
+	must(t, "put", "other", "room", "key", "x")
+	for _, refused := range [][2]string{
+		{"bk data --actor room --undo", "takes --at"},
+		{"bk data --actor room --undo --as x --at 1m", "no --as"},
+		{"bk data --undo --at 1m", "are for --actor"},
+		{"bk data --wake", "are for --actor"},
+		{"bk data --actor nobody --undo --at " + mark, "there was no actor nobody in the state"},
+		{"bk other --actor room --undo --at " + mark, "another store"},
+	} {
+		r := program(t.Context(), strings.NewReader(""), append([]string{"restore"}, strings.Fields(refused[0])...)...)
+		if r.code == exitOK || !strings.Contains(r.stderr, refused[1]) {
+			t.Errorf("restore %s: status %d, %s", refused[0], r.code, r.stderr)
+		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/admin"
+	"github.com/greenroomdb/greenroom/archive"
 	"github.com/greenroomdb/greenroom/internal/envlimits"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 	"github.com/greenroomdb/greenroom/kv"
@@ -180,7 +181,6 @@ func serveEngine(ctx context.Context, e *env, f *engineFlags, url string) error 
 			return err
 		}
 		defer func() { err = errors.Join(err, en.Close()) }()
-		api.opts.Archive = saved.open
 		api.owner, api.opts.Actors = en, engineActors{st.Store, en}
 		end, err := api.listen(ctx, st, url)
 		if err != nil {
@@ -235,6 +235,19 @@ func (a engineActors) Visit(ctx context.Context, id actorstore.ID, fn func(ctx c
 // DropID implements admin.Actors.
 func (a engineActors) DropID(ctx context.Context, id actorstore.ID) error {
 	return a.engine.Apart(ctx, id, func() error { return a.store.DropID(ctx, id) })
+}
+
+// RestoreID implements admin.Actors.
+func (a engineActors) RestoreID(ctx context.Context, id actorstore.ID, to archive.Bookmark, opts *greenroom.RestoreOptions) (r *greenroom.Restored, err error) {
+	restore := func() (err error) {
+		r, err = a.store.RestoreID(ctx, id, to, opts)
+		return err
+	}
+	err = a.engine.Apart(ctx, id, restore)
+	if errors.Is(err, actorstore.ErrUnknownActor) { // it was dropped
+		err = restore()
+	}
+	return r, err
 }
 
 // version is what the Go tool recorded about the source.

@@ -13,28 +13,35 @@ import (
 )
 
 func newFork(e *env) *cobra.Command {
-	return &cobra.Command{
+	wake := false
+	cmd := &cobra.Command{
 		Use:   "fork STORE ACTOR NEW",
 		Short: "Make a new actor with all that an actor has",
 		Long: `Copy the actor, in the state it has now, to the new actor NEW of the same store, which
 must not be there yet and appears when it is whole and on stable storage. Its
-database, user keys, queue, workflows, traces and own record are copied, its connections
-and the inspector's token are not.
+database, user keys, queue, workflows, traces and own record are copied, its connections,
+what it has sent to others and the inspector's token are not.
 
-What the actor was about to do is copied too: a runtime that wakes both has both handle
-the messages, workflows and scheduled events that were pending.`,
+What the actor was about to do is copied too: messages, workflows and scheduled events that
+were pending. NEW does nothing of it before it is called, or woken: by --wake, or later by
+greenroom wake.`,
 		Example: `  greenroom fork data music rehearsal`,
 		Args:    cobra.ExactArgs(3),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return fork(cmd.Context(), e, args[0], args[1], args[2])
+			return fork(cmd.Context(), e, args[0], args[1], args[2], wake)
 		},
 	}
+	cmd.Flags().BoolVar(&wake, "wake", false, wakeHelp)
+	return cmd
 }
 
-func fork(ctx context.Context, e *env, url, actor, name string) error {
+// wakeHelp is what commands that make an actor of another state say of --wake.
+const wakeHelp = "wake the actor at once, where a host runs it, to do what is due"
+
+func fork(ctx context.Context, e *env, url, actor, name string, wake bool) error {
 	p := newProgress(e.progress)
 	defer p.end()
-	in := &admin.ForkIn{To: name, Progress: func(used int64) { p.show(used, used) }}
+	in := &admin.ForkIn{To: name, Wake: wake, Progress: func(used int64) { p.show(used, used) }}
 	return doStore(ctx, target{url: url, actor: actor, env: e, limits: e.limits}, admin.Fork, in, nil)
 }
 
@@ -63,7 +70,8 @@ On a terminal drop asks first; elsewhere, and for more than one actor, it needs 
 				}
 				return many.run(cmd.Context(), args[0], func(o opened, actor string) error {
 					if o.client != nil {
-						return invalid(admin.Drop.Ask(cmd.Context(), o.client, actor, &admin.None{}))
+						_, err := admin.Drop.Ask(cmd.Context(), o.client, actor, &admin.None{})
+						return invalid(err)
 					}
 					t := target{url: args[0], actor: actor, env: many.env}
 					return doStoreIn(cmd.Context(), o.Store, t, admin.Drop, &admin.None{})

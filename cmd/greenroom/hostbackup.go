@@ -45,7 +45,6 @@ func (f *backupFlags) flags(cmd *cobra.Command) {
 // A running backup is that of a store that is served.
 type runningBackup struct {
 	writer *archive.Writer // nil for none
-	open   func(context.Context) (*archive.Archive, error)
 }
 
 // begin begins the backup, if there is to be one. The caller ends it, before it closes the store.
@@ -71,12 +70,7 @@ func (f *backupFlags) begin(st *storeurl.Store, url string, log *slog.Logger, si
 	if err != nil {
 		return nil, err
 	}
-	return &runningBackup{w, func(ctx context.Context) (*archive.Archive, error) {
-		if err := w.Sync(ctx); err != nil {
-			return nil, err
-		}
-		return archive.Open(ctx, b)
-	}}, nil
+	return &runningBackup{w}, nil
 }
 
 // end stores what is left, for as long as ctx allows it, and ends the backup.

@@ -75,7 +75,6 @@ func (s *hostServer) serve(ctx context.Context, store *storeurl.Store, registry 
 	if err := errors.Join(watchStats(registry, h, store.Engine()), s.backup.watch(registry)); err != nil {
 		return err
 	}
-	s.admin.opts.Archive = s.backup.open
 	s.admin.opts.Actors, s.admin.opts.Metrics, s.admin.owner = h, s.page, h.Store().Lower()
 	end, err := s.admin.listen(ctx, store, s.url)
 	if err != nil {

@@ -22,10 +22,13 @@ import (
 // A restorer is the command, with its flags.
 type restorer struct {
 	env   *env
+	to    string // DEST
 	dest  destinationFlags
 	at    string
 	actor string
 	as    string
+	undo  bool
+	wake  bool
 }
 
 func (c *restorer) command() *cobra.Command {
@@ -41,20 +44,28 @@ all.
 "2026-11-27 18:30" in UTC, or how long ago it was: 90m.
 
 With --actor, STORE is a store that is there, and gets the actor as it was then, under the name --as if its own
-isn't free.
-What the actor was about to do is restored, too. A host that has STORE open does that itself, of the
-backup that it writes: DEST is then only asked for the state. Little more is read than the actor takes.
+isn't free. With --undo the actor itself becomes what it was, in one commit: what it had until then is in DEST,
+too, and the command says how to go back to that. Messages that it has sent since aren't undone; the
+command lists them. Its connections end.
+
+What the actor was about to do is restored, too, and waits until the actor is called, or woken: by --wake, or later
+by greenroom wake. A host that has STORE open does all of it itself, of the backup that it writes:
+DEST is then only asked for the state. Little more is read than the actor takes.
 
 ` + destinationHelp,
 		Example: `  greenroom restore s3://backups/data data.new
   greenroom restore s3://backups/data data.new --at "2026-11-27 18:30"
-  greenroom restore s3://backups/data data --actor chat/lobby --as chat/lobby.old --at 90m`,
+  greenroom restore s3://backups/data data --actor chat/lobby --as chat/lobby.old --at 90m
+  greenroom restore s3://backups/data data --actor chat/lobby --undo --at 5m`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if c.actor == "" && c.as != "" {
-				return &usageError{"--as is for --actor"}
+			switch {
+			case c.actor == "" && (c.as != "" || c.undo || c.wake):
+				return &usageError{"--as, --undo and --wake are for --actor"}
+			case c.undo && (c.as != "" || c.at == ""):
+				return &usageError{"--undo takes --at, and no --as: the actor keeps its name"}
 			}
-			c.as = cmp.Or(c.as, c.actor)
+			c.to, c.as = args[0], cmp.Or(c.as, c.actor)
 			if _, dir, err := storeurl.Parse(args[1]); err == nil {
 				if err := apart(args[0], dir); err != nil {
 					return err
@@ -69,6 +80,8 @@ backup that it writes: DEST is then only asked for the state. Little more is rea
 	cmd.Flags().StringVar(&c.at, "at", "", "`time` or bookmark of the state; default the last one")
 	cmd.Flags().StringVar(&c.actor, "actor", "", "restore the actor of this `name` alone")
 	cmd.Flags().StringVar(&c.as, "as", "", "`name` of the new actor")
+	cmd.Flags().BoolVar(&c.undo, "undo", false, "make the actor itself what it was")
+	cmd.Flags().BoolVar(&c.wake, "wake", false, wakeHelp)
 	return cmd
 }
 
@@ -84,8 +97,10 @@ func (c *restorer) run(ctx context.Context, a *archive.Archive, url string) erro
 	}
 	if c.actor == "" {
 		err = c.whole(ctx, a, mark, url)
-	} else {
+	} else if !c.undo {
 		err = c.one(ctx, a, mark, url)
+	} else {
+		return c.back(ctx, mark, url, says)
 	}
 	if err == nil {
 		_, err = fmt.Fprintf(c.env.stdout, "restored %s\n", says)
@@ -148,23 +163,77 @@ func (c *restorer) away(ctx context.Context, a *archive.Archive) (err error) {
 	return c.whole(ctx, a, mark, "pebble:"+filepath.Join(dir, "store"))
 }
 
-// one restores one actor, here or by the process that has the store open.
+// one restores one actor as a new one.
 func (c *restorer) one(ctx context.Context, a *archive.Archive, mark archive.Bookmark, url string) error {
 	p := newProgress(c.env.progress)
 	defer p.end()
-	in := &admin.RestoreIn{Bookmark: mark.String(), To: c.as, Progress: func(used int64) { p.show(used, used) }}
-	err := withStore(ctx, url, greenroom.Options{MustExist: true, Limits: c.env.limits}, func(s *storeurl.Store) error {
-		on := admin.On{Store: s.Store, Archive: func(context.Context) (*archive.Archive, error) { return a, nil }}
-		return invalid(admin.Restore.Do(ctx, on, c.actor, in))
+	in := &admin.RestoreIn{Bookmark: mark.String(), To: c.as, Wake: c.wake, Progress: func(used int64) { p.show(used, used) }}
+	_, err := restoreActor(ctx, c, url, admin.Restore, in, func(s *storeurl.Store, do func(admin.On) error) error {
+		return do(admin.On{Store: s.Store, Archive: func(context.Context) (*archive.Archive, error) { return a, nil }})
+	})
+	return err
+}
+
+// back makes an actor what it was. Of a store that no process has open what is there is backed up before.
+func (c *restorer) back(ctx context.Context, mark archive.Bookmark, url, says string) error {
+	p := newProgress(c.env.progress)
+	defer p.end()
+	in := &admin.UndoIn{Bookmark: mark.String(), Wake: c.wake, Progress: func(read int64) { p.show(read, read) }}
+	out, err := restoreActor(ctx, c, url, admin.Undo, in, func(s *storeurl.Store, do func(admin.On) error) error {
+		b, err := c.dest.open(c.to)
+		if err != nil {
+			return err
+		}
+		w, err := archive.Start(s.Engine(), b, &archive.Options{Every: 10 * time.Millisecond, Keep: -1, Store: storeurl.Display(url)})
+		if errors.Is(err, errors.ErrUnsupported) {
+			return &usageError{"backups are of stores in a directory: PostgreSQL has its own tools, see docs/postgres.md"}
+		}
+		if err != nil {
+			return err
+		}
+		err = do(admin.On{Store: s.Store})
+		if err == nil {
+			err = w.Sync(ctx)
+		}
+		return errors.Join(err, w.Close())
+	})
+	if err != nil {
+		return err
+	}
+	p.end()
+	if _, err := fmt.Fprintf(c.env.stdout, "restored %s; before, it was --at %s\n", says, out.Before); err != nil {
+		return err
+	}
+	for _, l := range out.Left {
+		if _, err := fmt.Fprintf(c.env.stdout, "not undone: the message %s to %s of %s\n", visible(l.Name), visible(l.To), stamp(l.Sent)); err != nil {
+			return err
+		}
+	}
+	if out.More {
+		_, err = fmt.Fprintln(c.env.stdout, "not undone: messages that the backup doesn't tell, or too many to list")
+	}
+	return err
+}
+
+// restoreActor has a verb done to an actor: here, where with runs it, or by the process that has the store open.
+func restoreActor[In, Out any](
+	ctx context.Context, c *restorer, url string, v *admin.StoreVerb[In, Out], in *In, with func(s *storeurl.Store, do func(admin.On) error) error,
+) (out *Out, err error) {
+	err = withStore(ctx, url, greenroom.Options{MustExist: true, Limits: c.env.limits}, func(s *storeurl.Store) error {
+		return with(s, func(on admin.On) (err error) {
+			out, err = v.Do(ctx, on, c.actor, in)
+			return invalid(err)
+		})
 	})
 	if !elsewhere(err) {
-		return err
+		return out, err
 	}
 	t := target{url: url, actor: c.actor, env: c.env}
 	client, err := t.dial(ctx, err)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer client.Close()
-	return invalid(admin.Restore.Ask(ctx, client, c.actor, in))
+	out, err = v.Ask(ctx, client, c.actor, in)
+	return out, invalid(err)
 }
