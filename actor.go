@@ -50,6 +50,7 @@ type ActorOptions struct {
 
 // An Actor is one actor that this process owns. All methods are safe for concurrent use.
 type Actor struct {
+	backed
 	store      *Store
 	actor      *actorstore.Actor
 	opts       ActorOptions
@@ -209,6 +210,7 @@ func (s *Store) newActor(lower *actorstore.Actor, name string, opts ActorOptions
 		store: s, actor: lower, opts: opts, log: s.opts.Logger.With(slog.String("name", name)),
 		clock: alarm.New(nil), updates: make(chan struct{}, 1), leaving: make(chan struct{}),
 	}
+	a.backed = backed{lower, s.engine, a.check, a.end}
 	a.opts.Input = bytes.Clone(opts.Input)
 	a.deliveries.actor, a.deliveries.handlers = a, map[string]handler{}
 	return a

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
 
 	"github.com/greenroomdb/greenroom/conn"
+	"github.com/greenroomdb/greenroom/part"
 	"github.com/greenroomdb/greenroom/persist"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/traces"
@@ -180,4 +183,31 @@ func (a *Actor) shut(last func() error) error {
 	}
 	a.clock.Close()
 	return errors.Join(lost, last(), a.actor.Close())
+}
+
+// dbOptions returns the options of the database of a. They are made when a part is opened, since most actors leave most
+// parts alone.
+func dbOptions(o *DBOptions, a *Actor) *vfs.Options {
+	d := orZero(o)
+	d.Env, d.MayWrite, d.Pragmas = partEnv(a.log, a), a.outside, slices.Clone(d.Pragmas)
+	return &d
+}
+
+// queueOptions returns the options of the queue of a.
+func queueOptions(o *QueueOptions, a *Actor) *queue.Options {
+	d := orZero(o)
+	d.Env = partEnv(a.log, a)
+	return &d
+}
+
+// tracesOptions returns the options of the spans of a.
+func tracesOptions(o *TracesOptions, a *Actor) *traces.Options {
+	d := orZero(o)
+	d.Env = partEnv(a.log, a)
+	return &d
+}
+
+// partEnv returns what the parts of a share, with their logger.
+func partEnv(log *slog.Logger, a *Actor) part.Env {
+	return part.Env{Clock: a.clock, Logger: log, Metrics: a.store.opts.Metrics}
 }

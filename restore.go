@@ -18,15 +18,23 @@ import (
 // errNoBackup says that there are no bookmarks.
 var errNoBackup = errkind.New("greenroom: this process writes no backup of the store, see archive.Start", errkind.ErrUnsupported)
 
+// A backed is what an Actor has in a backup.
+type backed struct {
+	lower  *actorstore.Actor
+	engine kv.Engine
+	check  func() error                  // of the Actor
+	end    func(last func() error) error // likewise
+}
+
 // Bookmark returns the name of the state that the actor has now, for Store.Restore, when it is in the backup of the store: about a second later, as a
 // rule. It can be restored as long as the backup keeps it.
 //
 // Errors: ErrUnsupported if no archive.Writer backs the store up in this process; those of archive.Writer.Sync.
-func (a *Actor) Bookmark(ctx context.Context) (archive.Bookmark, error) {
-	if err := a.check(); err != nil {
+func (b backed) Bookmark(ctx context.Context) (archive.Bookmark, error) {
+	if err := b.check(); err != nil {
 		return archive.Bookmark{}, err
 	}
-	w := archive.Of(a.store.engine)
+	w := archive.Of(b.engine)
 	if w == nil {
 		return archive.Bookmark{}, errNoBackup
 	}
@@ -64,53 +72,16 @@ type Left struct {
 	Sent time.Time
 }
 
-// Restore makes an actor what it was in an earlier state, which Bookmark, or a command, has named: its database, keys, messages, schedule,
-// state, workflow and traces are what they were then. All of it is one commit, which is on stable storage when Restore returns, so a crash leaves
-// the one or the other. What the actor had before is in the backup, too: Restored.Before leads there. An actor that was dropped
-// since is there again.
-//
-// What can't be undone stays as it is: the ids of messages and the numbers of what the actor sends go on, since receivers go by
-// them; what is still to be sent is sent, and what has left is listed. Connections end. What is due by the state (alarms, messages that were leased) waits
-// until the actor is called, or woken (RestoreOptions.Wake). Its usage is counted on.
-//
-// The actor must not be open: ErrInUse. A host.Host that runs it has a Restore of its own.
-//
-// Errors: ErrUnsupported if no archive.Writer backs the store up in this process, on PostgreSQL for one; ErrNotFound, if the actor, or the state, isn't
-// in the backup; archive.ErrBookmark; ErrTooLarge beyond RestoreOptions.MaxBytes; those of the backup's bucket and of the engine. After an error the actor
-// is as it was, unless that says ErrUnknownOutcome.
-func (s *Store) Restore(ctx context.Context, name string, to archive.Bookmark, opts *RestoreOptions) (*Restored, error) {
-	id, err := s.ID(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	return s.RestoreID(ctx, id, to, opts)
-}
-
-// RestoreID is Restore of the actor with that id, whether it has a name or not.
-func (s *Store) RestoreID(ctx context.Context, id actorstore.ID, to archive.Bookmark, opts *RestoreOptions) (r *Restored, err error) {
-	var was undo
-	if err := was.open(ctx, s, id, to, opts); err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, was.state.Close()) }()
-	a, err := s.take(ctx, id, actorstore.ActorOptions{Name: was.state.Info().Name, Layout: was.state.Layout()})
-	if err != nil {
-		return nil, err
-	}
-	r, err = was.do(ctx, a)
-	return r, errors.Join(err, a.Close())
-}
-
 // Restore is Store.Restore of an actor that is open, and closes it, as Close does. After an error it is closed, too, unless that is one of Close, or says why
 // nothing was begun.
-func (a *Actor) Restore(ctx context.Context, to archive.Bookmark, opts *RestoreOptions) (r *Restored, err error) {
+func (b backed) Restore(ctx context.Context, to archive.Bookmark, opts *RestoreOptions) (r *Restored, err error) {
 	var was undo
-	if err := was.open(ctx, a.store, a.actor.ID(), to, opts); err != nil {
+	if err := was.open(ctx, b.engine, b.lower.ID(), to, opts); err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, was.state.Close()) }()
-	err = a.end(func() (err error) {
-		r, err = was.do(ctx, a.actor)
+	err = b.end(func() (err error) {
+		r, err = was.do(ctx, b.lower)
 		return err
 	})
 	return r, err
@@ -126,9 +97,9 @@ type undo struct {
 }
 
 // open opens the state.
-func (u *undo) open(ctx context.Context, s *Store, id actorstore.ID, to archive.Bookmark, opts *RestoreOptions) (err error) {
+func (u *undo) open(ctx context.Context, engine kv.Engine, id actorstore.ID, to archive.Bookmark, opts *RestoreOptions) (err error) {
 	u.opts, u.to = orZero(opts), to
-	if u.writer = archive.Of(s.engine); u.writer == nil {
+	if u.writer = archive.Of(engine); u.writer == nil {
 		return errNoBackup
 	}
 	u.archive, err = u.writer.Archive(ctx)
@@ -155,9 +126,10 @@ func (u *undo) do(ctx context.Context, a *actorstore.Actor) (*Restored, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r, a.Restore(ctx, u.state.Snapshot, &actorstore.RestoreOptions{
-		Wake: u.opts.Wake, MaxBytes: u.opts.MaxBytes, Progress: u.opts.Progress, Attributes: attributes.SetReadable, Amend: queue.CarryIDs,
-	})
+	back := actorstore.Restoration{
+		From: u.state.Snapshot, Wake: u.opts.Wake, MaxBytes: u.opts.MaxBytes, Progress: u.opts.Progress, Attributes: attributes.SetReadable, Amend: queue.CarryIDs,
+	}
+	return r, back.Apply(ctx, a)
 }
 
 // left finds what the actor has sent since.

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/archive"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/attributes"
 	"github.com/greenroomdb/greenroom/kv"
@@ -171,6 +172,43 @@ func (s *Store) DropID(ctx context.Context, id actorstore.ID) error {
 		return err
 	}
 	return errors.Join(a.Drop(ctx), a.Close())
+}
+
+// Restore makes an actor what it was in an earlier state, which Bookmark, or a command, has named: its database, keys, messages, schedule,
+// state, workflow and traces are what they were then. All of it is one commit, which is on stable storage when Restore returns, so a crash leaves
+// the one or the other. What the actor had before is in the backup, too: Restored.Before leads there. An actor that was dropped
+// since is there again.
+//
+// What can't be undone stays as it is: the ids of messages and the numbers of what the actor sends go on, since receivers go by
+// them. Messages that are still to be sent leave when the actor is awake, and those that left are listed. Connections end. What is due by the state (alarms, messages that were leased) waits
+// until the actor is called, or woken (RestoreOptions.Wake). Its usage is counted on.
+//
+// The actor must not be open: ErrInUse. A host.Host that runs it has a Restore of its own.
+//
+// Errors: ErrUnsupported if no archive.Writer backs the store up in this process, on PostgreSQL for one; ErrNotFound, if the actor, or the state, isn't
+// in the backup; archive.ErrBookmark; ErrTooLarge beyond RestoreOptions.MaxBytes; those of the backup's bucket and of the engine. After an error the actor
+// is as it was, unless that says ErrUnknownOutcome.
+func (s *Store) Restore(ctx context.Context, name string, to archive.Bookmark, opts *RestoreOptions) (*Restored, error) {
+	id, err := s.ID(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return s.RestoreID(ctx, id, to, opts)
+}
+
+// RestoreID is Restore of the actor with that id, whether it has a name or not.
+func (s *Store) RestoreID(ctx context.Context, id actorstore.ID, to archive.Bookmark, opts *RestoreOptions) (r *Restored, err error) {
+	var was undo
+	if err := was.open(ctx, s.engine, id, to, opts); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, was.state.Close()) }()
+	a, err := s.take(ctx, id, actorstore.ActorOptions{Name: was.state.Info().Name, Layout: was.state.Layout()})
+	if err != nil {
+		return nil, err
+	}
+	r, err = was.do(ctx, a)
+	return r, errors.Join(err, a.Close())
 }
 
 // isID says whether a name is the text of an id; see Options.IDs. What begins as one and is

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 )
@@ -55,7 +54,7 @@ func (c *copier) run(ctx context.Context, from *Snapshot, wake bool) error {
 	if err := c.copyNotes(ctx, from); err != nil {
 		return err
 	}
-	of, err := attributesIn(ctx, from, c.attribute)
+	of, err := from.attributes(ctx, c.attribute)
 	if err = errors.Join(err, ctx.Err()); err != nil {
 		return err
 	}
@@ -153,24 +152,4 @@ func (c *copier) copyNotes(ctx context.Context, from *Snapshot) error {
 		n++
 	}
 	return nil
-}
-
-// attributesIn reads what the actor is found by in a state. edit, unless it is nil, may change that.
-func attributesIn(ctx context.Context, s *Snapshot, edit func(ctx context.Context, from Reader, at *Attributes) error) (of Attributes, err error) {
-	id := layout.ID(s.ID())
-	key := layout.RecordKey(id, layout.PartIndex)
-	for e, err := range s.state.Rows.Source.Scan(ctx, kv.Range{Start: key, End: layout.AppendBelow(bytes.Clone(key))}) {
-		if err = errors.Join(err, s.state.Err()); err != nil {
-			return of, err
-		}
-		found, err := layout.ParseAttributes(id, e.Value)
-		if err != nil {
-			return of, err
-		}
-		of = attributesOf(&found)
-	}
-	if edit != nil {
-		err = edit(ctx, s, &of)
-	}
-	return of, errors.Join(err, s.state.Owned(ctx))
 }

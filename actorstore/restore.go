@@ -13,13 +13,15 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 )
 
-// RestoreOptions say what Actor.Restore makes. The zero value is fine.
-type RestoreOptions struct {
+// A Restoration makes an actor what it was: see Apply. Only From must be set.
+type Restoration struct {
+	// From is an earlier state of the actor, as a rule. It may be of another Store, on another engine.
+	From *Snapshot
 	// Wake has the actor woken at once, to do what the state says is due. Else it sleeps until it is called, or woken by SetWake or WakeBy.
 	Wake bool
 	// Attributes is called as ForkOptions.Attributes is.
 	Attributes func(ctx context.Context, from Reader, at *Attributes) error
-	// Amend, unless it is nil, is called last, with the actor as it is and with the state, and may stage writes with b beyond what Restore does. An
+	// Amend, unless it is nil, is called last, with the actor as it is and with the state, and may stage writes with b beyond what Apply does. An
 	// error ends it.
 	Amend func(ctx context.Context, now, from Reader, b *batch.Batch) error
 	// MaxBytes bounds what is written: the keys and values in which the actor and the state differ. 0 means 512 MiB.
@@ -28,37 +30,33 @@ type RestoreOptions struct {
 	Progress func(read int64)
 }
 
-// maxRestore is the default of RestoreOptions.MaxBytes.
+// maxRestore is the default of Restoration.MaxBytes.
 const maxRestore = 512 << 20
 
-// Restore makes the actor what from shows, an earlier state of it, as a rule, in one commit that is on stable storage when Restore returns: what
-// the state has, the actor has then, and nothing else. It reads both and writes only what differs. from may be of another Store, on another engine.
+// Apply makes the actor what From shows in one commit, which is on stable storage when Apply returns: what
+// the state has, the actor has then, and nothing else. It reads both and writes only what differs.
 //
 // What belongs to the actor and not to its content stays as it is: its name, its usage, the inspector's token, the letters that it has
-// sent and that haven't come, and how the next ones are numbered, and what has come from which sender: a receiver would
+// sent and that haven't come, how the next ones are numbered, and what has come from which sender: a receiver would
 // drop a number that it knows, or take a letter twice. Numbers of commits go on, too. Connections are removed: their clients have seen what
-// is no more. Whatever the state says is due waits until the actor is called, or woken (RestoreOptions.Wake).
+// is gone. Whatever the state says is due waits until the actor is called, or woken (Wake).
 //
-// What keeps data of the actor in memory must be closed before. A keeper of a namespace is ErrKept; see Keep.
+// What keeps data of the actor in memory must be closed before. A keeper of a namespace is ErrKept; see Actor.Keep.
 //
-// Errors: ErrUnknownActor if from is of an actor that was never written to; ErrLayout if it has another layout; batch.ErrTooLarge beyond RestoreOptions.MaxBytes, or if the
-// engine takes no commit of that size; those of Commit and of reading. After any error but ErrPoisoned the actor is as it was.
-func (a *Actor) Restore(ctx context.Context, from *Snapshot, opts *RestoreOptions) error {
-	r := restorer{Actor: a, from: from}
-	if opts != nil {
-		r.opts = *opts
-	}
-	if err := r.run(ctx); err != nil {
+// Errors: ErrUnknownActor if From is of an actor that was never written to; ErrLayout if it has another layout; batch.ErrTooLarge beyond MaxBytes, or if the
+// engine takes no commit of that size; those of Actor.Commit and of reading. After any error but ErrPoisoned the actor is as it was.
+func (r *Restoration) Apply(ctx context.Context, a *Actor) error {
+	if err := (&restorer{Actor: a, from: r.From, opts: r}).run(ctx); err != nil {
 		return fmt.Errorf("actorstore: restore actor %s: %w", a.id, err)
 	}
 	return nil
 }
 
-// A restorer is one call of Restore.
+// A restorer is one call of Apply.
 type restorer struct {
 	*Actor
 	from *Snapshot
-	opts RestoreOptions
+	opts *Restoration
 	size int64 // of what is staged
 	read int64
 }
@@ -75,7 +73,7 @@ func (a *restorer) run(ctx context.Context) error {
 			return fmt.Errorf("%w: %d", ErrKept, n)
 		}
 	}
-	of, err := attributesIn(ctx, a.from, a.opts.Attributes)
+	of, err := a.from.attributes(ctx, a.opts.Attributes)
 	if err != nil {
 		return err
 	}
@@ -163,7 +161,7 @@ func (a *restorer) grow(n int64) error {
 	return nil
 }
 
-// progressEvery is how many bytes are read between two calls of RestoreOptions.Progress.
+// progressEvery is how many bytes are read between two calls of Restoration.Progress.
 const progressEvery = 1 << 20
 
 func (a *restorer) progress(e *Entry) {

@@ -66,7 +66,7 @@ func TestRestore(t *testing.T) {
 		must(t, a.SetWake(ctx, actorstore.Wake{At: at(5)}))
 
 		before, commits, read := a.Seq(), eng.Counts().Commits, int64(0)
-		must(t, a.Restore(ctx, from, &actorstore.RestoreOptions{Progress: func(n int64) { read = n }}))
+		must(t, (&actorstore.Restoration{From: from, Progress: func(n int64) { read = n }}).Apply(ctx, a))
 		if n := eng.Counts().Commits - commits; n != 1 {
 			t.Errorf("%d engine commits", n)
 		}
@@ -90,11 +90,11 @@ func TestRestore(t *testing.T) {
 		}
 		// Once more there is nothing to write but when it is woken.
 		commits = eng.Counts().Commits
-		must(t, a.Restore(ctx, from, nil))
+		must(t, (&actorstore.Restoration{From: from}).Apply(ctx, a))
 		if n := eng.Counts().Commits - commits; n != 0 {
 			t.Errorf("%d engine commits for nothing", n)
 		}
-		must(t, a.Restore(ctx, from, &actorstore.RestoreOptions{Wake: true}))
+		must(t, (&actorstore.Restoration{From: from, Wake: true}).Apply(ctx, a))
 		if got := indexed(t, s, never); len(got) != 1 || !strings.HasSuffix(got[0], ": 0") {
 			t.Errorf("it is to be woken: %q", got)
 		}
@@ -142,7 +142,7 @@ func TestRestoreRandom(t *testing.T) {
 		must(t, err)
 		states = append(states, state{snap, holds(t, a)})
 		back := states[rnd.IntN(len(states))]
-		must(t, a.Restore(ctx, back.snap, nil))
+		must(t, (&actorstore.Restoration{From: back.snap}).Apply(ctx, a))
 		wantContent(t, s, testID, back.want)
 	}
 	for _, st := range states {
@@ -162,41 +162,42 @@ func TestRestoreRefused(t *testing.T) {
 	must(t, a.Put(ctx, user("key 1"), make([]byte, 5000)))
 	must(t, a.Put(ctx, user("key 2"), []byte("now")))
 	now := holds(t, a)
-	refused := func(want error, from *actorstore.Snapshot, o *actorstore.RestoreOptions) {
+	refused := func(want error, from *actorstore.Snapshot, o actorstore.Restoration) {
 		t.Helper()
-		if err := a.Restore(ctx, from, o); !errors.Is(err, want) {
+		o.From = from
+		if err := o.Apply(ctx, a); !errors.Is(err, want) {
 			t.Errorf("got %v, want %v", err, want)
 		}
 		wantContent(t, s, testID, now)
 	}
-	refused(batch.ErrTooLarge, from, &actorstore.RestoreOptions{MaxBytes: 20_000})
+	refused(batch.ErrTooLarge, from, actorstore.Restoration{MaxBytes: 20_000})
 	boom := errors.New("boom")
-	refused(boom, from, &actorstore.RestoreOptions{Amend: func(context.Context, actorstore.Reader, actorstore.Reader, *batch.Batch) error { return boom }})
-	refused(boom, from, &actorstore.RestoreOptions{Attributes: func(context.Context, actorstore.Reader, *actorstore.Attributes) error { return boom }})
+	refused(boom, from, actorstore.Restoration{Amend: func(context.Context, actorstore.Reader, actorstore.Reader, *batch.Batch) error { return boom }})
+	refused(boom, from, actorstore.Restoration{Attributes: func(context.Context, actorstore.Reader, *actorstore.Attributes) error { return boom }})
 	free, err := a.Keep(actorstore.NamespaceQueue)
 	must(t, err)
-	refused(actorstore.ErrKept, from, nil)
+	refused(actorstore.ErrKept, from, actorstore.Restoration{})
 	free()
 
 	other, err := s.Actor(ctx, actorstore.NewID(), &actorstore.ActorOptions{Layout: actorstore.LayoutRivetKit})
 	must(t, err)
 	none, err := other.Snapshot(ctx)
 	must(t, err)
-	refused(actorstore.ErrUnknownActor, none, nil)
+	refused(actorstore.ErrUnknownActor, none, actorstore.Restoration{})
 	must(t, other.Put(ctx, user("x"), nil))
 	rivet, err := other.Snapshot(ctx)
 	must(t, err)
-	refused(actorstore.ErrLayout, rivet, nil)
+	refused(actorstore.ErrLayout, rivet, actorstore.Restoration{})
 	must(t, errors.Join(none.Close(), rivet.Close(), other.Close()))
 
 	eng.Fail(faultkv.Rule{Point: faultkv.BeforeScan, Times: faultkv.Forever, Err: boom})
-	if err := a.Restore(ctx, from, nil); !errors.Is(err, boom) {
+	if err := (&actorstore.Restoration{From: from}).Apply(ctx, a); !errors.Is(err, boom) {
 		t.Errorf("got %v, want %v", err, boom)
 	}
 	eng.Heal()
 	eng.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Err: errors.Join(kv.ErrNotApplied, boom)})
-	refused(boom, from, nil)
-	must(t, a.Restore(ctx, from, nil))
+	refused(boom, from, actorstore.Restoration{})
+	must(t, (&actorstore.Restoration{From: from}).Apply(ctx, a))
 	if got, _ := get(t, a, user("key 2")); got == "now" {
 		t.Error("it was not restored")
 	}

@@ -1,6 +1,7 @@
 package actorstore
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -141,3 +142,23 @@ func (s *Snapshot) Cached(key []byte) bool { return s.state.Cached(key) }
 
 // User returns the user keys of the snapshot; writing is ErrReadOnly.
 func (s *Snapshot) User() *User { return &User{s, nil} }
+
+// attributes reads what the actor is found by in a state. edit, unless it is nil, may change that.
+func (s *Snapshot) attributes(ctx context.Context, edit func(ctx context.Context, from Reader, at *Attributes) error) (of Attributes, err error) {
+	id := layout.ID(s.ID())
+	key := layout.RecordKey(id, layout.PartIndex)
+	for e, err := range s.state.Rows.Source.Scan(ctx, kv.Range{Start: key, End: layout.AppendBelow(bytes.Clone(key))}) {
+		if err = errors.Join(err, s.state.Err()); err != nil {
+			return of, err
+		}
+		found, err := layout.ParseAttributes(id, e.Value)
+		if err != nil {
+			return of, err
+		}
+		of = attributesOf(&found)
+	}
+	if edit != nil {
+		err = edit(ctx, s, &of)
+	}
+	return of, errors.Join(err, s.state.Owned(ctx))
+}

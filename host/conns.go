@@ -315,3 +315,6 @@ func (c *Context) hangUp(n *conn.Conn, reason string) {
 		}
 	})
 }
+
+// restoredReason is what clients are told whose connections end because their actor was restored.
+const restoredReason = "the actor was restored"

@@ -225,6 +225,21 @@ func (c *course) remove() error {
 	return err
 }
 
+// turnBack is the end of an actor that is restored, and tells those that asked for it. If it can't be restored it sleeps as it is.
+func (c *course) turnBack() error {
+	var left remnant
+	left.of(c.life)
+	c.noteSleep(left)
+	err := c.restore()
+	if err == nil {
+		c.host.away.drop(c.name, restoredReason)
+	}
+	c.gate.destroyed(err)
+	c.used.tell()
+	c.shut(false)
+	return err
+}
+
 // open takes the actor over, opens everything of it that may want to be woken, and runs
 // its first turns. When it fails, dontWake shuts what is open by then. Called again after a turn that ended its goroutine it
 // goes on with that turn's part.

@@ -40,7 +40,7 @@ package host
 
 // Files, from the top down:
 //
-//	restore.go action.go program.go connect.go course.go open.go absence.go alarms.go oldalarms.go call.go courier.go
+//	action.go program.go connect.go course.go open.go absence.go alarms.go oldalarms.go call.go courier.go
 //	birth.go schedule.go flow.go flowspans.go flowsteps.go letters.go mail.go messages.go outbox.go
 //	inbox.go conns.go spans.go turn.go gate.go context.go sleep.go visit.go host.go troubles.go awake.go deadline.go life.go type.go
 //	usage.go metrics.go args.go raw.go keys.go address.go errors.go spannames.go options.go

@@ -45,7 +45,7 @@ func TestCarryIDs(t *testing.T) {
 				testkit.Must(t, a.Delete(t.Context(), actorstore.LayoutGreenroom.AppendQueueMessage(nil, uint64(last+1))))
 			}
 			damage(t, a)
-			testkit.Must(t, a.Restore(t.Context(), from, &actorstore.RestoreOptions{Amend: queue.CarryIDs}))
+			testkit.Must(t, (&actorstore.Restoration{From: from, Amend: queue.CarryIDs}).Apply(t.Context(), a))
 			if got := send(1); got != last+1 {
 				t.Errorf("the next message is %d, want %d", got, last+1)
 			}

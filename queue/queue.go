@@ -41,7 +41,7 @@ package queue
 
 // Files, from the top down:
 //
-//	wait.go list.go check.go receive.go enqueue.go message.go settle.go open.go deadletter.go commit.go room.go arm.go
+//	carry.go wait.go list.go check.go receive.go enqueue.go message.go settle.go open.go deadletter.go commit.go room.go arm.go
 //	tx.go queue.go keyed.go listen.go answer.go index.go order.go record.go failure.go lease.go walk.go keys.go value.go id.go
 //	errors.go metrics.go
 

@@ -125,7 +125,7 @@ type Account struct {
 	// numbered its letters likewise.
 	Nonce      [16]byte
 	Generation uint32 // how many actors, each created by a letter of the one before, lead to it
-	Debt       int64  // letters that the rate of letters has not made up for yet, in millionths
+	Debt       int64  // letters beyond the rate of letters, in millionths
 	At         int64  // when that was, Unix ms
 }
 
