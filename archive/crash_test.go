@@ -141,6 +141,60 @@ func (m *model) goesOn(seed uint64) {
 	}
 }
 
+// TestCrashedWrites has the machine crash before each write to its disk, of the store's and of its Writer's: the store then is one that it was, and its
+// Writer goes on with the same lineage, in which each state is one that the store had.
+func TestCrashedWrites(t *testing.T) {
+	m, b := newCrashing(t, 51)
+	memory := b.Bucket.(*buckettest.Memory)
+	type moment struct {
+		bucket *buckettest.Memory
+		disk   *pebblekv.CrashDisk
+	}
+	var moments []moment
+	n, every := 0, testkit.Pick(40, 8, 1)
+	locked := make(chan struct{}, 1)
+	rnd := rand.New(rand.NewPCG(51, 7))
+	m.commit(10)
+	m.disk.OnWrite(func() {
+		locked <- struct{}{}
+		defer func() { <-locked }()
+		if n++; n%every == 0 {
+			// In this order: what a bucket has is on the disk.
+			b := memory.Copy()
+			moments = append(moments, moment{b, m.disk.Crash(rnd.IntN(101), rnd)})
+		}
+	})
+	m.start()
+	for range 6 {
+		m.commit(10)
+		m.sync()
+	}
+	if err := m.w.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m.disk.OnWrite(nil)
+	for i, at := range moments {
+		c := *m
+		c.states = maps.Clone(m.states)
+		c.disk, c.bucket, c.w = at.disk, at.bucket, nil
+		c.open()
+		last := c.db.Records().Last()
+		if c.rows = maps.Clone(m.states[last]); !maps.Equal(rowsOf(t, c.db), c.rows) {
+			t.Fatalf("write %d: the store isn't what it was with commit %d", (i+1)*every, last)
+		}
+		c.commit(2)
+		c.goesOn(uint64(i))
+		if lines, err := c.archive().Lines(t.Context()); err != nil || len(lines) != 1 {
+			t.Errorf("write %d: %d lineages, %v", (i+1)*every, len(lines), err)
+		}
+		c.stop()
+	}
+	if len(moments) < 4 {
+		t.Errorf("%d moments of %d writes", len(moments), n)
+	}
+	t.Logf("%d moments of %d writes", len(moments), n)
+}
+
 // TestCrashedBeginning tests that a machine that crashes at any moment while its store's first Writer begins leaves a store that
 // goes on with its own backups, in one lineage, whether the last change of the bucket was made or not.
 func TestCrashedBeginning(t *testing.T) {

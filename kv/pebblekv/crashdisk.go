@@ -16,6 +16,8 @@ import (
 type CrashDisk struct {
 	mem  *vfs.MemFS
 	full atomic.Bool
+	// writes is called before each change.
+	writes atomic.Pointer[func()]
 }
 
 // NewCrashDisk returns an empty disk.
@@ -30,7 +32,20 @@ func (d *CrashDisk) Open(opts *Options) (*DB, error) {
 // SetFull says whether the disk is full: it refuses then what takes room.
 func (d *CrashDisk) SetFull(full bool) { d.full.Store(full) }
 
+// OnWrite has fn called before each operation that changes the disk, or makes a change durable, by the goroutine that does it; nil ends that. fn may call
+// Crash, and must do nothing with the disk's store.
+func (d *CrashDisk) OnWrite(fn func()) {
+	if fn == nil {
+		d.writes.Store(nil)
+		return
+	}
+	d.writes.Store(&fn)
+}
+
 func (d *CrashDisk) refuse(op errorfs.Op) error {
+	if fn := d.writes.Load(); fn != nil && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+		(*fn)()
+	}
 	if !d.full.Load() {
 		return nil
 	}
