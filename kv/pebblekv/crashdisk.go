@@ -32,7 +32,7 @@ func (d *CrashDisk) Open(opts *Options) (*DB, error) {
 // SetFull says whether the disk is full: it refuses then what takes room.
 func (d *CrashDisk) SetFull(full bool) { d.full.Store(full) }
 
-// OnWrite has fn called before each operation that changes the disk, or makes a change durable, by the goroutine that does it; nil ends that. fn may call
+// OnWrite sets a function that is called before each operation that changes the disk, or makes a change durable, by the goroutine that does it; nil ends that. fn may call
 // Crash, and must do nothing with the disk's store.
 func (d *CrashDisk) OnWrite(fn func()) {
 	if fn == nil {
