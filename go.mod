@@ -23,7 +23,7 @@ require (
 	github.com/spf13/cobra v1.10.2 // cmd/greenroom: commands, flags, completion
 	github.com/spf13/pflag v1.0.10 // cmd/greenroom: what is wrong with a flag; cobra needs it anyway
 	github.com/tetratelabs/wazero v1.12.0 // host/wasm: the WebAssembly runtime; Apache-2.0, nothing but golang.org/x/sys
-	github.com/tidwall/btree v1.8.2 // kv, kv/memkv: ordered trees that are copied on write
+	github.com/tidwall/btree v1.8.2 // kv, kv/memkv, queue: ordered trees; MIT, no requirements but its tests
 	go.opentelemetry.io/otel v1.47.0 // traces/otelsdk, workflow, host: attributes of OpenTelemetry's API, and today's names
 	go.opentelemetry.io/otel/sdk v1.47.0 // traces/otelsdk, and tests: the SDK that it is a processor of
 	go.opentelemetry.io/otel/trace v1.47.0 // traces/otelsdk, workflow, host: OpenTelemetry's API of spans

@@ -346,42 +346,29 @@ func (r *rig) verifyOrders(at string) {
 	for _, it := range x.byID {
 		n[it.where]++
 	}
-	seat := func(it *item, kind seatKind, place int, want where) {
-		if it.seats[kind] != place || it.where != want || x.byID[it.id] != it {
-			r.t.Errorf("%s: message %s stands at %d, and believes to be at %v in %d", at, it.id, place, it.seats, it.where)
+	sorted := func(o *order, want where) {
+		var last *item
+		if o.tree == nil {
+			return
 		}
-	}
-	heaped := func(h *itemHeap, kind seatKind, want where) {
-		for i, it := range h.items {
-			seat(it, kind, -1-i, want)
-		}
-	}
-	ordered := func(o *order) (n int) {
-		last := ID(0)
-		for i, it := range o.tail {
-			if it == nil {
-				continue
+		o.tree.Scan(func(it *item) bool {
+			if it.where != want || x.byID[it.id] != it || last != nil && !o.first(last, it) {
+				r.t.Errorf("%s: message %s believes to be at %v, not %v, or stands in the wrong place", at, it.id, it.where, want)
 			}
-			if n++; it.id <= last {
-				r.t.Errorf("%s: message %s stands behind %s", at, it.id, last)
-			}
-			last = it.id
-			seat(it, o.kind, o.first+i, visible)
-		}
-		if len(o.tail)-n != o.holes || len(o.tail) > 0 && o.tail[0] == nil {
-			r.t.Errorf("%s: %d items in %d places with %d holes", at, n, len(o.tail), o.holes)
-		}
-		heaped(&o.back, o.kind, visible)
-		return n + len(o.back.items)
+			last = it
+			return true
+		})
 	}
-	heaped(&x.timed, seatOther, timed)
-	heaped(&x.dying, seatOther, dying)
 	lines := 0
 	for _, l := range x.lines {
-		lines += ordered(&l.ready)
+		sorted(&l.ready, visible)
+		lines += l.ready.len()
 	}
-	if all := ordered(&x.all); all != n[visible] || lines != all || len(x.timed.items) != n[timed] || len(x.dying.items) != n[dying] {
-		r.t.Errorf("%s: %d in the order of all, %d in lines, %d timed, %d dying; want %v", at, all, lines, len(x.timed.items), len(x.dying.items), n)
+	sorted(&x.all, visible)
+	sorted(&x.timed, timed)
+	sorted(&x.dying, dying)
+	if all := x.all.len(); all != n[visible] || lines != all || x.timed.len() != n[timed] || x.dying.len() != n[dying] {
+		r.t.Errorf("%s: %d in the order of all, %d in lines, %d timed, %d dying; want %v", at, all, lines, x.timed.len(), x.dying.len(), n)
 	}
 }
 

@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"container/heap"
 	"math"
 	"slices"
 )
@@ -12,9 +11,9 @@ import (
 type index struct {
 	byID  map[ID]*item
 	lines map[string]*line
-	all   order    // the visible ones
-	timed itemHeap // those that become visible, by time
-	dying itemHeap // those that become dead letters, by id
+	all   order // the visible ones
+	timed order // those that become visible, by time
+	dying order // those that become dead letters
 
 	seen         int64 // when the clock was last looked at, Unix ms
 	memory, room int   // bytes of values in memory, and how many there may be
@@ -22,13 +21,12 @@ type index struct {
 
 func (x *index) init(room int) {
 	x.byID, x.lines, x.room = map[ID]*item{}, map[string]*line{}, room
-	x.all.init(seatAll)
-	x.timed.kind, x.dying.kind, x.timed.timed = seatOther, seatOther, true
+	x.timed.first = byTime
 }
 
 // observe takes note of the time, and returns by how much the clock was set back since the
 // last time, in ms. Leases and delays end sooner by as much: each is a duration, of which
-// what is left stays.
+// what is left stays. So they end in the same order.
 func (x *index) observe(now int64) (back int64) {
 	back, x.seen = x.seen-now, now
 	if back <= 0 {
@@ -50,12 +48,11 @@ func sooner(at, back int64) int64 {
 	return at - back
 }
 
-// enter adds a message, which is in no heap yet.
+// enter adds a message, which is in no order yet.
 func (x *index) enter(it *item, name string) {
 	l := x.lines[name]
 	if l == nil {
 		l = &line{name: name}
-		l.ready.init(seatLine)
 		x.lines[name] = l
 	}
 	l.total++
@@ -66,7 +63,7 @@ func (x *index) enter(it *item, name string) {
 	x.keep(it, rec)
 }
 
-// leave removes a message that is in no heap.
+// leave removes a message that is in no order.
 func (x *index) leave(it *item) {
 	x.keep(it, nil)
 	delete(x.byID, it.id)
@@ -90,10 +87,10 @@ func (x *index) put(it *item, mustDie bool) bool {
 	switch {
 	case it.state != ready:
 		it.where = timed
-		heap.Push(&x.timed, it)
+		x.timed.push(it)
 	case mustDie:
 		it.where = dying
-		heap.Push(&x.dying, it)
+		x.dying.push(it)
 	default:
 		it.where = visible
 		it.line.ready.push(it)

@@ -67,7 +67,7 @@ var linkedModules = []linked{
 	{"github.com/spf13/cobra", "Apache-2.0", "cmd/greenroom: commands"},
 	{"github.com/spf13/pflag", "BSD-3-Clause", "cobra: flags"},
 	{"github.com/tetratelabs/wazero", "Apache-2.0", "host/wasm: the WebAssembly runtime"},
-	{"github.com/tidwall/btree", "MIT", "kv: ordered trees"},
+	{"github.com/tidwall/btree", "MIT", "kv, queue: ordered trees"},
 	{"github.com/tinylib/msgp", "MIT", "minio-go: an encoding of replication, which nothing here uses"},
 	{"github.com/x448/float16", "MIT", "fxamacker/cbor: half-precision floats"},
 	{"github.com/zeebo/xxh3", "BSD-2-Clause", "minio-go: checksums of uploads"},
