@@ -23,7 +23,7 @@ import (
 // A base is an object: 8 bytes of magic, the CRC-32C of what follows, little-endian, and a frame of Zstandard of a baseList as JSON.
 const baseMagic = "grnrbase"
 
-// maxBase bounds a baseList that is read, in bytes.
+// maxBase bounds a baseList that is read, in bytes, packed and unpacked.
 const maxBase = 1 << 30
 
 // A baseList says which files a store has with a commit.
@@ -78,12 +78,12 @@ func readBase(ctx context.Context, b bucket.Bucket, name string) (*baseList, err
 	if len(data) < head || string(data[:len(baseMagic)]) != baseMagic || !hasSum(data[len(baseMagic):], data[head:]) {
 		return nil, damaged(name, nil)
 	}
-	z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBase))
+	z, err := newDecoder()
 	if err != nil {
 		return nil, err
 	}
 	defer z.Close()
-	text, err := z.DecodeAll(data[head:], nil)
+	text, err := decode(z, data[head:], maxBase)
 	l := new(baseList)
 	if err == nil {
 		err = json.Unmarshal(text, l)

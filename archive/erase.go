@@ -46,7 +46,7 @@ func Erase(ctx context.Context, b bucket.Bucket, name, temp string) (e Erased, e
 		return e, err
 	}
 	w := &eraser{link: l, a: &Archive{b, m}, out: &e, temp: temp, ids: map[actorstore.ID]bool{}}
-	if w.unpack, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1)); err != nil {
+	if w.unpack, err = newDecoder(); err != nil {
 		return e, err
 	}
 	defer w.unpack.Close()

@@ -105,7 +105,7 @@ func (l *link) merge(ctx context.Context, line uint64, run []numbered) (one numb
 // joined returns what segments that follow each other have together.
 func joined(ctx context.Context, in bucket.Bucket, run []numbered) (*builder, error) {
 	var b *builder
-	z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1))
+	z, err := newDecoder()
 	if err != nil {
 		return nil, err
 	}

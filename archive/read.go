@@ -41,7 +41,7 @@ func (p *plan) reach(ctx context.Context, b bucket.Bucket, m Bookmark) error {
 // segment only the blocks are read that may have something of it.
 func (p *plan) records(ctx context.Context, b bucket.Bucket, groups []group) iter.Seq2[pebblekv.Record, error] {
 	return func(yield func(pebblekv.Record, error) bool) {
-		z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1))
+		z, err := newDecoder()
 		if err != nil {
 			yield(pebblekv.Record{}, err)
 			return

@@ -338,7 +338,8 @@ func (x *index) lastBy(ms int64) uint64 {
 // has reports whether a block may have fragments of a group.
 func (b *block) has(g group) bool { return b.first <= g && g <= b.last }
 
-// unpack yields the fragments of a block, with their groups; what it yields is the caller's. data are its bytes.
+// unpack yields the fragments of a block, with their groups; what it yields is the caller's. data are its bytes, and z is of
+// newDecoder.
 func (x *index) unpack(z *zstd.Decoder, b *block, data []byte) iter.Seq2[grouped, error] {
 	return func(yield func(grouped, error) bool) {
 		fail := func(err error) { yield(grouped{}, errors.Join(errNoSegment, err)) }
@@ -346,7 +347,7 @@ func (x *index) unpack(z *zstd.Decoder, b *block, data []byte) iter.Seq2[grouped
 			fail(nil)
 			return
 		}
-		runs, err := z.DecodeAll(data, make([]byte, 0, min(b.unpacked, 2*blockBytes)))
+		runs, err := decode(z, data, int64(b.unpacked))
 		if err != nil || len(runs) != b.unpacked {
 			fail(err)
 			return

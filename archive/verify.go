@@ -27,7 +27,7 @@ type Verified struct {
 // verify is Archive.Verify.
 func verify(ctx context.Context, b bucket.Bucket, problem func(error), progress func(read int64)) (v Verified, err error) {
 	r := &verifier{bucket: b, v: &v, tables: map[string]tableOf{}, problem: problem, progress: progress}
-	if r.z, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1)); err != nil {
+	if r.z, err = newDecoder(); err != nil {
 		return v, err
 	}
 	defer r.z.Close()
