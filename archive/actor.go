@@ -25,6 +25,7 @@ func (a *Actor) Close() error { return errors.Join(a.View.Close(), a.store.Close
 // Actor opens what a state has of the actor of a name, or, if that begins with "id:", of an id. Of the bucket it reads the lists, of each
 // segment behind the base the index and the blocks that may have something of the actor, and of the tables the blocks that are asked
 // for, in pieces of 128 KiB: how much that is depends on the actor and on the number of segments, not on what others have. ctx ends reading, also after Actor has returned.
+// If the state is removed meanwhile, reads return ErrNoState.
 //
 // Errors: ErrNoState, ErrBookmark; kv.ErrNotFound, or actorstore.ErrUnknownActor, if there was no such actor; kv.ErrCorrupt with the name
 // of the object; those of the bucket.
@@ -87,7 +88,7 @@ func (a *Archive) open(ctx context.Context, m Bookmark, groups []group) (db *peb
 			Small: map[string][]byte{}, Tables: map[string]*io.SectionReader{}, CacheBytes: viewCache,
 			Records: p.records(ctx, a.bucket, groups),
 		}
-		c := newChunks(ctx, a.bucket)
+		c := newChunks(ctx, a.bucket, func(err error) error { return a.gone(ctx, m, err) })
 		for i := range p.base.Files {
 			f := &p.base.Files[i]
 			if f.table() {
@@ -99,7 +100,7 @@ func (a *Archive) open(ctx context.Context, m Bookmark, groups []group) (db *peb
 		db, err = pebblekv.OpenArchived(from)
 		return err
 	})
-	return db, err
+	return db, a.gone(ctx, m, err)
 }
 
 // viewCache is the size of the cache of a View, in bytes, besides what it remembers of the bucket.
@@ -118,14 +119,14 @@ func (a *Archive) Changes(ctx context.Context, id actorstore.ID, after, until Bo
 			return err
 		})
 		if err != nil {
-			yield(pebblekv.Record{}, err)
+			yield(pebblekv.Record{}, a.gone(ctx, after, err))
 			return
 		}
 		for r, err := range p.records(ctx, a.bucket, []group{wide, ofActor(id)}) {
 			if err == nil && r.Number <= after.Number {
 				continue
 			}
-			if !yield(r, err) {
+			if !yield(r, a.gone(ctx, after, err)) {
 				return
 			}
 		}

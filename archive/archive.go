@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"slices"
 	"strconv"
@@ -13,9 +14,10 @@ import (
 
 	"github.com/greenroomdb/greenroom/archive/bucket"
 	"github.com/greenroomdb/greenroom/internal/errkind"
+	"github.com/greenroomdb/greenroom/kv"
 )
 
-// ErrNoState: the state that was asked for isn't kept.
+// ErrNoState: the state that was asked for isn't kept, or not any more: it may be removed while it is read.
 var ErrNoState = errkind.New("archive: no such state is kept", errkind.ErrNotFound)
 
 // An Archive is a bucket with backups, open for reading. Its methods are safe for concurrent use, and beside a Writer.
@@ -223,21 +225,41 @@ func (a *Archive) plan(ctx context.Context, m Bookmark) (*plan, error) {
 	if m.Archive != a.manifest.bookmark(0, 0).Archive {
 		return nil, fmt.Errorf("%w: %s", ErrBookmark, m)
 	}
-	bases, err := readBases(ctx, a.bucket, m.Line)
+	name, err := baseOf(ctx, a.bucket, m)
 	if err != nil {
 		return nil, err
 	}
-	i := len(bases) - 1
-	for i >= 0 && bases[i].first > m.Number {
-		i--
-	}
-	if i < 0 {
-		return nil, fmt.Errorf("%w: %s", ErrNoState, m)
-	}
-	base, err := readBase(ctx, a.bucket, bases[i].name)
+	base, err := readBase(ctx, a.bucket, name)
 	if err != nil {
 		return nil, err
 	}
 	p := &plan{base: base, line: m.Line}
 	return p, p.reach(ctx, a.bucket, m)
+}
+
+// baseOf returns the name of the last base that a state has. The error is ErrNoState if none is kept.
+func baseOf(ctx context.Context, b bucket.Bucket, m Bookmark) (string, error) {
+	bases, err := readBases(ctx, b, m.Line)
+	if err != nil {
+		return "", err
+	}
+	for _, base := range slices.Backward(bases) {
+		if base.first <= m.Number {
+			return base.name, nil
+		}
+	}
+	return "", fmt.Errorf("%w: %s", ErrNoState, m)
+}
+
+// gone returns why a state couldn't be read, with err, in place of err: ErrNoState if Collect has removed the state since its plan was made. Collect
+// removes all bases of a state before its segments, and tables last, so if a missing segment or table is the reason no base of it is there any
+// more. Other errors, and nil, stay.
+func (a *Archive) gone(ctx context.Context, m Bookmark, err error) error {
+	if !errors.Is(err, kv.ErrCorrupt) && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if _, berr := baseOf(ctx, a.bucket, m); errors.Is(berr, ErrNoState) {
+		return fmt.Errorf("%w any more: it was removed while it was read", berr)
+	}
+	return err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/greenroomdb/greenroom/archive/bucket"
+	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
 )
 
@@ -79,6 +80,13 @@ func (p *plan) records(ctx context.Context, b bucket.Bucket, groups []group) ite
 			}
 			return nil
 		})
+		have := p.base.Number
+		if before != nil {
+			have = max(have, before.last)
+		}
+		if err == nil && have < p.number { // segments were removed since the plan was made
+			err = fmt.Errorf("%w: the records %d to %d of lineage %d are missing", kv.ErrCorrupt, have+1, p.number, p.line)
+		}
 		if err != nil && !errors.Is(err, errStop) {
 			yield(pebblekv.Record{}, err)
 		}

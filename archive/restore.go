@@ -67,6 +67,7 @@ func (a *Archive) Restore(ctx context.Context, m Bookmark, dir string, o *Restor
 	if err == nil {
 		err = a.build(ctx, p, at, o)
 	}
+	err = a.gone(ctx, m, err)
 	if err == nil && o.Check != nil {
 		err = o.Check(ctx, at)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"sync"
 
 	"github.com/greenroomdb/greenroom/archive/bucket"
@@ -24,6 +25,7 @@ const (
 type chunks struct {
 	ctx    context.Context
 	bucket bucket.Bucket
+	gone   func(error) error // says why something couldn't be read
 
 	mu    sync.Mutex
 	data  map[chunk][]byte // +checklocks:mu
@@ -36,9 +38,9 @@ type chunk struct {
 	at     int64
 }
 
-// newChunks returns what reads tables of a bucket, until ctx ends.
-func newChunks(ctx context.Context, b bucket.Bucket) *chunks {
-	return &chunks{ctx: ctx, bucket: b, data: map[chunk][]byte{}}
+// newChunks returns what reads tables of a bucket, until ctx ends. Errors of it are what gone makes of them.
+func newChunks(ctx context.Context, b bucket.Bucket, gone func(error) error) *chunks {
+	return &chunks{ctx: ctx, bucket: b, gone: gone, data: map[chunk][]byte{}}
 }
 
 // get returns a chunk of a table, which isn't to be changed. Concurrent calls may read it twice.
@@ -51,7 +53,7 @@ func (c *chunks) get(k chunk, size int64) ([]byte, error) {
 	}
 	data, o, err := bucket.GetBytes(c.ctx, c.bucket, k.object, k.at, chunkBytes)
 	if err != nil {
-		return nil, err
+		return nil, c.gone(missing(k.object, err))
 	}
 	if o.Size != size || int64(len(data)) != min(chunkBytes, size-k.at) {
 		return nil, damaged(k.object, fmt.Errorf("it has %d bytes, not %d", o.Size, size))
@@ -92,13 +94,21 @@ func (t *table) ReadAt(b []byte, at int64) (n int, err error) {
 	return n, err
 }
 
+// missing returns the error of a table that can't be read: that it is damage if there is none.
+func missing(object string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return damaged(object, fmt.Errorf("it is missing: %w", err))
+	}
+	return err
+}
+
 var errNoSum = errors.New("its bytes have another checksum")
 
 // copyTable copies a table to out and to count, and compares its checksum.
 func copyTable(ctx context.Context, b bucket.Bucket, f *baseFile, out, count io.Writer) error {
 	in, o, err := b.Get(ctx, f.object(), 0, f.Size+1) // an object that is larger doesn't fill the disk
 	if err != nil {
-		return err
+		return missing(f.object(), err)
 	}
 	sum := sha256.New()
 	n, err := io.Copy(io.MultiWriter(out, sum, count), in)

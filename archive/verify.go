@@ -122,8 +122,12 @@ func (r *verifier) line(ctx context.Context, line uint64) error {
 		x, err := r.segment(ctx, s)
 		if err == nil {
 			err = follows(first, before, x, s.name)
-			if before == nil && x.first > first.Number+1 {
-				err = damaged(s.name, fmt.Errorf("records %d to %d are missing before it", first.Number+1, x.first-1))
+			have := first.Number
+			if before != nil {
+				have = before.last
+			}
+			if x.first > have+1 {
+				err = r.hole(ctx, s, have, x)
 			}
 		}
 		if err = r.saw(err); err == nil && x != nil {
@@ -131,6 +135,18 @@ func (r *verifier) line(ctx context.Context, line uint64) error {
 		}
 		return err
 	})
+}
+
+// hole returns what it means that the records behind one, up to a segment, aren't there: damage, unless they were too old, and were removed
+// meanwhile. Then no base is kept that needs them.
+func (r *verifier) hole(ctx context.Context, s numbered, have uint64, x *index) error {
+	line, _ := lineOf(s.name)
+	if _, err := baseOf(ctx, r.bucket, Bookmark{Line: line, Number: x.first - 2}); errors.Is(err, ErrNoState) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	return damaged(s.name, fmt.Errorf("records %d to %d are missing before it", have+1, x.first-1))
 }
 
 // A tableOf is a table of a base, the last one that has it.
