@@ -17,12 +17,14 @@ type claim struct {
 	*link
 	manifest Manifest
 	epoch    uint64
+	own      epoch // the object of it
 }
 
 // take takes the next epoch.
 func (c *claim) take(ctx context.Context) error {
 	host, _ := os.Hostname() // "" where it isn't known
 	own := epoch{Since: c.o.now().UTC(), Host: host, PID: os.Getpid(), Store: c.o.Store}
+	c.own = own
 	before := c.records.Held()
 	return c.retry(ctx, func() (err error) {
 		if c.manifest, err = makeManifest(ctx, c.bucket, c.o.now()); err != nil {
@@ -53,7 +55,7 @@ func (c *claim) take(ctx context.Context) error {
 			}
 		}
 		c.epoch = newest + 1
-		err = writeJSON(ctx, c.bucket, epochName(c.epoch), &own, bucket.Once)
+		err = storeEpoch(ctx, c.bucket, c.epoch, &own)
 		if errors.Is(err, bucket.ErrExists) {
 			return fmt.Errorf("epoch %d was taken meanwhile", c.epoch)
 		}
@@ -66,18 +68,21 @@ func otherStore(e epoch) error {
 	return fmt.Errorf("%w: %s on %s wrote there last, since %s", ErrOtherStore, e.Store, e.Host, e.Since.Format("2006-01-02 15:04:05 MST"))
 }
 
-// check returns ErrFenced if another Writer has begun.
+// check returns ErrFenced if another Writer has begun. If the next epoch was there and was removed, so was the claim's own before; see epochs.go.
 func (c *claim) check(ctx context.Context) error {
 	return c.retry(ctx, func() error {
 		var e epoch
 		err := readJSON(ctx, c.bucket, epochName(c.epoch+1), &e)
+		if err == nil {
+			return fencedBy(e)
+		}
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil
+			err = readJSON(ctx, c.bucket, epochName(c.epoch), &e)
+			if errors.Is(err, fs.ErrNotExist) || err == nil && !e.same(c.own) {
+				return fmt.Errorf("%w, and has for long", ErrFenced)
+			}
 		}
-		if err != nil {
-			return err
-		}
-		return fmt.Errorf("%w: %s on %s, process %d, since %s", ErrFenced, e.Store, e.Host, e.PID, e.Since.Format("2006-01-02 15:04:05 MST"))
+		return err
 	})
 }
 

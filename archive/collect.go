@@ -10,7 +10,8 @@ import (
 	"github.com/greenroomdb/greenroom/archive/bucket"
 )
 
-// minTableAge is how old a table without a base must be to be removed: a base that is being made may need a younger one.
+// minTableAge is how old a table without a base must be to be removed: a base that is being made may need a younger one. It is also for how long an epoch stays
+// once there is a later one.
 const minTableAge = 72 * time.Hour
 
 // Collected is what Collect has removed.
@@ -21,7 +22,7 @@ type Collected struct {
 	floors map[uint64]uint64 // of each lineage, up to which record its segments are gone
 }
 
-// Collect removes what no state at the time oldest or later needs. The last base of the last lineage stays in any case. It may run beside a
+// Collect removes what no state at the time oldest or later needs, and epochs that were followed by others days ago. The last base of the last lineage stays in any case. It may run beside a
 // Writer; if it fails, or is cut short, what is left works, and the next one removes the rest.
 func Collect(ctx context.Context, b bucket.Bucket, oldest time.Time) (c Collected, err error) {
 	c.floors = map[uint64]uint64{}
@@ -47,6 +48,9 @@ func Collect(ctx context.Context, b bucket.Bucket, oldest time.Time) (c Collecte
 		}
 	}
 	young := time.Now().Add(-minTableAge)
+	if err := c.epochs(ctx, b, young); err != nil {
+		return c, err
+	}
 	for o, err := range b.List(ctx, tablePrefix) {
 		if err != nil {
 			return c, err

@@ -18,7 +18,8 @@
 // A lineage is an unbroken history of one store: its bases, and each record behind the first one. Its number is the epoch in
 // which it began. A Writer goes on with the last lineage if the log still has its last record, and else begins one: so two stores never mix,
 // even if one is a copy of the other. An epoch is taken by storing its object, which of several Writers one can; the others, and those of
-// earlier epochs, stop with ErrFenced when they learn of it. A segment is stored only if its first number is free.
+// earlier epochs, stop with ErrFenced when they learn of it. The objects of old epochs are removed, and their numbers aren't taken again; epochs.go says why
+// that is safe. A segment is stored only if its first number is free.
 //
 // The bytes of objects are checked whenever they are read: each has the checksums of its parts, each segment the checksum of the record
 // before its first one.
@@ -26,5 +27,5 @@ package archive
 
 // Files, from the top down:
 //
-//	doc.go erase.go writer.go ship.go merge.go makebase.go claim.go link.go restore.go actor.go archive.go verify.go collect.go read.go catalog.go tables.go base.go
+//	doc.go erase.go writer.go ship.go merge.go makebase.go claim.go link.go restore.go actor.go archive.go verify.go collect.go epochs.go read.go catalog.go tables.go base.go
 //	manifest.go names.go segment.go decode.go group.go metrics.go

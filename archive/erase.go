@@ -130,7 +130,7 @@ func (w *eraser) fence(ctx context.Context) error {
 		return err
 	}
 	host, _ := os.Hostname() // "" where it isn't known
-	return writeJSON(ctx, w.a.bucket, epochName(newest+1), &epoch{Since: time.Now().UTC(), Host: host, PID: os.Getpid(), Store: eraserStore}, bucket.Once)
+	return storeEpoch(ctx, w.a.bucket, newest+1, &epoch{Since: time.Now().UTC(), Host: host, PID: os.Getpid(), Store: eraserStore})
 }
 
 // find finds the ids of the actor: those that each base has for the name, and each segment.

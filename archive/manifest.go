@@ -40,19 +40,6 @@ type Manifest struct {
 	Created time.Time `json:"created"`
 }
 
-// An epoch is the object with which a Writer begins.
-type epoch struct {
-	Since time.Time `json:"since"`
-	Host  string    `json:"host,omitempty"`
-	PID   int       `json:"pid,omitempty"`
-	Store string    `json:"store,omitempty"` // where it is
-}
-
-// same reports whether both are of one attempt of a Writer to begin.
-func (e epoch) same(as epoch) bool {
-	return e.Since.Equal(as.Since) && e.Host == as.Host && e.PID == as.PID && e.Store == as.Store
-}
-
 // readManifest returns what says that a bucket is an archive. The error is ErrNotArchive if nothing does.
 func readManifest(ctx context.Context, b bucket.Bucket) (m Manifest, err error) {
 	if err := readJSON(ctx, b, manifestName, &m); errors.Is(err, fs.ErrNotExist) {
@@ -80,19 +67,6 @@ func makeManifest(ctx context.Context, b bucket.Bucket, now time.Time) (Manifest
 		return readManifest(ctx, b)
 	}
 	return m, err
-}
-
-// newestEpoch returns the number of the last epoch, 0 before the first.
-func newestEpoch(ctx context.Context, b bucket.Bucket) (newest uint64, err error) {
-	for o, err := range b.List(ctx, epochPrefix) {
-		if err != nil {
-			return 0, err
-		}
-		if n, ok := parseNumber(epochPrefix, o.Name); ok {
-			newest = max(newest, n)
-		}
-	}
-	return newest, nil
 }
 
 // maxJSON bounds an object of JSON that is read, in bytes.
