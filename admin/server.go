@@ -125,7 +125,9 @@ func routes() []route {
 		documentRoute(), eventRoute(),
 		{
 			method: http.MethodGet, path: "/v1/process", what: "What is known of the process that has the store open.", out: Process{}, reads: true,
-			serve: func(_ *Server, w http.ResponseWriter, _ *http.Request) { reply(w, &Process{PID: os.Getpid()}) },
+			serve: func(s *Server, w http.ResponseWriter, _ *http.Request) {
+				reply(w, &Process{PID: os.Getpid(), Backup: s.archive != nil})
+			},
 		},
 		{
 			method: http.MethodGet, path: "/v1/metrics", what: "What the process counts, in the text format of Prometheus.", gives: "text/plain", reads: true,
@@ -183,6 +185,8 @@ func (s *Server) mux() *http.ServeMux {
 // A Process is what is known of a process that has a store open.
 type Process struct {
 	PID int `json:"pid"`
+	// Backup reports whether the process backs up the store.
+	Backup bool `json:"backup"`
 }
 
 // engine gives a tool the engine of the store: all of it to read, and to write what belongs to none of the actors.

@@ -92,9 +92,31 @@ func (c *backup) run(ctx context.Context, url, dest string) error {
 		return err
 	})
 	if errors.Is(err, kv.ErrStoreInUse) {
-		return errors.Join(err, errors.New("a host backs up its store itself: start it with --backup DEST"))
+		return backupInUse(ctx, url, dest, err)
 	}
 	return err
+}
+
+// backupInUse says how a store is backed up that another process has open, which is why it can't be opened here.
+func backupInUse(ctx context.Context, url, dest string, inUse error) error {
+	has := fmt.Sprintf("the store %s is in use by %s", storeurl.Display(url), holderOf(inUse))
+	c, err := storeurl.Ask(ctx, url, inUse)
+	if err == nil {
+		defer c.Close()
+		p, perr := c.Process(ctx)
+		if perr == nil && p.Backup {
+			return say(inUse, "%s, which backs it up all the time, to the DEST of its --backup: there is nothing to do", has)
+		}
+		err = perr
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	how := fmt.Sprintf("end it, and start it with --backup %s: greenroom host and greenroom engine back up their store while they have it open", dest)
+	if err != nil && !errors.Is(err, kv.ErrStoreInUse) {
+		return say(inUse, "%s, which doesn't say whether it backs it up (%v). If not, %s", has, rootCause(err), how)
+	}
+	return say(inUse, "%s. This command is for a store that no process has open: %s", has, how)
 }
 
 // patience is how long the bucket may fail.

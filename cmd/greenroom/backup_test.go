@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -150,6 +151,18 @@ func TestBackupDamaged(t *testing.T) {
 	must(t, "restore", "bk", "new")
 }
 
+// TestBackupInUse tests what is said of a store that a host has open which doesn't back it up.
+func TestBackupInUse(t *testing.T) {
+	t.Chdir(t.TempDir())
+	p := startHost(t, "", "data", "--demo")
+	r := program(t.Context(), strings.NewReader(""), "backup", "data", "s3://bk/data")
+	for _, want := range []string{fmt.Sprintf("the store data is in use by process %d", p.cmd.Process.Pid), "start it with --backup s3://bk/data"} {
+		if r.code == exitOK || !strings.Contains(r.stderr, want) || strings.Contains(r.stderr, "lets no tools in") {
+			t.Errorf("want %q: %+v", want, r)
+		}
+	}
+}
+
 // testIdentity is one of age, which keeps no secret.
 const testIdentity = "AGE-SECRET-KEY-1NFZPZ4LUFGE77E8RN87V5EPS320QMVX6FCVR3G7H3LR3E6MLVMKQ530J9Y"
 
@@ -226,6 +239,10 @@ func TestHostBackup(t *testing.T) {
 		says(ctx, t, p.url+"/metrics", "greenroom_backup_lag_seconds 0\n")
 	}
 	caughtUp()
+	r := program(ctx, strings.NewReader(""), "backup", "data", "bk")
+	if want := fmt.Sprintf("data is in use by process %d", p.cmd.Process.Pid); r.code == exitOK || !strings.Contains(r.stderr, want) || !strings.Contains(r.stderr, "which backs it up all the time") {
+		t.Errorf("a backup by a command, too: %+v", r)
+	}
 	mark := lineages(t, "bk")[0].Last
 	count(5)
 	must(t, "restore", "bk", "data", "--actor", "counter/a", "--as", "counter/b", "--at", mark)
