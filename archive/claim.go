@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 
+	"github.com/google/uuid"
 	"github.com/greenroomdb/greenroom/archive/bucket"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
@@ -17,7 +19,8 @@ type claim struct {
 	*link
 	manifest Manifest
 	epoch    uint64
-	own      epoch // the object of it
+	own      epoch       // the object of it
+	left     []uuid.UUID // see owner
 }
 
 // take takes the next epoch.
@@ -34,7 +37,9 @@ func (c *claim) take(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		known := parseOwner(before.For).archive == c.manifest.ID
+		is := parseOwner(before.For)
+		known := is.archive == c.manifest.ID
+		c.left = is.leaving(c.manifest.ID)
 		if newest > 0 && !known && !c.o.TakeOver {
 			var e epoch
 			if err := readJSON(ctx, c.bucket, epochName(newest), &e); err != nil {
@@ -44,12 +49,16 @@ func (c *claim) take(ctx context.Context) error {
 				c.epoch = newest
 				return nil
 			}
-			return errors.Join(otherStore(e), c.records.Hold(before, true))
+			why := ErrOtherStore
+			if slices.Contains(is.left, c.manifest.ID) {
+				why = ErrElsewhere
+			}
+			return errors.Join(otherStore(why, e), c.records.Hold(before, true))
 		}
 		if !known {
 			// The store knows before the epoch is there that it is its own, also if it crashes then.
 			held := before
-			held.For = owner{archive: c.manifest.ID}.String()
+			held.For = owner{archive: c.manifest.ID, left: c.left}.String()
 			if err := c.records.Hold(held, true); err != nil {
 				return err
 			}
@@ -63,9 +72,9 @@ func (c *claim) take(ctx context.Context) error {
 	})
 }
 
-// otherStore says that a destination has the backups of the store of an epoch.
-func otherStore(e epoch) error {
-	return fmt.Errorf("%w: %s on %s wrote there last, since %s", ErrOtherStore, e.Store, e.Host, e.Since.Format("2006-01-02 15:04:05 MST"))
+// otherStore says that a destination has the backups of the store of an epoch: why is ErrOtherStore or ErrElsewhere.
+func otherStore(why error, e epoch) error {
+	return fmt.Errorf("%w: %s on %s wrote there last, since %s", why, e.Store, e.Host, e.Since.Format("2006-01-02 15:04:05 MST"))
 }
 
 // check returns ErrFenced if another Writer has begun. If the next epoch was there and was removed, so was the claim's own before; see epochs.go.

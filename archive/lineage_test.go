@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/greenroomdb/greenroom/archive/bucket"
 	"github.com/greenroomdb/greenroom/archive/bucket/buckettest"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
@@ -121,6 +122,51 @@ func TestOtherStore(t *testing.T) {
 	other.opts.TakeOver = true
 	other.start()
 	other.wantLines(2)
+}
+
+// TestElsewhere tests that a destination which the store has left is told from that of another store, also by a Writer of later, and that the store can go on there.
+func TestElsewhere(t *testing.T) {
+	m := newModel(t, 9, folder(t))
+	first, second, third := m.bucket, folder(t), folder(t)
+	for _, b := range []bucket.Bucket{first, second, third} {
+		m.bucket = b
+		m.start()
+		m.commit(10)
+		m.sync()
+		m.stop()
+		m.open()
+	}
+	refused := func(want bool) {
+		t.Helper()
+		m.start()
+		if err := m.w.Sync(t.Context()); !errors.Is(err, ErrOtherStore) || errors.Is(err, ErrElsewhere) != want {
+			t.Errorf("it says %v", err)
+		}
+		if err := m.w.Close(); !errors.Is(err, ErrOtherStore) {
+			t.Error(err)
+		}
+	}
+	for _, b := range []bucket.Bucket{first, second, first} {
+		m.bucket = b
+		refused(true)
+	}
+	m.bucket, m.opts.TakeOver = first, true
+	m.start()
+	m.commit(1)
+	m.wantLines(2)
+	m.stop()
+	m.open()
+	m.opts.TakeOver = false
+	m.start()
+	m.commit(1)
+	m.wantLines(2)
+	m.stop()
+	m.open()
+	m.bucket = third
+	refused(true)
+	other := newModel(t, 10, third)
+	m.t, m.db, m.dir, m.opts = other.t, other.db, other.dir, other.opts
+	refused(false)
 }
 
 // TestFenced tests that of two Writers at once the earlier one ends, and says so.

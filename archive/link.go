@@ -26,7 +26,8 @@ type Options struct {
 	// MaxLocal is how many bytes of the log the store keeps while the bucket can't be reached; 0 means 1 GiB. If that isn't enough the
 	// history has a gap, and goes on with a new lineage.
 	MaxLocal int64
-	// TakeOver lets the Writer begin where another store has its backups. Without it that is ErrOtherStore.
+	// TakeOver lets the Writer begin, with a lineage of its own, where another store has its backups, or where the store had its own until it went
+	// on in another destination. Without it that is ErrOtherStore, or ErrElsewhere.
 	TakeOver bool
 	// Store is what epochs say of where the store is.
 	Store string

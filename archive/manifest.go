@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,6 +22,9 @@ var ErrFenced = errkind.New("archive: another process writes backups to this des
 
 // ErrOtherStore: the destination has the backups of another store.
 var ErrOtherStore = errors.New("archive: the destination has the backups of another store")
+
+// ErrElsewhere: the destination has backups of this store, whose history has gone on in another destination since. It is an ErrOtherStore.
+var ErrElsewhere = errkind.New("archive: the destination has earlier backups of this store, whose history has gone on in another one", ErrOtherStore)
 
 // ErrNotArchive: a bucket, or the part of it below a prefix, has no backups.
 var ErrNotArchive = errkind.New("archive: there are no backups here", errkind.ErrNotFound)
@@ -107,17 +111,42 @@ func damaged(name string, why error) error {
 // An owner is for which archive a store holds its log: pebblekv.Held.For.
 type owner struct {
 	archive uuid.UUID
-	line    uint64 // of which it is the store, 0 for none: it was restored from the archive
+	line    uint64      // of which it is the store, 0 for none: it was restored from the archive
+	left    []uuid.UUID // archives that were it before, the last one first
 }
 
-func (o owner) String() string { return fmt.Sprintf("%s/%d", o.archive, o.line) }
+// maxLeft is how many of these are remembered.
+const maxLeft = 8
 
+// String returns the text of it: ARCHIVE/LINE, and behind that the archives of before, each behind a space.
+func (o owner) String() string {
+	text := fmt.Sprintf("%s/%d", o.archive, o.line)
+	for _, id := range o.left {
+		text += " " + id.String()
+	}
+	return text
+}
+
+// parseOwner parses what String returns. What another version may write in the place of something is the zero value of that.
 func parseOwner(text string) (o owner) {
-	id, line, _ := strings.Cut(text, "/")
+	parts := strings.Split(text, " ")
+	id, line, _ := strings.Cut(parts[0], "/")
 	var err error
 	if o.archive, err = uuid.Parse(id); err != nil {
 		return owner{}
 	}
-	o.line, _ = parseNumber("", line) // 0 for what another version may write
+	o.line, _ = parseNumber("", line)
+	for _, part := range parts[1:] {
+		if id, err := uuid.Parse(part); err == nil {
+			o.left = append(o.left, id)
+		}
+	}
 	return o
+}
+
+// leaving returns the archives that a store which is o has left when it goes on in another one.
+func (o owner) leaving(to uuid.UUID) []uuid.UUID {
+	left := slices.Insert(slices.Clone(o.left), 0, o.archive)
+	left = slices.DeleteFunc(left, func(id uuid.UUID) bool { return id == to || id == uuid.UUID{} })
+	return left[:min(len(left), maxLeft)]
 }

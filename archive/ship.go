@@ -136,7 +136,7 @@ func (s *shipper) took(l *baseList) {
 
 // hold keeps the log of the store from the last record on that is in the bucket: that one shows that the store is the one of the lineage.
 func (s *shipper) hold(durable bool) error {
-	own := owner{s.claim.manifest.ID, s.at.line}
+	own := owner{s.claim.manifest.ID, s.at.line, s.claim.left}
 	h := pebblekv.Held{From: max(1, s.at.last), Most: s.w.o.MaxLocal}
 	if s.at.last == 0 && s.based.IsZero() { // the first base is still to come
 		h.From, own.line = max(1, s.w.records.Last()), 0

@@ -43,7 +43,8 @@ Of what is in DEST every state of the last 30 days can be restored, of the whole
 see greenroom restore. What is older is removed (--keep). ` + destinationHelp + `
 
 DEST is one store's. A store that was restored from DEST may go on there, with a history of its own; for
-any other store --take-over must say that DEST is its from now on.
+any other store --take-over must say that DEST is its from now on, and for one that had its backups in DEST
+until it went on in another destination.
 PostgreSQL has backups of its own: see docs/postgres.md.`,
 		Example: `  greenroom backup data /mnt/backup/data
   greenroom backup data s3://backups/data --key age.key`,
@@ -151,8 +152,12 @@ func backupError(dest string, err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, archive.ErrElsewhere):
+		return say(err, "%s: %s. Go on there, or say --take-over: then it goes on here, from what the store has now, and what is kept here of before stays. A store has one destination at a time",
+			dest, strings.TrimPrefix(err.Error(), "archive: "))
 	case errors.Is(err, archive.ErrOtherStore):
-		return say(err, "%s: %s. Choose another destination, or say --take-over", dest, strings.TrimPrefix(err.Error(), "archive: "))
+		return say(err, "%s: %s. Choose another destination, or say --take-over: then it is this store's from now on, and what is kept there of the other one stays",
+			dest, strings.TrimPrefix(err.Error(), "archive: "))
 	case errors.Is(err, archive.ErrNotArchive):
 		return say(err, "there are no backups in %s", dest)
 	}

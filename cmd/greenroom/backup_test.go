@@ -86,6 +86,11 @@ func TestBackup(t *testing.T) {
 		t.Errorf("another store: %+v", r)
 	}
 	must(t, "backup", "other", "bk", "--take-over")
+	must(t, "backup", "other", "bk2")
+	if r := program(t.Context(), strings.NewReader(""), "backup", "other", "bk"); r.code == exitOK || !strings.Contains(r.stderr, "earlier backups of this store") || !strings.Contains(r.stderr, "--take-over") {
+		t.Errorf("a destination of before: %+v", r)
+	}
+	must(t, "backup", "other", "bk", "--take-over")
 }
 
 // TestBackupRefuses tests what is refused before anything is stored.
