@@ -74,7 +74,7 @@ func newHistory(t *testing.T) (m *model, memory *buckettest.Memory, between Book
 	return m, memory, between
 }
 
-// TestCollectedMeanwhile tests that a state which Collect removes while it is read isn't kept any more, and is no damage, whatever was about to be read; and
+// TestCollectedMeanwhile tests that a state which Collect removes while it is read is not kept any more, and not damaged, whatever was about to be read; and
 // that a reader which has all of it by then isn't disturbed.
 func TestCollectedMeanwhile(t *testing.T) {
 	m, memory, mark := newHistory(t)
@@ -186,7 +186,7 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// TestVerifyCollected tests that what Collect removes while Verify reads is no problem.
+// TestVerifyCollected tests that what Collect removes while Verify reads is not a problem.
 func TestVerifyCollected(t *testing.T) {
 	_, memory, _ := newHistory(t)
 	for _, when := range []string{"LIST " + logOf(1), basesOf(1), logOf(1), tablePrefix} {

@@ -94,7 +94,7 @@ func (t *table) ReadAt(b []byte, at int64) (n int, err error) {
 	return n, err
 }
 
-// missing returns the error of a table that can't be read: that it is damage if there is none.
+// missing returns the error of a table that can't be read: damage, if the object is missing.
 func missing(object string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return damaged(object, fmt.Errorf("it is missing: %w", err))
