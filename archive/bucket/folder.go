@@ -12,24 +12,42 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
 // folder is a Bucket in a directory.
-type folder struct{ dir string }
+type folder struct {
+	dir string
 
-// Folder returns a Bucket in a directory, which it makes if need be, for its owner alone: directories have the mode 0700 and files
-// 0600, whatever the umask is. Each object is a file of its name.
+	mu    sync.Mutex
+	ready bool // objects can be stored: the directories for that are there  +checklocks:mu
+}
+
+// Folder returns a Bucket in a directory, for its owner alone: directories have the mode 0700 and files 0600, whatever the umask is. Each object is a
+// file of its name. Nothing is made or changed before the first Put, which makes the directory if need be: so one that is mounted for reading alone can be read, and
+// one that doesn't exist has no objects.
 func Folder(dir string) (Bucket, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
 	}
-	f := &folder{dir}
-	if err := os.MkdirAll(f.unfinished(), 0o700); err != nil {
-		return nil, err
+	return &folder{dir: dir}, nil
+}
+
+// prepare makes the directories that every Put needs, and removes what was left in them, once.
+func (f *folder) prepare() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ready {
+		return nil
 	}
-	return f, f.tidy()
+	err := os.MkdirAll(f.unfinished(), 0o700)
+	if err == nil {
+		err = f.tidy()
+	}
+	f.ready = err == nil
+	return err
 }
 
 // unfinished is the directory of files that aren't objects yet.
@@ -57,6 +75,9 @@ func (f *folder) Put(ctx context.Context, name string, body *io.SectionReader, h
 		return err
 	}
 	path := f.path(name)
+	if err := f.prepare(); err != nil {
+		return err
+	}
 	if err := f.makeFor(path); err != nil {
 		return err
 	}

@@ -50,10 +50,53 @@ func TestFolderPrivate(t *testing.T) {
 	}
 }
 
-// TestFolderTidies tests that opening a folder removes what crashes left there, and nothing that another process is writing.
+// TestFolderReads tests that reading a folder makes nothing in it, nor the folder, and changes nothing that is there, so that it works on one that can't be written to.
+func TestFolderReads(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "made", "here")
+	read := func(b bucket.Bucket) (objects int) {
+		t.Helper()
+		for _, prefix := range []string{"", "deep/"} {
+			for _, err := range b.List(t.Context(), prefix) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				objects++
+			}
+		}
+		if _, _, err := bucket.GetBytes(t.Context(), b, "none", 0, -1); !errors.Is(err, fs.ErrNotExist) {
+			t.Error(err)
+		}
+		return objects
+	}
+	if n := read(open(t, dir)); n != 0 {
+		t.Errorf("%d objects", n)
+	}
+	if _, err := os.Stat(filepath.Dir(dir)); !errors.Is(err, fs.ErrNotExist) {
+		t.Error("the folder was made:", err)
+	}
+	if err := bucket.PutBytes(t.Context(), open(t, dir), "deep/a", nil, bucket.Once); err != nil {
+		t.Fatal(err)
+	}
+	left := filepath.Join(dir, ".unfinished", "left")
+	then := time.Now().Add(-25 * time.Hour)
+	if err := errors.Join(os.WriteFile(left, nil, 0o600), os.Chtimes(left, then, then)); err != nil {
+		t.Fatal(err)
+	}
+	if n := read(open(t, dir)); n != 2 {
+		t.Errorf("%d objects, want one with each prefix", n)
+	}
+	if _, err := os.Stat(left); err != nil {
+		t.Error("reading has tidied up:", err)
+	}
+}
+
+// TestFolderTidies tests that the first Put to a folder removes what crashes left there, and nothing that another process is writing.
 func TestFolderTidies(t *testing.T) {
 	dir := t.TempDir()
-	open(t, dir)
+	b := open(t, dir)
+	if err := bucket.PutBytes(t.Context(), b, "a", nil, bucket.Once); err != nil {
+		t.Fatal(err)
+	}
 	old, young := filepath.Join(dir, ".unfinished", "old"), filepath.Join(dir, ".unfinished", "young")
 	for _, path := range []string{old, young} {
 		if err := os.WriteFile(path, nil, 0o600); err != nil {
@@ -64,7 +107,9 @@ func TestFolderTidies(t *testing.T) {
 	if err := os.Chtimes(old, then, then); err != nil {
 		t.Fatal(err)
 	}
-	open(t, dir)
+	if err := bucket.PutBytes(t.Context(), open(t, dir), "b", nil, bucket.Once); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := os.Stat(old); !os.IsNotExist(err) {
 		t.Error("the old one is still there:", err)
 	}

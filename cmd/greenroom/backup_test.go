@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -165,6 +166,24 @@ func TestBackupInUse(t *testing.T) {
 		if r.code == exitOK || !strings.Contains(r.stderr, want) || strings.Contains(r.stderr, "lets no tools in") {
 			t.Errorf("want %q: %+v", want, r)
 		}
+	}
+}
+
+// TestBackupReads tests that what reads a backup makes nothing in its folder, and needs no right to.
+func TestBackupReads(t *testing.T) {
+	t.Chdir(t.TempDir())
+	must(t, "put", "data", "lobby", "k", "one")
+	must(t, "backup", "data", "bk")
+	if err := errors.Join(os.RemoveAll(filepath.Join("bk", ".unfinished")), os.Chmod("bk", 0o500)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Chmod("bk", 0o700) })
+	must(t, "backup", "ls", "bk")
+	must(t, "backup", "verify", "bk", "--restore")
+	must(t, "restore", "bk", "new")
+	must(t, "restore", "bk", "data", "--actor", "lobby", "--as", "lobby.old")
+	if _, err := os.Stat(filepath.Join("bk", ".unfinished")); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
 	}
 }
 
