@@ -16,6 +16,7 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/archive"
 	"github.com/greenroomdb/greenroom/internal/adminsock"
 	"github.com/greenroomdb/greenroom/internal/errkind"
 	"github.com/greenroomdb/greenroom/internal/remotekv"
@@ -126,7 +127,7 @@ func routes() []route {
 		{
 			method: http.MethodGet, path: "/v1/process", what: "What is known of the process that has the store open.", out: Process{}, reads: true,
 			serve: func(s *Server, w http.ResponseWriter, _ *http.Request) {
-				reply(w, &Process{PID: os.Getpid(), Backup: s.archive != nil})
+				reply(w, &Process{PID: os.Getpid(), Backup: archive.Of(s.store.Engine()) != nil})
 			},
 		},
 		{
