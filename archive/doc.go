@@ -27,5 +27,5 @@ package archive
 
 // Files, from the top down:
 //
-//	doc.go erase.go writer.go ship.go merge.go makebase.go claim.go link.go restore.go actor.go changes.go archive.go verify.go collect.go epochs.go read.go catalog.go tables.go base.go
+//	doc.go erase.go writer.go ship.go merge.go makebase.go claim.go link.go restore.go actor.go archive.go verify.go collect.go epochs.go read.go catalog.go tables.go base.go
 //	manifest.go names.go segment.go decode.go group.go metrics.go
