@@ -34,7 +34,7 @@ func Start(engine kv.Engine, b bucket.Bucket, opts *Options) (*Writer, error) {
 	if !ok || db.Records() == nil {
 		return nil, errEngine
 	}
-	to, err := newLink(db, b, opts)
+	to, err := newLink(db, bucket.Bounded(b), opts)
 	if err != nil {
 		return nil, err
 	}
@@ -151,6 +151,9 @@ func (w *Writer) Settle(ctx context.Context) error {
 }
 
 // Close ends the Writer. What isn't in the bucket yet stays in the log of the store, and leaves when another Writer begins; see Sync.
+//
+// It doesn't wait for a call of the bucket that hangs: such a call may be done later, as one may that has failed, and another Writer expects that. It
+// reads nothing of the store then.
 func (w *Writer) Close() error {
 	w.db.Shared().CompareAndDelete(writerKey{}, w)
 	w.stop()

@@ -5,7 +5,7 @@ package bucket
 
 // Files, from the top down:
 //
-//	folder.go bucket.go
+//	folder.go bounded.go bucket.go
 
 import (
 	"bytes"
