@@ -313,6 +313,10 @@ func (a *Actor) View(ctx context.Context, fn func(v *View) error) error {
 	if err != nil {
 		return err
 	}
+	// A server that took over, or was restored, may know less than this handle has committed.
+	if err := a.actor.Owned(ctx); err != nil {
+		return errors.Join(err, at.Close())
+	}
 	db := dbOptions(a.opts.DB, a)
 	db.MayWrite = nil // nothing is written
 	return look(ctx, at, db, a.clock.Now, fn)

@@ -9,6 +9,7 @@ import (
 	"github.com/greenroomdb/greenroom/internal/envlimits"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
 // TestUpdateOutcome: a failure behind the commit leaves all of the transaction or nothing,
@@ -48,6 +49,27 @@ func TestUpdateOutcome(t *testing.T) {
 				t.Errorf("the actor has %s, want %s", got, tt.has)
 			}
 		})
+	}
+}
+
+// TestViewOfLost: a handle shows no state that lacks what it has committed, after a server that knows less has taken over.
+func TestViewOfLost(t *testing.T) {
+	for lost, want := range []error{nil, greenroom.ErrUnknownOutcome} {
+		server := faultkv.NewServer(func() kv.Engine { return memkv.New() })
+		r := newRigOn(t, server, batch.Limits{})
+		for _, value := range []string{"one", "two"} {
+			r.update(t, func(tx *greenroom.Tx) error { return tx.Put([]byte("k"), []byte(value)) })
+		}
+		server.Failover(lost)
+		err := r.actor.View(ctx, func(v *greenroom.View) error {
+			if value, err := v.Get([]byte("k")); err != nil || string(value) != "two" {
+				t.Errorf("%d are lost: the handle shows %q, %v", lost, value, err)
+			}
+			return nil
+		})
+		if !errors.Is(err, want) {
+			t.Errorf("%d are lost: %v, want %v", lost, err, want)
+		}
 	}
 }
 
