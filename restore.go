@@ -1,6 +1,7 @@
 package greenroom
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/archive"
+	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/attributes"
 	"github.com/greenroomdb/greenroom/internal/errkind"
 	"github.com/greenroomdb/greenroom/internal/mailrow"
@@ -94,6 +96,7 @@ type undo struct {
 	archive *archive.Archive
 	to      archive.Bookmark
 	state   *archive.Actor
+	next    queue.ID // above the ids that the actor's queue has given since, as far as that is known
 }
 
 // open opens the state.
@@ -119,7 +122,7 @@ func (u *undo) do(ctx context.Context, a *actorstore.Actor) (*Restored, error) {
 	if r.Before, err = u.writer.Bookmark(ctx); err != nil {
 		return nil, err
 	}
-	err = u.left(ctx, a.ID(), r)
+	err = u.since(ctx, a.ID(), r)
 	if errors.Is(err, archive.ErrNoState) {
 		r.More, err = true, nil
 	}
@@ -127,14 +130,16 @@ func (u *undo) do(ctx context.Context, a *actorstore.Actor) (*Restored, error) {
 		return nil, err
 	}
 	back := actorstore.Restoration{
-		From: u.state.Snapshot, Wake: u.opts.Wake, MaxBytes: u.opts.MaxBytes, Progress: u.opts.Progress, Attributes: attributes.SetReadable, Amend: queue.CarryIDs,
+		From: u.state.Snapshot, Wake: u.opts.Wake, MaxBytes: u.opts.MaxBytes, Progress: u.opts.Progress, Attributes: attributes.SetReadable,
+		Amend: func(ctx context.Context, now, from actorstore.Reader, b *batch.Batch) error {
+			return queue.CarryIDs(ctx, now, from, u.next, b)
+		},
 	}
 	return r, back.Apply(ctx, a)
 }
 
-// left finds what the actor has sent since.
-func (u *undo) left(ctx context.Context, id actorstore.ID, r *Restored) error {
-	start, end := mailrow.LetterRange()
+// since finds what the actor has sent since the state, and which ids its queue has given.
+func (u *undo) since(ctx context.Context, id actorstore.ID, r *Restored) error {
 	for record, err := range u.archive.Changes(ctx, id, u.to, r.Before) {
 		if err != nil {
 			return err
@@ -148,20 +153,45 @@ func (u *undo) left(ctx context.Context, id actorstore.ID, r *Restored) error {
 				set = append(set, kv.Entry{Key: op.Key, Value: op.Value})
 			}
 		}
-		for e, err := range actorstore.Puts(id, set, start, end) {
-			if err != nil {
-				return err
-			}
-			l, err := mailrow.ParseLetter(e.Key, e.Value)
-			if err != nil {
-				return err
-			}
-			if len(r.Left) == MaxLeft {
-				r.More = true
-				return nil
-			}
-			r.Left = append(r.Left, Left{To: l.To, Name: l.Name, Sent: time.UnixMilli(l.Sent)})
+		if err := errors.Join(r.letters(id, set), u.ids(id, set)); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// letters takes letters that an actor has sent with one commit.
+func (r *Restored) letters(id actorstore.ID, set []kv.Entry) error {
+	start, end := mailrow.LetterRange()
+	for e, err := range actorstore.Puts(id, set, start, end) {
+		if err != nil {
+			return err
+		}
+		l, err := mailrow.ParseLetter(e.Key, e.Value)
+		if err != nil {
+			return err
+		}
+		if len(r.Left) == MaxLeft {
+			r.More = true
+			return nil
+		}
+		r.Left = append(r.Left, Left{To: l.To, Name: l.Name, Sent: time.UnixMilli(l.Sent)})
+	}
+	return nil
+}
+
+// ids takes the ids that the queue had given with one commit.
+func (u *undo) ids(id actorstore.ID, set []kv.Entry) error {
+	key := u.state.Layout().AppendQueueMetadata(nil)
+	for e, err := range actorstore.Puts(id, set, key, append(bytes.Clone(key), 0)) {
+		if err != nil {
+			return err
+		}
+		next, err := queue.NextID(e.Value)
+		if err != nil {
+			return err
+		}
+		u.next = max(u.next, next)
 	}
 	return nil
 }

@@ -249,3 +249,32 @@ func TestRestoreRefused(t *testing.T) {
 	}
 	s.wants(now)
 }
+
+// TestRestoreNames: an actor keeps the name that it has, and one that was dropped doesn't get a name that another one has by now.
+func TestRestoreNames(t *testing.T) {
+	s := newSaved(t)
+	mark := s.change(writeAll)
+	id := actorstore.IDFromName("shop")
+	make := func(id actorstore.ID, name string) {
+		t.Helper()
+		a, err := s.Lower().Actor(t.Context(), id, &actorstore.ActorOptions{Name: name})
+		must(t, err)
+		must(t, errors.Join(a.User().Put(t.Context(), []byte("key"), []byte("now")), a.Close()))
+	}
+	must(t, s.Drop(t.Context(), "shop"))
+	make(id, "bazaar")
+	_, err := s.RestoreID(t.Context(), id, mark, nil)
+	must(t, err)
+	must(t, s.ViewID(t.Context(), id, func(v *greenroom.View) error {
+		if key, err := v.Get([]byte("key")); err != nil || string(key) != "then" || v.Info().Name != "bazaar" {
+			t.Errorf("%s has %q, %v", v.Info().Name, key, err)
+		}
+		return nil
+	}))
+	must(t, s.DropID(t.Context(), id))
+	make(actorstore.NewID(), "shop")
+	_, err = s.RestoreID(t.Context(), id, mark, nil)
+	if !errors.Is(err, actorstore.ErrNameTaken) {
+		t.Errorf("its name is another's: %v", err)
+	}
+}

@@ -186,8 +186,9 @@ func (s *Store) DropID(ctx context.Context, id actorstore.ID) error {
 // The actor must not be open: ErrInUse. A host.Host that runs it has a Restore of its own.
 //
 // Errors: ErrUnsupported if no archive.Writer backs the store up in this process, on PostgreSQL for one; ErrNotFound, if the actor, or the state, isn't
-// in the backup; archive.ErrBookmark; ErrTooLarge beyond RestoreOptions.MaxBytes; those of the backup's bucket and of the engine. After an error the actor
-// is as it was, unless that says ErrUnknownOutcome.
+// in the backup; archive.ErrBookmark; actorstore.ErrLayout, of an actor that was made anew with other keys; actorstore.ErrNameTaken, of one that was dropped and
+// whose name another actor has; ErrTooLarge beyond RestoreOptions.MaxBytes; ErrCorrupt, if a row is damaged, of the actor too: drop it before; those of the
+// backup's bucket and of the engine. After an error the actor is as it was, unless that says ErrUnknownOutcome or ErrPoisoned.
 func (s *Store) Restore(ctx context.Context, name string, to archive.Bookmark, opts *RestoreOptions) (*Restored, error) {
 	id, err := s.ID(ctx, name)
 	if err != nil {
@@ -203,7 +204,14 @@ func (s *Store) RestoreID(ctx context.Context, id actorstore.ID, to archive.Book
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, was.state.Close()) }()
-	a, err := s.take(ctx, id, actorstore.ActorOptions{Name: was.state.Info().Name, Layout: was.state.Layout()})
+	o := actorstore.ActorOptions{Layout: was.state.Layout(), Name: was.state.Info().Name}
+	if now, err := s.lower.View(ctx, id); err == nil { // it has its own name
+		o.Name = ""
+		if err := now.Close(); err != nil {
+			return nil, err
+		}
+	}
+	a, err := s.take(ctx, id, o)
 	if err != nil {
 		return nil, err
 	}

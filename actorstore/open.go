@@ -115,8 +115,8 @@ func (s *Store) View(ctx context.Context, id ID) (*View, error) {
 //
 // The new actor has the same layout of keys. Not copied are what belongs to the one
 // actor and not to its content: its connections, whose clients talk to the original, the
-// inspector's token, a secret that would open both, and the letters that the
-// original has sent, with how they are numbered: the new actor is another sender.
+// inspector's token, a secret that would open both, and what hosts keep of letters: those that the
+// original has sent, how they are numbered, and what has come from whom. The new actor is another sender, and another receiver.
 // Everything else is, and so is what the original was about to do: messages that are not
 // completed, sleeping workflows and scheduled events are then there twice. The new actor
 // does nothing of it before it is called or woken (ForkOptions.Wake). A database

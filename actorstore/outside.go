@@ -73,15 +73,18 @@ func RowRanges(id ID) []kv.Range {
 	return ranges
 }
 
-// Puts yields the entries of an actor with keys in [start, end) that rows hold whole, in the order of their keys: rows are what one commit has
-// set, in any order, those of others and of other keys among them. It sorts rows. What is yielded is valid until the next entry. The error is ErrCorrupt.
+// Puts yields the entries of an actor with keys in [start, end) that one commit has written, in the order of their keys: set are the rows that
+// it has set, in its order, those of others and of other keys among them. It sorts set. What is yielded is valid until the next entry. The error is ErrCorrupt.
 func Puts(id ID, set []kv.Entry, start, end []byte) iter.Seq2[Entry, error] {
-	slices.SortFunc(set, func(a, b kv.Entry) int { return bytes.Compare(a.Key, b.Key) })
-	space := rows.Space{Prefix: layout.NewPrefix(layout.ID(id))}
+	slices.SortStableFunc(set, func(a, b kv.Entry) int { return bytes.Compare(a.Key, b.Key) })
+	space := rows.Space{Prefix: layout.NewPrefix(layout.ID(id)), Pool: rows.NewPool(Describe)}
 	in := space.Bounds(start, end)
 	return func(yield func(Entry, error) bool) {
 		all := func(next func(kv.Entry, error) bool) {
-			for _, e := range set {
+			for i, e := range set {
+				if i+1 < len(set) && bytes.Equal(e.Key, set[i+1].Key) {
+					continue // it was set again
+				}
 				if bytes.Compare(e.Key, in.Start) >= 0 && bytes.Compare(e.Key, in.End) < 0 && !next(e, nil) {
 					return
 				}

@@ -142,13 +142,16 @@ func (a *restorer) keys(ctx context.Context, now *Snapshot, b *batch.Batch) erro
 // notesOf stages the notes that differ.
 func (a *restorer) notesOf(ctx context.Context, now *Snapshot, b *batch.Batch) error {
 	return merge(now.Notes(ctx, nil), a.from.Notes(ctx, nil), func(n *Note) []byte { return n.Key }, func(is, was *Note) error {
+		var n Note
 		switch {
 		case was == nil:
-			return a.StageNote(b, bytes.Clone(is.Key), nil)
+			n.Key = bytes.Clone(is.Key)
 		case is == nil || !bytes.Equal(is.Value, was.Value):
-			return a.StageNote(b, bytes.Clone(was.Key), append([]byte{}, was.Value...))
+			n.Key, n.Value = bytes.Clone(was.Key), append([]byte{}, was.Value...)
+		default:
+			return nil
 		}
-		return nil
+		return cmp.Or(a.grow(int64(len(n.Key)+len(n.Value))), a.StageNote(b, n.Key, n.Value))
 	})
 }
 
@@ -230,7 +233,7 @@ func ownBusiness(key []byte) bool {
 	case len(key) == 0:
 		return false
 	case key[0] == NamespaceHost && len(key) > 1:
-		return key[1] == hostOut || key[1] == hostAccount || key[1] == hostSocket
+		return key[1] == hostIn || key[1] == hostOut || key[1] == hostAccount || key[1] == hostSocket
 	}
 	return key[0] == NamespaceConnections || key[0] == NamespaceInspector
 }
@@ -240,10 +243,6 @@ func stays(key []byte) bool {
 	return len(key) > 0 && (key[0] == NamespaceInspector || key[0] == NamespaceHost && !(len(key) > 1 && key[1] == hostSocket))
 }
 
-// restored says whether a key of that state is restored; missing: the actor doesn't have it.
-func restored(key []byte, missing bool) bool {
-	if stays(key) {
-		return missing && len(key) > 1 && key[0] == NamespaceHost && key[1] == hostIn
-	}
-	return !ownBusiness(key)
-}
+// restored says whether a key of that state is restored; missing: the actor doesn't have it. What has come from whom isn't, of an actor that was
+// dropped: the store may be older than the state, and a sender's numbers with it.
+func restored(key []byte, missing bool) bool { return !ownBusiness(key) && (missing || !stays(key)) }

@@ -64,14 +64,14 @@ func (s *alarms) wake(ctx context.Context, w *actorstore.Waking, failures int) (
 	a, err := ParseAddress(w.Name)
 	if err == nil {
 		var l *life
-		if l, err = s.host.enter(ctx, a, nil, false); err == nil {
+		if l, err = s.host.enter(ctx, a, nil, byAlarm); err == nil {
 			l.leave()
 			s.host.meter.Count(metricAlarms, 1)
 			return -1
 		}
 	}
 	switch {
-	case errors.Is(err, ErrNoActor), errors.Is(err, ErrAddress), errors.Is(err, ErrClosed), ctx.Err() != nil:
+	case errors.Is(err, errRestored), errors.Is(err, ErrNoActor), errors.Is(err, ErrAddress), errors.Is(err, ErrClosed), ctx.Err() != nil:
 	case errors.Is(err, actorstore.ErrInUse): // by another host, which looks after it while it can
 	default:
 		s.host.log.Error("host: wake by alarm", slog.String("actor", w.Name), slog.Any("error", err))

@@ -28,8 +28,8 @@ var errAgain = errors.New("host: actor has left memory")
 
 // enter returns the actor awake, and counts the caller among its users until leave.
 // b is what an actor that doesn't exist yet is created with; nil means that it isn't.
-// courier says that the caller is one of the couriers.
-func (h *Host) enter(ctx context.Context, a Address, b *birth, courier bool) (*life, error) {
+// by says which kind of caller it is.
+func (h *Host) enter(ctx context.Context, a Address, b *birth, by caller) (*life, error) {
 	kind := h.types[a.Type]
 	name, err := a.check()
 	if err != nil {
@@ -49,7 +49,7 @@ func (h *Host) enter(ctx context.Context, a Address, b *birth, courier bool) (*l
 		}
 		l := h.lives[name]
 		if l == nil {
-			if err := h.room(ctx, name, courier); err != nil {
+			if err := h.room(ctx, name, by == byCourier); err != nil {
 				return nil, err
 			}
 			if l = h.lives[name]; l == nil { // no other caller was quicker
@@ -97,9 +97,24 @@ func (h *Host) enter(ctx context.Context, a Address, b *birth, courier bool) (*l
 			if err := await(ctx, &h.mu, l.left); err != nil {
 				return nil, err
 			}
+			if by == byAlarm && l.restored {
+				return nil, errRestored
+			}
 		}
 	}
 }
+
+// A caller is a kind of callers that want an actor awake.
+type caller uint8
+
+const (
+	byUser caller = iota
+	byCourier
+	byAlarm // for what was due when the actor was as it was before a restore, if it was restored meanwhile
+)
+
+// errRestored says that an actor was restored, and isn't woken for what was due before.
+var errRestored = errors.New("host: actor was restored")
 
 // nested returns ErrNested if ctx, or the calling goroutine, belongs to a turn of l that
 // runs, or to one for which such a turn waits: what waited there for a turn of l would wait

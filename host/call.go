@@ -152,26 +152,37 @@ func (h *Host) DropID(ctx context.Context, id actorstore.ID) error {
 // leaves memory first, when its turns have ended; its code isn't asked. Its connections are closed.
 //
 // Errors: those of greenroom.Store.Restore and of Visit.
-func (h *Host) RestoreID(ctx context.Context, id actorstore.ID, to archive.Bookmark, opts *greenroom.RestoreOptions) (r *greenroom.Restored, err error) {
+func (h *Host) RestoreID(ctx context.Context, id actorstore.ID, to archive.Bookmark, opts *greenroom.RestoreOptions) (*greenroom.Restored, error) {
+	if archive.Of(h.engine) == nil {
+		return h.door.RestoreID(ctx, id, to, opts) // which says so
+	}
 	a, err := visitor{h}.find(ctx, id)
-	if archive.Of(h.engine) == nil || errors.Is(err, greenroom.ErrNotFound) { // which the store says; or the actor was dropped
+	if errors.Is(err, greenroom.ErrNotFound) {
+		a, err = visitor{h}.was(ctx, id, to)
+	}
+	if errors.Is(err, ErrNoType) {
 		return h.door.RestoreID(ctx, id, to, opts)
 	}
-	l, done, err := visitor{h}.claim(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	if l == nil {
-		defer done()
-		r, err = h.door.RestoreID(ctx, id, to, opts)
+	l, isAwake, err := visitor{h}.place(ctx, h.types[a.Type], a, a.String(), byUser)
+	if err != nil {
+		return nil, err
+	}
+	if !isAwake {
+		defer visitor{h}.release(l)
+		h.alarms.Forget(l.name) // what is due then it hears when the actor is closed
+		r, err := h.door.RestoreID(ctx, id, to, opts)
 		if err == nil {
-			h.away.drop(a.String(), restoredReason)
+			l.restored = true
+			h.away.drop(l.name, restoredReason)
 		}
 		return r, err
 	}
-	done()                      // the actor leaves memory when it has no users
+	l.leave()                   // the actor leaves memory when it has no users
 	var got *greenroom.Restored // which is not looked at if the caller doesn't wait
-	err = h.turn(ctx, l.addr, nil, newTurn("actor.restore", func(c *Context) error {
+	err = h.turn(ctx, a, nil, newTurn("actor.restore", func(c *Context) error {
 		c.destroy, c.restore = true, func() (err error) {
 			got, err = c.life.door.Restore(ctx, to, opts)
 			return err
@@ -194,7 +205,7 @@ func (h *Host) Wake(ctx context.Context, id actorstore.ID) error {
 	if err != nil {
 		return err
 	}
-	l, err := h.enter(ctx, a, nil, false)
+	l, err := h.enter(ctx, a, nil, byUser)
 	if err != nil {
 		return err
 	}

@@ -2,11 +2,15 @@ package host
 
 import (
 	"container/list"
+	"context"
 	"errors"
 	"log/slog"
 	"sync"
 	"time"
 
+	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/mailrow"
 	"github.com/greenroomdb/greenroom/kv"
 )
@@ -363,7 +367,7 @@ func (cs *couriers) dropped(from Address, l *mailrow.Letter, err error) {
 }
 
 // settle has the sender forget what has come. If it can't, the letters are handed out
-// again, and come to receivers that have them already.
+// again, and come to receivers that have them already. A sender that sleeps isn't woken for it.
 func (cs *couriers) settle(m *mail, letters []*mailrow.Letter, wake bool) error {
 	arrived := func() *turn {
 		t := newTurn("actor.arrived", func(c *Context) error {
@@ -378,13 +382,55 @@ func (cs *couriers) settle(m *mail, letters []*mailrow.Letter, wake bool) error 
 	if l := h.life(m.from.String()); l != nil { // also while it goes to sleep
 		err = l.inward(h.ctx, arrived())
 	}
-	if errors.Is(err, ErrNotAwake) || errors.Is(err, errAgain) {
-		err = h.visit(m.from, nil, arrived(), wake)
+	for errors.Is(err, ErrNotAwake) || errors.Is(err, errAgain) || wake && errors.Is(err, errAsleep) {
+		if err = h.visit(m.from, nil, arrived(), false); wake && errors.Is(err, errAsleep) {
+			err = cs.settleAsleep(m, letters)
+		}
 	}
-	if errors.Is(err, ErrNoActor) || err != nil && h.ctx.Err() != nil {
+	if errors.Is(err, greenroom.ErrNotFound) || err != nil && h.ctx.Err() != nil {
 		return nil
 	}
 	return err
+}
+
+// settleAsleep removes letters from the keys of a sender that sleeps. The error is ErrNotAwake if it doesn't sleep by then.
+func (cs *couriers) settleAsleep(m *mail, letters []*mailrow.Letter) error {
+	h := cs.host
+	kind := h.types[m.from.Type]
+	if kind == nil {
+		return ErrNoType
+	}
+	l, isAwake, err := visitor{h}.place(h.ctx, kind, m.from, m.name, byCourier)
+	if err != nil {
+		return err
+	}
+	if isAwake {
+		l.leave()
+		return ErrNotAwake
+	}
+	defer visitor{h}.release(l)
+	return h.door.Visit(h.ctx, actorstore.IDFromName(m.name), func(ctx context.Context, a *greenroom.Actor) error {
+		var b batch.Batch
+		for _, letter := range letters {
+			key := mailrow.LetterKey(letter.Number)
+			value, err := a.Lower().Get(ctx, key, nil)
+			if errors.Is(err, greenroom.ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			// An actor that was made anew meanwhile may have others with these numbers.
+			own, err := mailrow.ParseLetter(key, value)
+			if err != nil {
+				return err
+			}
+			if own.Nonce == letter.Nonce && own.From == letter.From {
+				b.DeletePrior(key, batch.Stored(len(value)))
+			}
+		}
+		return a.Lower().ApplyIn(ctx, &b, m.in)
+	})
 }
 
 // later calls fn after d, unless the couriers are closed by then.

@@ -85,6 +85,7 @@ type life struct {
 	sources   sync.WaitGroup                  // of goroutines that ask for turns
 	destroy   bool                            // the actor is to be removed, with everything that it has
 	restore   func() error                    // what is done at the end instead; nil for nothing
+	restored  bool                            // that was done; written before left is closed
 }
 
 // sleepers are the callers of Host.Sleep that wait. Host.mu guards them.

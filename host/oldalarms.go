@@ -32,7 +32,7 @@ func (s *alarms) adopt(ctx context.Context, row kv.Entry) (done bool) {
 	if err != nil || h.types[a.Type] == nil {
 		return false // another program's
 	}
-	l, err := h.enter(ctx, a, nil, false)
+	l, err := h.enter(ctx, a, nil, byUser)
 	if err == nil {
 		err = l.actor.WakeBy(l.steady, h.clock()) // until it sleeps
 		l.leave()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
@@ -34,7 +35,10 @@ var outsides = []struct {
 		return err
 	}), 0, 1},
 	{"a fork", func(t *testing.T, s *greenroom.Store) {
-		must(t, s.Fork(t.Context(), neighbour.String(), "thing/copy"))
+		must(t, s.View(t.Context(), neighbour.String(), func(v *greenroom.View) error {
+			_, err := s.Lower().Fork(t.Context(), v.Lower().Snapshot, &actorstore.ForkOptions{Name: "thing/copy", Wake: true})
+			return err
+		}))
 	}, 12*time.Hour - time.Minute, 2},
 }
 

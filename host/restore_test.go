@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/greenroomdb/greenroom"
@@ -16,20 +20,28 @@ import (
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
 	"github.com/greenroomdb/greenroom/persist"
+	"github.com/greenroomdb/greenroom/queue"
 )
 
 // newSaved returns a host with a backup.
 func newSaved(t *testing.T, types ...*Type) *rig {
 	t.Helper()
-	engine, err := pebblekv.Open(filepath.Join(t.TempDir(), "store"), nil)
-	must(t, err)
 	to, err := bucket.Folder(filepath.Join(t.TempDir(), "backup"))
+	must(t, err)
+	r, end := savedIn(t, filepath.Join(t.TempDir(), "store"), to, types...)
+	t.Cleanup(end)
+	return r
+}
+
+// savedIn returns a host of the store in dir with its backup in a bucket.
+func savedIn(t *testing.T, dir string, to bucket.Bucket, types ...*Type) (r *rig, end func()) {
+	t.Helper()
+	engine, err := pebblekv.Open(dir, nil)
 	must(t, err)
 	w, err := archive.Start(engine, to, &archive.Options{Every: time.Millisecond})
 	must(t, err)
-	r := newRigOn(t, engine, Options{}, types...)
-	t.Cleanup(func() { must(t, errors.Join(r.Host.Close(context.Background()), w.Close(), engine.Close())) })
-	return r
+	r = newRigOn(t, engine, Options{}, types...)
+	return r, func() { must(t, errors.Join(r.Host.Close(context.Background()), w.Close(), engine.Close())) }
 }
 
 // mark returns a bookmark of what an actor has.
@@ -69,7 +81,7 @@ func TestRestore(t *testing.T) {
 			if asleep {
 				must(t, r.Sleep(r.ctx, idOf(lobby)))
 			}
-			done, err := r.Host.RestoreID(r.ctx, idOf(lobby), mark, nil)
+			done, err := r.RestoreID(r.ctx, idOf(lobby), mark, nil)
 			must(t, err)
 			var left []string
 			for _, l := range done.Left {
@@ -91,13 +103,13 @@ func TestRestore(t *testing.T) {
 			r.hears("1", "2", "3", "2")
 
 			// Back to what it was before, and to where it is gone.
-			_, err = r.Host.RestoreID(r.ctx, idOf(lobby), done.Before, nil)
+			_, err = r.RestoreID(r.ctx, idOf(lobby), done.Before, nil)
 			must(t, err)
 			if n := r.call(lobby, "numbered", nil); n != 3 {
 				t.Errorf("its state is %d", n)
 			}
 			must(t, r.Destroy(r.ctx, lobby))
-			_, err = r.Host.RestoreID(r.ctx, idOf(lobby), mark, nil)
+			_, err = r.RestoreID(r.ctx, idOf(lobby), mark, nil)
 			must(t, err)
 			r.call(lobby, "number", nil)
 			r.hears("1", "2", "3", "2", "2")
@@ -115,11 +127,11 @@ func TestRestoreFails(t *testing.T) {
 	r.call(lobby, "number", nil)
 	wrong := mark
 	wrong.Line++
-	_, err := r.Host.RestoreID(r.ctx, idOf(lobby), wrong, nil)
+	_, err := r.RestoreID(r.ctx, idOf(lobby), wrong, nil)
 	wantErr(t, err, greenroom.ErrNotFound)
-	_, err = r.Host.RestoreID(r.ctx, idOf(lobby), mark, &greenroom.RestoreOptions{MaxBytes: 1})
+	_, err = r.RestoreID(r.ctx, idOf(lobby), mark, &greenroom.RestoreOptions{MaxBytes: 1})
 	wantErr(t, err, greenroom.ErrTooLarge)
-	_, err = r.Host.RestoreID(r.ctx, idOf(Address{"thing", "never"}), mark, nil)
+	_, err = r.RestoreID(r.ctx, idOf(Address{"thing", "never"}), mark, nil)
 	wantErr(t, err, greenroom.ErrNotFound)
 	if n := r.call(lobby, "numbered", nil); n != 2 {
 		t.Errorf("its state is %d", n)
@@ -151,7 +163,7 @@ func TestRestoreDue(t *testing.T) {
 	close(let)
 	<-rung
 	must(t, r.Sleep(r.ctx, idOf(bell)))
-	_, err := r.Host.RestoreID(r.ctx, idOf(bell), mark, nil)
+	_, err := r.RestoreID(r.ctx, idOf(bell), mark, nil)
 	must(t, err)
 	for w, err := range r.Store().Lower().Wakes(r.ctx, time.Now().Add(time.Hour), true) {
 		t.Errorf("%v, %v", w, err)
@@ -159,7 +171,192 @@ func TestRestoreDue(t *testing.T) {
 	if visitorOf(r).serves(bell.String()) || len(rung) > 0 {
 		t.Error("it was woken")
 	}
-	_, err = r.Host.RestoreID(r.ctx, idOf(bell), mark, &greenroom.RestoreOptions{Wake: true})
+	_, err = r.RestoreID(r.ctx, idOf(bell), mark, &greenroom.RestoreOptions{Wake: true})
 	must(t, err)
 	<-rung
+}
+
+// TestRestoreFromLater: letters arrive at an actor that comes from a state which is newer than the store, whose senders number theirs anew.
+func TestRestoreFromLater(t *testing.T) {
+	for _, fork := range []bool{false, true} {
+		t.Run(fmt.Sprintf("fork %t", fork), func(t *testing.T) {
+			dir := t.TempDir()
+			to, err := bucket.Folder(filepath.Join(t.TempDir(), "backup"))
+			must(t, err)
+			r, end := savedIn(t, filepath.Join(dir, "one"), to, talkers()...)
+			r.call(lobby, "number", nil)
+			r.hears("1")
+			must(t, r.Destroy(r.ctx, ear))
+			early := r.mark(lobby)
+			r.call(lobby, "number", nil)
+			r.call(lobby, "number", nil)
+			r.hears("2", "3")
+			late := r.mark(ear)
+			end()
+			a, err := archive.Open(t.Context(), to)
+			must(t, err)
+			must(t, a.Restore(t.Context(), early, filepath.Join(dir, "two"), nil))
+			r, end = savedIn(t, filepath.Join(dir, "two"), to, talkers()...)
+			defer end()
+			if fork {
+				v, err := a.Actor(t.Context(), late, ear.String())
+				must(t, err)
+				_, err = r.Store().Lower().Fork(t.Context(), v.Snapshot, &actorstore.ForkOptions{Name: ear.String()})
+				must(t, errors.Join(err, v.Close()))
+			} else {
+				_, err := r.RestoreID(t.Context(), idOf(ear), late, nil)
+				must(t, err)
+			}
+			r.call(lobby, "number", nil)
+			r.hears("2", "3", "2")
+		})
+	}
+}
+
+// TestRestoreLetterUnderWay: an actor whose letter arrives after it was restored hears of it without being woken.
+func TestRestoreLetterUnderWay(t *testing.T) {
+	for _, asleep := range []bool{false, true} {
+		kinds := talkers()
+		var woken atomic.Int64
+		kinds[0].Wake = func(*Context) error { woken.Add(1); return nil }
+		entered, let := make(chan struct{}), make(chan struct{})
+		kinds[1].Actions = append(kinds[1].Actions, NewAction("block", func(*Context, struct{}) (int, error) {
+			close(entered)
+			<-let
+			return 0, nil
+		}))
+		r := newSaved(t, kinds...)
+		r.call(lobby, "numbered", nil)
+		mark := r.mark(lobby)
+		blocked := make(chan error, 1)
+		go func() {
+			_, err := invoke[int](r.ctx, r.Host, ear, "block", nil)
+			blocked <- err
+		}()
+		<-entered
+		r.call(lobby, "say", "x")
+		if asleep {
+			must(t, r.Sleep(r.ctx, idOf(lobby)))
+		}
+		before := woken.Load()
+		_, err := r.RestoreID(r.ctx, idOf(lobby), mark, nil)
+		must(t, err)
+		close(let)
+		must(t, <-blocked)
+		r.hears("x")
+		for end := time.Now().Add(testkit.Patience(30 * time.Second)); len(r.lettersOf(idOf(lobby))) > 0 && time.Now().Before(end); {
+			runtime.Gosched()
+		}
+		if n := len(r.lettersOf(idOf(lobby))); n > 0 || woken.Load() != before {
+			t.Errorf("asleep %t: it has %d letters, and was woken %d times", asleep, n, woken.Load()-before)
+		}
+	}
+}
+
+// TestRestoreAway: an actor isn't woken for a client that is away, whose connection ended with the restore.
+func TestRestoreAway(t *testing.T) {
+	r := newSaved(t, talkers()...)
+	r.call(lobby, "number", nil)
+	mark := r.mark(lobby)
+	s := &sink{}
+	j, err := r.Join(r.ctx, &Join{Actor: lobby, Transport: s, Hibernate: true})
+	must(t, err)
+	must(t, r.Sleep(r.ctx, idOf(lobby)))
+	r.Away(lobby, j.ID, s)
+	_, err = r.RestoreID(r.ctx, idOf(lobby), mark, nil)
+	must(t, err)
+	if n := r.alarms.Len(); n > 0 {
+		t.Errorf("%d actors are to be woken", n)
+	}
+}
+
+// TestRestoreWhileDue: an alarm that is due while the actor is restored doesn't wake it afterwards; another that only waited for a visit does.
+func TestRestoreWhileDue(t *testing.T) {
+	for _, restored := range []bool{false, true} {
+		bubble(t, Options{}, func(r *rig) {
+			r.call(lobby, "add", 1)
+			must(t, r.Sleep(r.ctx, idOf(lobby)))
+			l, isAwake, err := visitorOf(r).place(r.ctx, r.Host.types[lobby.Type], lobby, lobby.String(), byUser)
+			must(t, err)
+			if isAwake {
+				t.Fatal("it is awake")
+			}
+			done := make(chan time.Duration, 1)
+			go func() { done <- r.alarms.wake(r.ctx, &actorstore.Waking{Name: lobby.String()}, 0) }()
+			synctest.Wait()
+			l.restored = restored
+			visitorOf(r).release(l)
+			if again := <-done; again >= 0 || visitorOf(r).serves(lobby.String()) == restored {
+				t.Errorf("restored %t: it is awake: %t, tried again after %v", restored, visitorOf(r).serves(lobby.String()), again)
+			}
+		}, thing(add))
+	}
+}
+
+// TestRestoreIDs: the queue of an actor that was dropped gives no id twice.
+func TestRestoreIDs(t *testing.T) {
+	r := newSaved(t, thing(NewAction("put", func(c *Context, n int) (int, error) {
+		var last queue.ID
+		for range n {
+			var err error
+			if last, err = c.Enqueue(queue.Send{Name: "m", Delay: time.Hour}); err != nil {
+				return 0, err
+			}
+		}
+		return int(last), nil
+	})))
+	r.call(lobby, "put", 2)
+	mark := r.mark(lobby)
+	r.call(lobby, "put", 5)
+	must(t, r.Destroy(r.ctx, lobby))
+	_, err := r.RestoreID(r.ctx, idOf(lobby), mark, nil)
+	must(t, err)
+	if last := r.call(lobby, "put", 1); last != 8 {
+		t.Errorf("the next id is %d", last)
+	}
+}
+
+// A watched bucket calls a function before each object that is read.
+type watched struct {
+	bucket.Bucket
+	read atomic.Pointer[func()]
+}
+
+func (w *watched) Get(ctx context.Context, name string, offset, length int64) (io.ReadCloser, bucket.Object, error) {
+	if fn := w.read.Load(); fn != nil {
+		(*fn)()
+	}
+	return w.Bucket.Get(ctx, name, offset, length)
+}
+
+// TestRestoreDroppedWaits: calls for an actor that was dropped, and is being restored, wait for the end of that.
+func TestRestoreDroppedWaits(t *testing.T) {
+	to, err := bucket.Folder(filepath.Join(t.TempDir(), "backup"))
+	must(t, err)
+	b := &watched{Bucket: to}
+	r, end := savedIn(t, filepath.Join(t.TempDir(), "store"), b, talkers()...)
+	defer end()
+	r.call(lobby, "number", nil)
+	mark := r.mark(lobby)
+	must(t, r.Destroy(r.ctx, lobby))
+	held := make(chan struct{}, 1)
+	look := func() {
+		if r.life(lobby.String()) != nil {
+			select {
+			case held <- struct{}{}:
+			default:
+			}
+		}
+	}
+	b.read.Store(&look)
+	called := make(chan int, 1)
+	go func() {
+		<-held
+		called <- r.call(lobby, "numbered", nil)
+	}()
+	_, err = r.RestoreID(r.ctx, idOf(lobby), mark, nil)
+	must(t, err)
+	if n := <-called; n != 1 {
+		t.Errorf("a call that came meanwhile finds %d", n)
+	}
 }

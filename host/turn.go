@@ -54,6 +54,14 @@ func newTurn(name string, run func(c *Context) error) *turn {
 	return &turn{name: name, run: run, done: make(chan error, 1)}
 }
 
+// by says which kind of caller waits for t.
+func (t *turn) by() caller {
+	if t.courier {
+		return byCourier
+	}
+	return byUser
+}
+
 // finish tells what became of t.
 func (t *turn) finish(err error) {
 	t.done <- err
@@ -66,7 +74,7 @@ func (t *turn) finish(err error) {
 func (h *Host) turn(ctx context.Context, a Address, b *birth, t *turn) error {
 	t.caller = turnOf(ctx)
 	for {
-		l, err := h.enter(ctx, a, b, t.courier)
+		l, err := h.enter(ctx, a, b, t.by())
 		if err != nil {
 			return err
 		}

@@ -8,10 +8,16 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 )
 
-// CarryIDs has a queue that gets the messages of from, an earlier state of its actor, go on with the ids that it has given by now, which now shows:
-// an id is never given twice. Both are of the same layout. It stages the queue's metadata with b, with which the messages land; without a
+// NextID returns the id that the next message would have got, of the value of a queue's metadata. The error is ErrCorrupt or ErrNewerFormat.
+func NextID(metadata []byte) (ID, error) {
+	m, err := parseMetadata(metadata)
+	return min(m.next, lastID+1), err
+}
+
+// CarryIDs has a queue that gets the messages of from, an earlier state of its actor, go on with the ids that it has given by now, which now shows, and
+// not below least: an id is never given twice. Both are of the same layout. It stages the queue's metadata with b, with which the messages land; without a
 // queue in either it stages nothing. Errors are those of reading.
-func CarryIDs(ctx context.Context, now, from actorstore.Reader, b *batch.Batch) error {
+func CarryIDs(ctx context.Context, now, from actorstore.Reader, least ID, b *batch.Batch) error {
 	given, has, err := totals(ctx, now)
 	if err != nil {
 		return err
@@ -20,7 +26,7 @@ func CarryIDs(ctx context.Context, now, from actorstore.Reader, b *batch.Batch) 
 	if err != nil || !has && !had {
 		return err
 	}
-	m.next = max(m.next, given.next)
+	m.next = max(m.next, given.next, least)
 	key, prior := metadataKey(now.Layout()), batch.Absent
 	value, err := now.Get(ctx, key, nil)
 	switch {

@@ -1,6 +1,7 @@
 package queue_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -45,7 +46,7 @@ func TestCarryIDs(t *testing.T) {
 				testkit.Must(t, a.Delete(t.Context(), actorstore.LayoutGreenroom.AppendQueueMessage(nil, uint64(last+1))))
 			}
 			damage(t, a)
-			testkit.Must(t, (&actorstore.Restoration{From: from, Amend: queue.CarryIDs}).Apply(t.Context(), a))
+			testkit.Must(t, (&actorstore.Restoration{From: from, Amend: carry(0)}).Apply(t.Context(), a))
 			if got := send(1); got != last+1 {
 				t.Errorf("the next message is %d, want %d", got, last+1)
 			}
@@ -78,11 +79,15 @@ func TestCarryNoIDs(t *testing.T) {
 	testkit.Must(t, err)
 	defer from.Close()
 	var b batch.Batch
-	testkit.Must(t, queue.CarryIDs(t.Context(), a, from, &b))
+	testkit.Must(t, queue.CarryIDs(t.Context(), a, from, 0, &b))
 	if !b.Empty() {
 		t.Error("something is staged")
 	}
 	b.Abort(errors.New("it was a test"))
+}
+
+func carry(least queue.ID) func(ctx context.Context, now, from actorstore.Reader, b *batch.Batch) error {
+	return func(ctx context.Context, now, from actorstore.Reader, b *batch.Batch) error { return queue.CarryIDs(ctx, now, from, least, b) }
 }
 
 func metadata() []byte { return actorstore.LayoutGreenroom.AppendQueueMetadata(nil) }
