@@ -36,11 +36,7 @@ func restore(ctx context.Context, on On, actor string, in *RestoreIn) (err error
 		return err
 	}
 	if on.Archive == nil {
-		w := archive.Of(on.Store.Engine())
-		if w == nil {
-			return say(errkind.ErrUnsupported, "the process that has the store writes no backups")
-		}
-		on.Archive = w.Archive
+		on.Archive = on.archive
 	}
 	a, err := on.Archive(ctx)
 	if err != nil {
@@ -79,14 +75,16 @@ var Undo = &StoreVerb[UndoIn, UndoOut]{"undo", "Make the actor what it was, of t
 
 // UndoIn is the request of Undo.
 type UndoIn struct {
-	Bookmark string `json:"bookmark"`       // of the state, as greenroom restore says it
-	Wake     bool   `json:"wake,omitempty"` // the actor is woken at once, where a host runs it; else it sleeps until it is called
+	Bookmark string     `json:"bookmark,omitempty"` // of the state, as greenroom restore says it
+	At       *time.Time `json:"at,omitempty"`       // in its place: the last state at that time or before
+	Wake     bool       `json:"wake,omitempty"`     // the actor is woken at once, where a host runs it; else it sleeps until it is called
 	// Progress, where the store is open in this process, is told how many bytes were compared.
 	Progress func(read int64) `json:"-"`
 }
 
 // UndoOut is the answer of Undo.
 type UndoOut struct {
+	State  string `json:"state"`          // the bookmark of what the actor has
 	Before string `json:"before"`         // the bookmark of what the actor had until then
 	Left   []Left `json:"left,omitempty"` // what the actor has sent to others since, and isn't undone
 	More   bool   `json:"more,omitempty"` // there was more than that, or it isn't known what left
@@ -100,7 +98,7 @@ type Left struct {
 }
 
 func undo(ctx context.Context, on On, actor string, in *UndoIn) (*UndoOut, error) {
-	mark, err := parseBookmark(in.Bookmark)
+	mark, err := markOf(ctx, on, in)
 	if err != nil {
 		return nil, err
 	}
@@ -112,9 +110,36 @@ func undo(ctx context.Context, on On, actor string, in *UndoIn) (*UndoOut, error
 	if err != nil {
 		return nil, notThere(err, actor, mark)
 	}
-	out := &UndoOut{Before: r.Before.String(), More: r.More}
+	out := &UndoOut{State: mark.String(), Before: r.Before.String(), More: r.More}
 	for _, l := range r.Left {
 		out.Left = append(out.Left, Left(l))
 	}
 	return out, nil
+}
+
+// markOf returns the bookmark of the state that is asked for, of backups with all that was committed by now.
+func markOf(ctx context.Context, on On, in *UndoIn) (mark archive.Bookmark, err error) {
+	if in.At == nil {
+		return parseBookmark(in.Bookmark)
+	}
+	if in.Bookmark != "" {
+		return mark, &Error{Code: "invalid", Message: "a state is named by a bookmark or by a time, not by both"}
+	}
+	a, err := on.archive(ctx)
+	if err == nil {
+		mark, _, err = a.At(ctx, *in.At)
+	}
+	if errors.Is(err, archive.ErrNoState) {
+		err = say(err, "no state of %s or before is in the backup", in.At.UTC().Format(time.RFC3339))
+	}
+	return mark, err
+}
+
+// archive opens the backups that this process writes of the store, with all that was committed by now.
+func (on On) archive(ctx context.Context) (*archive.Archive, error) {
+	w := archive.Of(on.Store.Engine())
+	if w == nil {
+		return nil, say(errkind.ErrUnsupported, "the process that has the store writes no backups")
+	}
+	return w.Archive(ctx)
 }

@@ -328,6 +328,12 @@ func TestUndo(t *testing.T) {
 	must(t, "drop", "data", "room", "--yes")
 	undone(t, "bk", "data", "--actor", "room", "--at", mark)
 	wants("one")
+	// A time is looked for in what the store has by then, and not in what was backed up before.
+	put("three")
+	if out := must(t, "restore", "--undo", "bk", "data", "--actor", "room", "--at", "0s"); strings.Contains(out, mark) {
+		t.Errorf("it went back to %s: %s", mark, out)
+	}
+	wants("three")
 	must(t, "restore", "bk", "again", "--at", before)
 	if got := must(t, "get", "again", "room", "key"); strings.TrimSpace(got) != "two" {
 		t.Errorf("the actor had %q", got)

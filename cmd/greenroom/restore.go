@@ -87,6 +87,9 @@ DEST is then only asked for the state. Little more is read than the actor takes.
 
 // run restores.
 func (c *restorer) run(ctx context.Context, a *archive.Archive, url string) error {
+	if c.undo {
+		return c.back(ctx, url)
+	}
 	mark, made, err := c.state(ctx, a)
 	if err != nil {
 		return err
@@ -97,10 +100,8 @@ func (c *restorer) run(ctx context.Context, a *archive.Archive, url string) erro
 	}
 	if c.actor == "" {
 		err = c.whole(ctx, a, mark, url)
-	} else if !c.undo {
-		err = c.one(ctx, a, mark, url)
 	} else {
-		return c.back(ctx, mark, url, says)
+		err = c.one(ctx, a, mark, url)
 	}
 	if err == nil {
 		_, err = fmt.Fprintf(c.env.stdout, "restored %s\n", says)
@@ -174,11 +175,18 @@ func (c *restorer) one(ctx context.Context, a *archive.Archive, mark archive.Boo
 	return err
 }
 
-// back makes an actor what it was. Of a store that no process has open what is there is backed up before.
-func (c *restorer) back(ctx context.Context, mark archive.Bookmark, url, says string) error {
+// back makes an actor what it was. Of a store that no process has open what is there is backed up before, and then the state is looked for.
+func (c *restorer) back(ctx context.Context, url string) error {
 	p := newProgress(c.env.progress)
 	defer p.end()
-	in := &admin.UndoIn{Bookmark: mark.String(), Wake: c.wake, Progress: func(read int64) { p.show(read, read) }}
+	in := &admin.UndoIn{Bookmark: c.at, Wake: c.wake, Progress: func(read int64) { p.show(read, read) }}
+	if _, err := archive.ParseBookmark(c.at); err != nil {
+		at, err := parseTime(c.at, time.Now())
+		if err != nil {
+			return err
+		}
+		in.Bookmark, in.At = "", &at
+	}
 	out, err := restoreActor(ctx, c, url, admin.Undo, in, func(s *storeurl.Store, do func(admin.On) error) error {
 		b, err := c.dest.open(c.to)
 		if err != nil {
@@ -195,13 +203,21 @@ func (c *restorer) back(ctx context.Context, mark archive.Bookmark, url, says st
 		if err == nil {
 			err = w.Sync(ctx)
 		}
-		return errors.Join(err, w.Close())
+		if cerr := w.Close(); err == nil {
+			err = cerr
+		}
+		return err
 	})
-	if err != nil {
+	switch {
+	case errors.Is(err, archive.ErrElsewhere):
+		return say(err, "the backups of the store have gone on elsewhere than in %s: name that destination", c.to)
+	case errors.Is(err, archive.ErrOtherStore):
+		return say(err, "%s has the backups of another store", c.to)
+	case err != nil:
 		return err
 	}
 	p.end()
-	if _, err := fmt.Fprintf(c.env.stdout, "restored %s; before, it was --at %s\n", says, out.Before); err != nil {
+	if _, err := fmt.Fprintf(c.env.stdout, "restored the state %s; before, it was --at %s\n", out.State, out.Before); err != nil {
 		return err
 	}
 	for _, l := range out.Left {
