@@ -215,34 +215,3 @@ func merge[T any](a, b iter.Seq2[T, error], key func(*T) []byte, fn func(a, b *T
 	}
 	return nil
 }
-
-// The keys of an actor are its content, but for connections, the inspector's token and what hosts keep, which are about the
-// actor itself.
-
-// What a host keeps: the second byte of its keys.
-const (
-	hostIn      = 'i' // what has come from another actor
-	hostOut     = 'o' // a letter to another actor
-	hostAccount = 's' // how letters are numbered
-	hostSocket  = 'g' // a message that waits at a connection
-)
-
-// ownBusiness says whether a key stays behind when the actor is copied to a new one.
-func ownBusiness(key []byte) bool {
-	switch {
-	case len(key) == 0:
-		return false
-	case key[0] == NamespaceHost && len(key) > 1:
-		return key[1] == hostIn || key[1] == hostOut || key[1] == hostAccount || key[1] == hostSocket
-	}
-	return key[0] == NamespaceConnections || key[0] == NamespaceInspector
-}
-
-// stays says whether a key that the actor has stays as it is when an earlier state of it is restored.
-func stays(key []byte) bool {
-	return len(key) > 0 && (key[0] == NamespaceInspector || key[0] == NamespaceHost && !(len(key) > 1 && key[1] == hostSocket))
-}
-
-// restored says whether a key of that state is restored; missing: the actor doesn't have it. What has come from whom isn't, of an actor that was
-// dropped: the store may be older than the state, and a sender's numbers with it.
-func restored(key []byte, missing bool) bool { return !ownBusiness(key) && (missing || !stays(key)) }
