@@ -87,7 +87,9 @@ func TestCarryNoIDs(t *testing.T) {
 }
 
 func carry(least queue.ID) func(ctx context.Context, now, from actorstore.Reader, b *batch.Batch) error {
-	return func(ctx context.Context, now, from actorstore.Reader, b *batch.Batch) error { return queue.CarryIDs(ctx, now, from, least, b) }
+	return func(ctx context.Context, now, from actorstore.Reader, b *batch.Batch) error {
+		return queue.CarryIDs(ctx, now, from, least, b)
+	}
 }
 
 func metadata() []byte { return actorstore.LayoutGreenroom.AppendQueueMetadata(nil) }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +22,7 @@ import (
 type backup struct {
 	env      *env
 	dest     destinationFlags
-	keep     time.Duration
+	keep     duration
 	takeOver bool
 	json     bool
 	restore  bool
@@ -52,7 +53,8 @@ PostgreSQL has backups of its own: see docs/postgres.md.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args[0], args[1]) },
 	}
 	c.dest.flags(cmd)
-	cmd.Flags().DurationVar(&c.keep, "keep", 0, "for how long states are kept; 0 means 30 days")
+	c.keep = duration(archive.DefaultKeep)
+	cmd.Flags().Var(&c.keep, "keep", "for how long states are kept")
 	cmd.Flags().BoolVar(&c.takeOver, "take-over", false, "go on although another store has its backups there")
 	cmd.AddCommand(c.list(), c.verify(), c.collect())
 	return cmd
@@ -75,7 +77,7 @@ func (c *backup) run(ctx context.Context, url, dest string) error {
 		return err
 	}
 	err = withEngine(ctx, url, storeurl.OpenEngine, greenroom.Options{MustExist: true}, func(e kv.Engine) error {
-		w, err := archive.Start(e, b, &archive.Options{Every: 10 * time.Millisecond, Keep: c.keep, TakeOver: c.takeOver, Store: dir})
+		w, err := archive.Start(e, b, &archive.Options{Every: 10 * time.Millisecond, Keep: time.Duration(c.keep), TakeOver: c.takeOver, Store: dir})
 		if err != nil {
 			return err
 		}
@@ -274,9 +276,6 @@ system's folder for temporary files as the store has.
   greenroom backup gc s3://backups/data --erase chat/lobby`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if c.keep < 0 {
-				return &usageError{"--keep is for how long states are kept: it isn't negative"}
-			}
 			if err := there(args[0]); err != nil {
 				return say(errkind.ErrNotFound, "%v", err)
 			}
@@ -289,14 +288,15 @@ system's folder for temporary files as the store has.
 	}
 	cmd.Flags().StringVar(&c.erase, "erase", "", "remove the `actor` from all states")
 	c.dest.flags(cmd)
-	cmd.Flags().DurationVar(&c.keep, "keep", 0, "for how long states are kept; 0 means 30 days")
+	c.keep = duration(archive.DefaultKeep)
+	cmd.Flags().Var(&c.keep, "keep", "for how long states are kept")
 	return cmd
 }
 
 // remove removes what is too old, or an actor.
 func (c *backup) remove(ctx context.Context, b bucket.Bucket) error {
 	if c.erase == "" {
-		removed, err := archive.Collect(ctx, b, time.Now().Add(-orKeep(c.keep)))
+		removed, err := archive.Collect(ctx, b, time.Now().Add(-cmp.Or(time.Duration(c.keep), archive.DefaultKeep)))
 		if err == nil {
 			_, err = fmt.Fprintf(c.env.stdout, "removed %d objects, %s\n", removed.Objects, sizeText(removed.Bytes))
 		}
@@ -312,12 +312,4 @@ func (c *backup) remove(ctx context.Context, b bucket.Bucket) error {
 		_, err = fmt.Fprintf(c.env.stdout, "erased %s: wrote %d segments and %d bases anew, removed %d objects\n", c.erase, e.Segments, e.Bases, e.Removed)
 	}
 	return err
-}
-
-// orKeep is keep, or the default.
-func orKeep(keep time.Duration) time.Duration {
-	if keep == 0 {
-		return archive.DefaultKeep
-	}
-	return keep
 }

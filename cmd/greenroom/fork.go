@@ -58,7 +58,7 @@ uses the name later makes a new actor.
 On a terminal drop asks first; elsewhere, and for more than one actor, it needs --yes.
 
 ` + bulkHelp,
-		Example: "  greenroom drop data lobby --yes\n  greenroom drop data --named session/ --idle 720h --rate 50 --yes",
+		Example: "  greenroom drop data lobby --yes\n  greenroom drop data --named session/ --idle 30d --rate 50 --yes",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := many.parse(len(args) == 2); err != nil {

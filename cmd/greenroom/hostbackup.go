@@ -19,7 +19,7 @@ type backupFlags struct {
 	to       string
 	dest     destinationFlags
 	every    time.Duration
-	keep     time.Duration
+	keep     duration
 	local    byteSize
 	takeOver bool
 }
@@ -37,7 +37,8 @@ func (f *backupFlags) flags(cmd *cobra.Command) {
 	flags.StringVar(&f.dest.key, "backup-key", "", "`file` with the identity of age for which the backup is encrypted")
 	flags.StringVar(&f.dest.recipients, "backup-recipients", "", "`file` with recipients of age for which it is encrypted, too")
 	flags.DurationVar(&f.every, "backup-every", time.Second, "how long a commit waits for others before it leaves with them")
-	flags.DurationVar(&f.keep, "backup-keep", archive.DefaultKeep, "for how long states are kept")
+	f.keep = duration(archive.DefaultKeep)
+	flags.Var(&f.keep, "backup-keep", "for how long states are kept")
 	flags.Var(&f.local, "backup-local", "how much of its log the store keeps while DEST can't be reached")
 	flags.BoolVar(&f.takeOver, "backup-take-over", false, "go on although another store has its backups there")
 }
@@ -62,7 +63,7 @@ func (f *backupFlags) begin(st *storeurl.Store, url string, log *slog.Logger, si
 		return nil, err
 	}
 	w, err := archive.Start(st.Engine(), b, &archive.Options{
-		Every: f.every, Keep: f.keep, MaxLocal: int64(f.local), TakeOver: f.takeOver, Store: storeurl.Display(url), Logger: log, Metrics: sink,
+		Every: f.every, Keep: time.Duration(f.keep), MaxLocal: int64(f.local), TakeOver: f.takeOver, Store: storeurl.Display(url), Logger: log, Metrics: sink,
 	})
 	if errors.Is(err, errors.ErrUnsupported) {
 		err = &usageError{"--backup is for a store in a directory: PostgreSQL has its own tools, see docs/postgres.md"}

@@ -37,7 +37,7 @@ It is a table on a terminal, and elsewhere lines with fields separated by tabs.`
 		Example: `  greenroom ls data
   greenroom ls data --named room: --limit 20
   greenroom ls data --label customer=42
-  greenroom ls data --idle 720h --order slept --json
+  greenroom ls data --idle 30d --order slept --json
   greenroom ls data music sqlite/`,
 		Args: cobra.RangeArgs(1, 3),
 		RunE: func(cmd *cobra.Command, args []string) error {

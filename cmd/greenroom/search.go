@@ -18,7 +18,7 @@ type selection struct {
 	greenroom.ActorsOptions
 	labels      []string
 	wakesBefore string
-	idle        time.Duration
+	idle        duration
 	order       string
 }
 
@@ -45,7 +45,7 @@ func (s *selection) flags(cmd *cobra.Command) {
 	f.BoolVar(&s.Stuck, "stuck", false, "actors with a workflow that nothing wakes that comes by itself")
 	f.Uint64Var(&s.SchemaBelow, "schema-below", 0, "actors whose database has a PRAGMA user_version below `N`, but not 0")
 	f.StringVar(&s.wakesBefore, "wakes-before", "", "actors that must be woken before a `TIME`: 2030-01-02T15:04:05Z, or a duration from now")
-	f.DurationVar(&s.idle, "idle", 0, "actors that last fell asleep so long ago, as 720h")
+	f.Var(&s.idle, "idle", "actors that last fell asleep so long ago, as 30d")
 }
 
 // listFlags adds flags, and those by which a list is ordered and bounded.
@@ -91,7 +91,7 @@ func (s *selection) parse(now time.Time) error {
 	s.Workflow = slices.Compact(s.Workflow)
 	if s.wakesBefore != "" {
 		at, err := time.Parse(time.RFC3339, s.wakesBefore)
-		if d, derr := time.ParseDuration(s.wakesBefore); derr == nil {
+		if d, derr := parseDuration(s.wakesBefore); derr == nil {
 			at, err = now.Add(d), nil
 		}
 		if err != nil {
@@ -99,11 +99,8 @@ func (s *selection) parse(now time.Time) error {
 		}
 		s.WakesBefore = at
 	}
-	if s.idle < 0 {
-		return &usageError{"a negative --idle"}
-	}
 	if s.idle > 0 {
-		s.SleptBefore = now.Add(-s.idle)
+		s.SleptBefore = now.Add(-time.Duration(s.idle))
 	}
 	if s.order == "" {
 		return nil

@@ -123,8 +123,8 @@ func parseTime(s string, now time.Time) (time.Time, error) {
 			return at, nil
 		}
 	}
-	ago, err := time.ParseDuration(strings.TrimSuffix(strings.TrimSpace(s), " ago"))
-	if err != nil || ago < 0 {
+	ago, err := parseDuration(strings.TrimSuffix(strings.TrimSpace(s), " ago"))
+	if err != nil {
 		return time.Time{}, &usageError{s + " is not a time: write 2026-05-04, 2026-05-04T10:11:12Z, or 90m for so long ago"}
 	}
 	return now.Add(-ago), nil
