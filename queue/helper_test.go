@@ -346,29 +346,28 @@ func (r *rig) verifyOrders(at string) {
 	for _, it := range x.byID {
 		n[it.where]++
 	}
-	sorted := func(o *order, want where) {
+	sorted := func(o *order, want where) (n int) {
 		var last *item
 		if o.tree == nil {
-			return
+			return 0
 		}
 		o.tree.Scan(func(it *item) bool {
+			n++
 			if it.where != want || x.byID[it.id] != it || last != nil && !o.first(last, it) {
 				r.t.Errorf("%s: message %s believes to be at %v, not %v, or stands in the wrong place", at, it.id, it.where, want)
 			}
 			last = it
 			return true
 		})
+		return n
 	}
 	lines := 0
 	for _, l := range x.lines {
-		sorted(&l.ready, visible)
-		lines += l.ready.len()
+		lines += sorted(&l.ready, visible)
 	}
-	sorted(&x.all, visible)
-	sorted(&x.timed, timed)
-	sorted(&x.dying, dying)
-	if all := x.all.len(); all != n[visible] || lines != all || x.timed.len() != n[timed] || x.dying.len() != n[dying] {
-		r.t.Errorf("%s: %d in the order of all, %d in lines, %d timed, %d dying; want %v", at, all, lines, x.timed.len(), x.dying.len(), n)
+	all, later, dead := sorted(&x.all, visible), sorted(&x.timed, timed), sorted(&x.dying, dying)
+	if all != n[visible] || lines != all || later != n[timed] || dead != n[dying] {
+		r.t.Errorf("%s: %d in the order of all, %d in lines, %d timed, %d dying; want %v", at, all, lines, later, dead, n)
 	}
 }
 

@@ -84,11 +84,3 @@ func (o *order) push(it *item) {
 }
 
 func (o *order) remove(it *item) { o.tree.Delete(it) }
-
-// len returns how many items there are.
-func (o *order) len() int {
-	if o.tree == nil {
-		return 0
-	}
-	return o.tree.Len()
-}
