@@ -135,13 +135,17 @@ func openGoroutines(s *stand) {
 func openTimers(s *stand) {
 	weigh(s, func() {
 		table := map[string]*time.Timer{}
+		var rung sync.WaitGroup
 		for i := range s.sizes.actors {
-			table[fmt.Sprint("putter/", i)] = time.AfterFunc(time.Hour, func() {})
+			rung.Add(1)
+			table[fmt.Sprint("putter/", i)] = time.AfterFunc(time.Hour, rung.Done)
 		}
 		s.end(func() error {
+			// The runtime lets go of a timer that is stopped some time later, and of one that has rung at once.
 			for _, t := range table {
-				t.Stop()
+				t.Reset(0)
 			}
+			rung.Wait()
 			return nil
 		})
 	})
