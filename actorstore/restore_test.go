@@ -48,7 +48,7 @@ func TestRestore(t *testing.T) {
 		for _, key := range [][]byte{account, letter, seen, seen2, socket} {
 			must(t, a.Put(ctx, key, []byte("then")))
 		}
-		label(t, a, "state", "then")
+		label(t, a, "then", 7)
 		from, err := a.Snapshot(ctx)
 		must(t, err)
 		defer func() { must(t, from.Close()) }()
@@ -62,7 +62,7 @@ func TestRestore(t *testing.T) {
 		note(t, a, "\x05other", "now")
 		note(t, a, "\x05gone", "")
 		note(t, a, "\x05new", "now")
-		label(t, a, "state", "now")
+		label(t, a, "now", 8)
 		must(t, a.SetWake(ctx, actorstore.Wake{At: at(5)}))
 
 		before, commits, read := a.Seq(), eng.Counts().Commits, int64(0)
@@ -76,8 +76,8 @@ func TestRestore(t *testing.T) {
 		if got, want := notes(t, a, ""), []string{"\x05gone=then", "\x05other=then", "\x05same=x"}; !slices.Equal(got, want) {
 			t.Errorf("notes %q, want %q", got, want)
 		}
-		if got := a.Attributes().Labels["state"]; got != "then" {
-			t.Errorf("the label is %q", got)
+		if at := a.Attributes(); at.Labels["state"] != "then" || at.Slept.UnixMilli() != 8 {
+			t.Errorf("it is found by %+v", at)
 		}
 		if a.Seq() != before+1 || read > a.Used() {
 			t.Errorf("commit %d after %d; %d bytes were compared of %d", a.Seq(), before, read, a.Used())
@@ -101,12 +101,13 @@ func TestRestore(t *testing.T) {
 	})
 }
 
-func label(t testing.TB, a *actorstore.Actor, key, value string) {
+// label labels an actor, and says when it fell asleep, in ms.
+func label(t testing.TB, a *actorstore.Actor, value string, slept int64) {
 	t.Helper()
 	var b batch.Batch
 	a.StageAttributes(&b, func(at *actorstore.Attributes) error {
-		at.Labels = map[string]string{key: value}
-		at.Slept = time.UnixMilli(7)
+		at.Labels = map[string]string{"state": value}
+		at.Slept = time.UnixMilli(slept)
 		return nil
 	})
 	must(t, a.Apply(ctx, &b))

@@ -58,6 +58,12 @@ func (a *answers) hold(method, path, actor, query, body string, want int) {
 	}
 }
 
+// elsewhere are requests that take a host, see TestAwake, or a backup, see cmd/greenroom.TestHostBackup.
+var elsewhere = map[string]string{
+	"wake": `{}`, "sleep": `{}`, "connections/disconnect": `{"id":"x"}`,
+	"restore": `{"bookmark":"00000000-1-1","to":"x"}`, "undo": `{"bookmark":"00000000-1-1","wake":true}`,
+}
+
 // TestAnswers: what a small store answers is of the schemas of the document that is served, and has no field that isn't in them.
 func TestAnswers(t *testing.T) {
 	page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("up 1\n")) })
@@ -122,13 +128,10 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("%s: %d %s", verb, status, text)
 		}
 	}
-	for verb, body := range map[string]string{"wake": `{}`, "sleep": `{}`, "connections/disconnect": `{"id":"x"}`} {
-		hold(http.MethodPost, actor+verb, "room", "", body, http.StatusNotImplemented) // a host does it: see TestAwake
+	for verb, body := range elsewhere {
+		hold(http.MethodPost, actor+verb, "room", "", body, http.StatusNotImplemented)
 		answers.answered["POST "+actor+verb] = true
 	}
-	hold(http.MethodPost, actor+"restore", "room", "", `{"bookmark":"00000000-1-1","to":"x"}`, http.StatusNotImplemented) // without a backup
-	hold(http.MethodPost, actor+"undo", "room", "", `{"bookmark":"00000000-1-1","wake":true}`, http.StatusNotImplemented)
-	answers.answered["POST "+actor+"restore"], answers.answered["POST "+actor+"undo"] = true, true // see cmd/greenroom.TestHostBackup
 	for path, item := range doc.Paths.Map() {
 		for method := range item.Operations() {
 			switch path {

@@ -81,8 +81,12 @@ func TestRestore(t *testing.T) {
 			if asleep {
 				must(t, r.Sleep(r.ctx, idOf(lobby)))
 			}
+			l := r.life(lobby.String())
 			done, err := r.RestoreID(r.ctx, idOf(lobby), mark, nil)
 			must(t, err)
+			if l != nil && !l.restored || (l == nil) != asleep {
+				t.Error("an alarm that waits for the end of its stay isn't told that it was restored")
+			}
 			var left []string
 			for _, l := range done.Left {
 				left = append(left, l.To+" "+l.Name)
@@ -339,11 +343,11 @@ func TestRestoreDroppedWaits(t *testing.T) {
 	r.call(lobby, "number", nil)
 	mark := r.mark(lobby)
 	must(t, r.Destroy(r.ctx, lobby))
-	held := make(chan struct{}, 1)
+	held := make(chan *life, 1)
 	look := func() {
-		if r.life(lobby.String()) != nil {
+		if l := r.life(lobby.String()); l != nil {
 			select {
-			case held <- struct{}{}:
+			case held <- l:
 			default:
 			}
 		}
@@ -351,12 +355,17 @@ func TestRestoreDroppedWaits(t *testing.T) {
 	b.read.Store(&look)
 	called := make(chan int, 1)
 	go func() {
-		<-held
+		l := <-held
 		called <- r.call(lobby, "numbered", nil)
+		if <-l.left; !l.restored {
+			t.Error("an alarm that waits for the end of it isn't told that the actor was restored")
+		}
+		close(called)
 	}()
 	_, err = r.RestoreID(r.ctx, idOf(lobby), mark, nil)
 	must(t, err)
 	if n := <-called; n != 1 {
 		t.Errorf("a call that came meanwhile finds %d", n)
 	}
+	<-called
 }
