@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 )
 
 // On a far engine a read that goes to the engine takes a round trip, whether it brings
@@ -54,10 +55,10 @@ func (db *database) newAhead() *ahead {
 		return nil
 	}
 	a := &ahead{db: db}
-	a.cached, a.most = a, int64(viewBytes)/chunkSize
+	a.cached, a.most = a, int64(viewBytes)/chunked.Size
 	if db.actor != nil {
 		// What a few connections read ahead should be there when they come to it.
-		a.most = db.actor.CacheBytes() / cacheShare / chunkSize
+		a.most = db.actor.CacheBytes() / cacheShare / chunked.Size
 	}
 	if a.most < 2 {
 		return nil
@@ -72,7 +73,7 @@ func (a *ahead) prepare(h *handle, r actorstore.Reader, f fileState, off, n int6
 	if !ok {
 		return // the newest state, in the middle of a change; or one of the older form
 	}
-	first, last := off/chunkSize, chunkCount(min(off+n, f.size))
+	first, last := off/chunked.Size, chunked.Count(min(off+n, f.size))
 	if last <= first {
 		return
 	}
@@ -93,7 +94,7 @@ func (a *ahead) prepare(h *handle, r actorstore.Reader, f fileState, off, n int6
 	}
 	from, to := base+first, base+last
 	if count <= maxWindow/2 {
-		from, to = a.miss(from, count, base+chunkCount(f.size))
+		from, to = a.miss(from, count, base+chunked.Count(f.size))
 		from = max(from, base)
 	}
 	if to-from == 1 {
@@ -101,7 +102,7 @@ func (a *ahead) prepare(h *handle, r actorstore.Reader, f fileState, off, n int6
 	}
 	a.db.stats.prefetches.Add(1)
 	a.key = a.layout.AppendFileChunk(a.key[:0], f.tag, uint32(from-base))
-	a.end = appendChunkEnd(a.end[:0], a.layout, f.tag, to-base)
+	a.end = chunked.AppendEnd(a.end[:0], a.layout, f.tag, to-base)
 	if _, err := state.Prefetch(h.ctx, a.key, a.end, 0); err != nil {
 		a.failed(base + first)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
+	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 )
 
 // A sink is an engine that, when told to, accepts commits and forgets them: what
@@ -37,7 +38,7 @@ func newFile(t *testing.T, engine kv.Engine, n int) *handle {
 	t.Helper()
 	r := newRigOn(t, engine, batch.Limits{AtomicBatches: envlimits.Unlimited})
 	v := New(nil)
-	if err := v.Mount(t.Context(), "file", r.actor); err != nil {
+	if err := v.Mount(t.Context(), "file", r.Actor); err != nil {
 		t.Fatal(err)
 	}
 	f, _, err := fileNames{v}.Open("file", sqlitevfs.OPEN_MAIN_DB|sqlitevfs.OPEN_CREATE|sqlitevfs.OPEN_READWRITE)
@@ -57,7 +58,7 @@ func newFile(t *testing.T, engine kv.Engine, n int) *handle {
 // write commits n pages atomically.
 func write(t testing.TB, h *handle, n int) {
 	t.Helper()
-	page := make([]byte, chunkSize)
+	page := make([]byte, chunked.Size)
 	copy(page, headerMagic)
 	must := func(err error) {
 		if err != nil {
@@ -69,7 +70,7 @@ func write(t testing.TB, h *handle, n int) {
 	must(h.Lock(sqlitevfs.LOCK_EXCLUSIVE))
 	must(h.BeginAtomicWrite())
 	for i := range n {
-		_, err := h.WriteAt(page, int64(i)*chunkSize)
+		_, err := h.WriteAt(page, int64(i)*chunked.Size)
 		must(err)
 	}
 	must(h.CommitAtomicWrite())
@@ -103,7 +104,7 @@ func TestNoAllocationPerPageRead(t *testing.T) {
 		for _, level := range []sqlitevfs.LockLevel{sqlitevfs.LOCK_SHARED, sqlitevfs.LOCK_RESERVED} {
 			t.Run(fmt.Sprintf("%s/lock %d", name, level), func(t *testing.T) {
 				h := newFile(t, open(t), pages)
-				page := make([]byte, chunkSize)
+				page := make([]byte, chunked.Size)
 				for l := sqlitevfs.LOCK_SHARED; l <= level; l++ {
 					if err := h.Lock(l); err != nil {
 						t.Fatal(err)
@@ -111,7 +112,7 @@ func TestNoAllocationPerPageRead(t *testing.T) {
 				}
 				read := func() {
 					for i := range int64(pages) {
-						if _, err := h.ReadAt(page, i*chunkSize); err != nil {
+						if _, err := h.ReadAt(page, i*chunked.Size); err != nil {
 							t.Fatal(err)
 						}
 					}
@@ -127,10 +128,10 @@ func TestNoAllocationPerPageRead(t *testing.T) {
 
 func TestNoAllocationPerPageWritten(t *testing.T) {
 	engine := &sink{Engine: memkv.New()}
-	h := newFile(t, engine, 10*maxFree)
+	h := newFile(t, engine, 10*chunked.MaxKept)
 	engine.forget = true
 	few := fewestAllocs(func() { write(t, h, 10) })
-	for _, pages := range []int{110, 5 * maxFree} { // of these most are in buffers that the file doesn't keep
+	for _, pages := range []int{110, 5 * chunked.MaxKept} { // of these most are in buffers that the file doesn't keep
 		many := fewestAllocs(func() { write(t, h, pages) })
 		if perPage := (many - few) / float64(pages-10); perPage > 0.05 && !testkit.Race {
 			t.Errorf("a commit of 10 pages allocates %v times, one of %d pages %v times", few, pages, many)

@@ -16,9 +16,9 @@ func TestAloneTakesNoSnapshot(t *testing.T) {
 	db := r.open(t, nil)
 	exec(t, db, "CREATE TABLE t(x)")
 	snapshots := func(do func()) int64 {
-		before := r.engine.Counts().Snapshots
+		before := r.Engine.Counts().Snapshots
 		do()
-		return r.engine.Counts().Snapshots - before
+		return r.Engine.Counts().Snapshots - before
 	}
 	insert := func() { exec(t, db, "INSERT INTO t VALUES(1)") }
 	update := func(stage func(*batch.Batch)) func() {
@@ -82,11 +82,11 @@ func TestAloneOpening(t *testing.T) {
 		}
 		rows := make(chan int)
 		var other *sql.Conn
-		r.engine.Hook(func(op faultkv.Op) error {
+		r.Engine.Hook(func(op faultkv.Op) error {
 			if op.Point != faultkv.BeforeCommit {
 				return nil
 			}
-			r.engine.Hook(nil)
+			r.Engine.Hook(nil)
 			go func() {
 				defer close(rows)
 				var n int

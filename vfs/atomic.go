@@ -17,7 +17,7 @@ func (h *handle) BeginAtomicWrite() error {
 	if err := h.writable(); err != nil {
 		return h.sqliteError(err, sqlite3.IOERR_BEGIN_ATOMIC)
 	}
-	if h.db.main.changed() {
+	if h.db.main.Changed() {
 		return sqlite3.IOERR_BEGIN_ATOMIC
 	}
 	h.window = true
@@ -62,7 +62,7 @@ func (h *handle) RollbackAtomicWrite() error {
 		return nil
 	}
 	h.window = false
-	h.db.main.revert()
+	h.db.main.Revert()
 	h.db.mu.Lock()
 	defer h.db.mu.Unlock()
 	h.db.header = h.db.cur.header

@@ -34,10 +34,10 @@ func TestBeginUpdate(t *testing.T) {
 			exec(t, db, table)
 			for range 2 {
 				exec(t, db, "delete from t")
-				if err := r.actor.Delete(t.Context(), mark); err != nil {
+				if err := r.Actor.Delete(t.Context(), mark); err != nil {
 					t.Fatal(err)
 				}
-				r.engine.Reset()
+				r.Engine.Reset()
 				var b batch.Batch
 				var told []string
 				b.OnCommit(func() { told = append(told, "landed") })
@@ -58,13 +58,13 @@ func TestBeginUpdate(t *testing.T) {
 				if want := map[bool]string{true: "landed", false: "failed"}[tt.want == nil]; len(told) != 1 || told[0] != want {
 					t.Errorf("the batch is told %q, want %s", told, want)
 				}
-				if c := r.engine.Counts(); c.Commits != tt.commits || c.Durable != tt.durable {
+				if c := r.Engine.Counts(); c.Commits != tt.commits || c.Durable != tt.durable {
 					t.Errorf("it took %+v, want %d commits, %d durable", c, tt.commits, tt.durable)
 				}
 				if n := one[int](t, db, "select count(*) from t"); n != tt.rows {
 					t.Errorf("%d rows, want %d", n, tt.rows)
 				}
-				if marked, err := has(t.Context(), r.actor, mark); err != nil || marked != (tt.rows == 1) {
+				if marked, err := has(t.Context(), r.Actor, mark); err != nil || marked != (tt.rows == 1) {
 					t.Errorf("what was staged is there: %v, %v", marked, err)
 				}
 			}

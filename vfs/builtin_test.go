@@ -31,7 +31,7 @@ func TestBuiltin(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
-	view, err := r.store.View(t.Context(), r.actor.ID())
+	view, err := r.Store.View(t.Context(), r.Actor.ID())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,8 +60,8 @@ func TestBuiltinReadsNothing(t *testing.T) {
 	r := newRig(t, batch.Limits{})
 	exec(t, r.open(t, nil), "CREATE TABLE t(v)")
 	for _, plain := range []bool{true, false} {
-		r.reopen(t, batch.Limits{})
-		db, err := Open(t.Context(), r.actor, &Options{Plain: plain})
+		r.Reopen(t, batch.Limits{})
+		db, err := Open(t.Context(), r.Actor, &Options{Plain: plain})
 		if err != nil {
 			t.Fatal(err)
 		}

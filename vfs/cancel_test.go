@@ -15,7 +15,7 @@ import (
 // holdsNothing fails the test if a connection of the pool, all of which are idle, has
 // left a lock, a snapshot, a place in the queue, a journal or pages in memory, or if
 // there is more in the actor than its database.
-func holdsNothing(t *testing.T, r *rig, db *DB) {
+func holdsNothing(t *testing.T, r *fixture, db *DB) {
 	t.Helper()
 	d, err := db.vfs.find(mountName)
 	if err != nil {
@@ -36,7 +36,7 @@ func holdsNothing(t *testing.T, r *rig, db *DB) {
 	if open := db.DB.Stats().InUse; open != 0 {
 		t.Errorf("%d connections are in use", open)
 	}
-	view, err := r.store.View(context.Background(), r.actor.ID())
+	view, err := r.Store.View(context.Background(), r.Actor.ID())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,14 +152,14 @@ func cancelAt(t *testing.T, c cancelCase, limits batch.Limits, at int) (over boo
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var ops atomic.Int64 // database/sql rolls back on a goroutine of its own
-	r.engine.Hook(func(faultkv.Op) error {
+	r.Engine.Hook(func(faultkv.Op) error {
 		if ops.Add(1) == int64(at) {
 			cancel()
 		}
 		return nil
 	})
 	err := c.run(ctx, db)
-	r.engine.Hook(nil)
+	r.Engine.Hook(nil)
 	n := int(ops.Load())
 	// A transaction whose context is over is rolled back by a goroutine of
 	// database/sql; a connection for writing comes when it is done.
@@ -182,7 +182,7 @@ func cancelAt(t *testing.T, c cancelCase, limits batch.Limits, at int) (over boo
 var landed = map[string]bool{"transaction": true, "update": true}
 
 // holdsNothingSoon is holdsNothing once database/sql has given all connections back.
-func holdsNothingSoon(t *testing.T, r *rig, db *DB) {
+func holdsNothingSoon(t *testing.T, r *fixture, db *DB) {
 	t.Helper()
 	// As many connections as the pool has can be had only when none is in use.
 	var conns []*sql.Conn

@@ -17,6 +17,7 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 )
 
 // A causeCase is a way to make the statements of a pool fail: what breaks them, what
@@ -28,14 +29,14 @@ type causeCase struct {
 	opts   Options
 	codes  []sqlite3.ErrorCode
 	is     []error
-	break_ func(t *testing.T, r *rig, db *DB)
+	break_ func(t *testing.T, r *fixture, db *DB)
 }
 
 // failing has every operation of the kind fail with err.
-func failing(points ...faultkv.Point) func(err error) func(*testing.T, *rig, *DB) {
-	return func(err error) func(*testing.T, *rig, *DB) {
-		return func(_ *testing.T, r *rig, _ *DB) {
-			r.engine.Hook(func(op faultkv.Op) error {
+func failing(points ...faultkv.Point) func(err error) func(*testing.T, *fixture, *DB) {
+	return func(err error) func(*testing.T, *fixture, *DB) {
+		return func(_ *testing.T, r *fixture, _ *DB) {
+			r.Engine.Hook(func(op faultkv.Op) error {
 				for _, p := range points {
 					if op.Point == p {
 						return err
@@ -57,15 +58,15 @@ var (
 var causeCases = []causeCase{
 	{
 		"quota", batch.Limits{Storage: 400_000}, Options{}, full, []error{actorstore.ErrQuota},
-		func(*testing.T, *rig, *DB) {},
+		func(*testing.T, *fixture, *DB) {},
 	},
 	{
 		"quota, spilled", batch.Limits{Storage: 400_000}, Options{TxMemory: 1}, full, []error{actorstore.ErrQuota},
-		func(*testing.T, *rig, *DB) {},
+		func(*testing.T, *fixture, *DB) {},
 	},
 	{
 		"quota in WAL mode", batch.Limits{Storage: 800_000}, Options{Pragmas: []string{"journal_mode=wal"}}, full, []error{actorstore.ErrQuota},
-		func(*testing.T, *rig, *DB) {},
+		func(*testing.T, *fixture, *DB) {},
 	},
 	{
 		"unknown outcome", batch.Limits{}, Options{}, ioerr, []error{actorstore.ErrPoisoned, kv.ErrUnknownOutcome},
@@ -81,11 +82,11 @@ var causeCases = []causeCase{
 	},
 	{
 		"corrupt", batch.Limits{}, Options{}, []sqlite3.ErrorCode{sqlite3.CORRUPT}, []error{actorstore.ErrCorrupt},
-		func(t *testing.T, r *rig, db *DB) {
+		func(t *testing.T, r *fixture, db *DB) {
 			exec(t, db, "insert into t(b) select zeroblob(2000) from generate_series(1, 20)")
-			long := make([]byte, chunkSize+1)
+			long := make([]byte, chunked.Size+1)
 			for i := range uint32(10) {
-				if err := r.actor.Put(t.Context(), layout.AppendFileChunk(nil, actorstore.FileMain, i+1), long); err != nil {
+				if err := r.Actor.Put(t.Context(), layout.AppendFileChunk(nil, actorstore.FileMain, i+1), long); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -93,18 +94,18 @@ var causeCases = []causeCase{
 	},
 	{
 		"failed before", batch.Limits{}, Options{}, []sqlite3.ErrorCode{0, sqlite3.IOERR}, []error{ErrFailed, actorstore.ErrPoisoned, kv.ErrUnknownOutcome},
-		func(t *testing.T, r *rig, db *DB) {
+		func(t *testing.T, r *fixture, db *DB) {
 			failing(faultkv.AfterApply)(kv.ErrUnknownOutcome)(t, r, db)
-			if err := r.actor.Put(t.Context(), mark, nil); !errors.Is(err, kv.ErrUnknownOutcome) {
+			if err := r.Actor.Put(t.Context(), mark, nil); !errors.Is(err, kv.ErrUnknownOutcome) {
 				t.Fatal(err)
 			}
-			r.engine.Hook(nil)
+			r.Engine.Hook(nil)
 		},
 	},
 	{
 		"fenced", batch.Limits{}, Options{}, []sqlite3.ErrorCode{0, sqlite3.IOERR}, []error{ErrFailed, actorstore.ErrFenced},
-		func(t *testing.T, r *rig, _ *DB) {
-			store, err := actorstore.Open(t.Context(), r.engine, nil)
+		func(t *testing.T, r *fixture, _ *DB) {
+			store, err := actorstore.Open(t.Context(), r.Engine, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -136,7 +137,7 @@ func TestCauses(t *testing.T) {
 				conn := oneConn(t, db)
 				began := false
 				err := call(t, conn, func() { began = true; c.break_(t, r, db) })
-				r.engine.Hook(nil)
+				r.Engine.Hook(nil)
 				if !began {
 					t.Fatal("it failed too early")
 				}
@@ -313,7 +314,7 @@ func (v lockingVFS) Open(name string, flags sqlitevfs.OpenFlag) (sqlitevfs.File,
 // TestCauseOfAttached: the reason may be another database's.
 func TestCauseOfAttached(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	actor, err := r.store.Named(t.Context(), "other", nil)
+	actor, err := r.Store.Named(t.Context(), "other", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -431,7 +432,7 @@ func TestPing(t *testing.T) {
 	if _, err := db.ExecContext(t.Context(), fill); err == nil {
 		t.Fatal("the commit was not in doubt")
 	}
-	r.engine.Hook(nil)
+	r.Engine.Hook(nil)
 	busy := oneConn(t, db)
 	for range 2 { // the connection that is there, and a new one
 		if err := db.PingContext(t.Context()); !errors.Is(err, ErrFailed) || !errors.Is(err, kv.ErrUnknownOutcome) {

@@ -7,6 +7,7 @@ import (
 	"iter"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 )
 
 // CheckOptions change what Check does. The zero value is fine.
@@ -94,7 +95,7 @@ type checker struct {
 	logged bool // it has a log from which SQLite reads
 
 	key   []byte // scratch
-	chunk chunkBuf
+	chunk chunked.Buf
 	holes holes
 }
 

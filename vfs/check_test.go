@@ -14,6 +14,7 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 )
 
 // findings returns what a check yields, each on a line that doesn't name the actor.
@@ -73,7 +74,7 @@ type planter struct {
 }
 
 func (p *planter) meta(tag actorstore.FileTag, size int64) {
-	p.Put(layout.AppendFileMeta(nil, tag), appendMeta(nil, size))
+	p.Put(layout.AppendFileMeta(nil, tag), chunked.AppendMeta(nil, size))
 }
 
 func (p *planter) chunk(tag actorstore.FileTag, i uint32, n int, with byte) {
@@ -114,19 +115,19 @@ var plants = []struct {
 	{"size record of no bytes", func(p *planter) { p.Put(layout.AppendFileMeta(nil, main), nil) },
 		[]string{"sqlite/metadata/main: it can't be read: vfs: file metadata: "}},
 	{"size record with bytes behind", func(p *planter) {
-		p.Put(layout.AppendFileMeta(nil, main), append(appendMeta(nil, 4096), 0))
+		p.Put(layout.AppendFileMeta(nil, main), append(chunked.AppendMeta(nil, 4096), 0))
 	},
 		[]string{"sqlite/metadata/main: it can't be read: vfs: file metadata: "}},
-	{"size record of version 0", func(p *planter) { p.Put(layout.AppendFileMeta(nil, main), make([]byte, metaSize)) },
+	{"size record of version 0", func(p *planter) { p.Put(layout.AppendFileMeta(nil, main), make([]byte, chunked.MetaSize)) },
 		[]string{"sqlite/metadata/main: it can't be read: vfs: file metadata of version 0"}},
 	{"size record of a newer version", func(p *planter) { p.Put(layout.AppendFileMeta(nil, main), []byte{2, 0}) },
 		[]string{"sqlite/metadata/main: it is of version 2, known are versions up to 1"}},
 	{"impossible size", func(p *planter) { p.meta(main, math.MaxInt64) },
 		[]string{"sqlite/metadata/main: it can't be read: vfs: file metadata: size 9223372036854775807 is over"}},
-	{"impossible size of the journal", func(p *planter) { p.meta(jrnl, maxFileSize+1) },
+	{"impossible size of the journal", func(p *planter) { p.meta(jrnl, chunked.MaxFileSize+1) },
 		[]string{"sqlite/metadata/journal: it can't be read: vfs: file metadata: size 17592186044417 is over"}},
 
-	{"chunk beyond the size", func(p *planter) { p.chunk(main, uint32(chunkCount(p.size)), 10, 1) },
+	{"chunk beyond the size", func(p *planter) { p.chunk(main, uint32(chunked.Count(p.size)), 10, 1) },
 		[]string{"harmless: sqlite/chunks/main/"}},
 	{"chunks far beyond the size", func(p *planter) { p.chunk(main, 1e6, 10, 1); p.chunk(main, math.MaxUint32, 5000, 1) },
 		[]string{"harmless: sqlite/chunks/main/1000000: " + beyond}},
@@ -136,10 +137,10 @@ var plants = []struct {
 	{"chunks missing", func(p *planter) { p.lose(3); p.lose(4); p.lose(9) }, []string{"sqlite/chunks/main/3: " + missed}},
 	{"first chunk missing", func(p *planter) { p.lose(0) }, []string{"sqlite/chunks/main/0: " + missed}},
 	{"first chunks missing", func(p *planter) { p.lose(0); p.lose(1) }, []string{"sqlite/chunks/main/0: " + missed}},
-	{"last chunk missing", func(p *planter) { p.lose(uint32(chunkCount(p.size) - 1)) }, []string{"sqlite/chunks/main/"}},
+	{"last chunk missing", func(p *planter) { p.lose(uint32(chunked.Count(p.size) - 1)) }, []string{"sqlite/chunks/main/"}},
 	{"all chunks missing", func(p *planter) { p.DeleteRange(layout.FileChunks(main, 0)) }, []string{"sqlite/chunks/main/0: " + missed}},
 	{"size too large", func(p *planter) { p.meta(main, 1<<43) }, []string{"sqlite/chunks/main/"}},
-	{"size as large as can be", func(p *planter) { p.meta(main, maxFileSize) }, []string{"sqlite/chunks/main/"}},
+	{"size as large as can be", func(p *planter) { p.meta(main, chunked.MaxFileSize) }, []string{"sqlite/chunks/main/"}},
 
 	{"chunks without a size record", func(p *planter) { p.Delete(layout.AppendFileMeta(nil, main)) },
 		[]string{"sqlite/chunks/main/0: " + sized}},
@@ -231,7 +232,7 @@ func plant(t testing.TB, a *actorstore.Actor, f func(p *planter)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	size, err := parseMeta(record)
+	size, err := chunked.ParseMeta(record)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -358,7 +359,7 @@ func TestCheckFails(t *testing.T) {
 		p.lose(3)
 		p.chunk(jrnl, 0, 1, 1)
 		p.chunk(shm, 0, 1, 1)
-		p.Put(layout.AppendNamedFileMeta(nil, "a-journal"), appendMeta(nil, 7))
+		p.Put(layout.AppendNamedFileMeta(nil, "a-journal"), chunked.AppendMeta(nil, 7))
 		p.Put(layout.AppendNamedFileChunk(nil, "b", 1), nil)
 	})
 	snap, err := actor.Snapshot(t.Context())

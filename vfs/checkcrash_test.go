@@ -11,6 +11,7 @@ import (
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 )
 
 // TestCheckCrashed crashes cases of TestCrash everywhere. What is left is harmless; when
@@ -34,12 +35,12 @@ func TestCheckCrashed(t *testing.T) {
 				}
 				reopened := tp.At(t, n)
 				r := openRig(t, reopened, c.limits)
-				db, err := Open(t.Context(), r.actor, nil)
+				db, err := Open(t.Context(), r.Actor, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
 				intact(t, db)
-				if err := errors.Join(db.Close(), r.actor.Close(), r.store.Close()); err != nil {
+				if err := errors.Join(db.Close(), r.Actor.Close(), r.Store.Close()); err != nil {
 					t.Fatal(err)
 				}
 				if got := checkLeft(t, reopened); len(got) > 0 {
@@ -81,7 +82,7 @@ func TestCheckMoved(t *testing.T) {
 	tp := engines.NewTape()
 	limits := batch.Limits{Entries: 8}
 	r := openRig(t, tp, limits)
-	db, err := Open(t.Context(), r.actor, nil)
+	db, err := Open(t.Context(), r.Actor, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +92,7 @@ func TestCheckMoved(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	rename(t, r.actor, "a.db")
+	rename(t, r.Actor, "a.db")
 	from := tp.Len()
 	db = r.open(t, nil)
 	exec(t, db, "update t set b = 1 where a = 30")
@@ -112,12 +113,12 @@ func TestCheckMoved(t *testing.T) {
 
 // FuzzCheck plants any value under any key of SQLite's namespace.
 func FuzzCheck(f *testing.F) {
-	f.Add([]byte{0, 0}, appendMeta(nil, 1<<43), false)
-	f.Add([]byte{0, 1}, appendMeta(nil, 1), true)
+	f.Add([]byte{0, 0}, chunked.AppendMeta(nil, 1<<43), false)
+	f.Add([]byte{0, 1}, chunked.AppendMeta(nil, 1), true)
 	f.Add([]byte{1, 0, 0, 0, 0, 0}, page1(512, 3), false)
 	f.Add([]byte{1, 0, 0, 0, 0, 1}, trunk(2, 3, 4), true)
 	f.Add([]byte{1, 'a', 0, 0, 0, 0, 0}, []byte("x"), false)
-	f.Add([]byte{0, 'a'}, appendMeta(nil, 1<<40), true)
+	f.Add([]byte{0, 'a'}, chunked.AppendMeta(nil, 1<<40), true)
 	f.Add([]byte{1, 4, 1, 2, 3}, []byte{}, false)
 	f.Add([]byte{7}, []byte{}, true)
 	f.Fuzz(func(t *testing.T, suffix, value []byte, hole bool) {
@@ -133,7 +134,7 @@ func FuzzCheck(f *testing.F) {
 			t.Fatal(err)
 		}
 		var b batch.Batch
-		b.Put(layout.AppendFileMeta(nil, main), appendMeta(nil, 8*chunkSize))
+		b.Put(layout.AppendFileMeta(nil, main), chunked.AppendMeta(nil, 8*chunked.Size))
 		for i := range uint32(8) {
 			if i != 5 || !hole {
 				b.Put(layout.AppendFileChunk(nil, main, i), page1(4096, 2))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 )
 
 // load reads the size record of f.
@@ -22,7 +23,7 @@ func (c *checker) load(f *keyedFile) error {
 		return err
 	}
 	f.has = true
-	f.size, f.broken = parseMeta(record)
+	f.size, f.broken = chunked.ParseMeta(record)
 	return nil
 }
 
@@ -37,7 +38,7 @@ func (c *checker) read(f *keyedFile, b []byte, off int64) error {
 		if g == nil {
 			continue
 		}
-		c.key = g.appendChunk(c.key[:0], uint32(off/chunkSize))
+		c.key = g.appendChunk(c.key[:0], uint32(off/chunked.Size))
 		found, err := c.r.Page(c.ctx, c.key, c.chunk[:0])
 		if err == nil {
 			chunk = found
@@ -47,7 +48,7 @@ func (c *checker) read(f *keyedFile, b []byte, off int64) error {
 			return err
 		}
 	}
-	clear(b[copy(b, chunk[min(int(off%chunkSize), len(chunk)):]):])
+	clear(b[copy(b, chunk[min(int(off%chunked.Size), len(chunk)):]):])
 	return nil
 }
 
@@ -169,7 +170,7 @@ func (c *checker) chunks(f *keyedFile, whole bool) error {
 	if err := c.holes.reset(c, f, whole); err != nil {
 		return err
 	}
-	count := chunkCount(f.size)
+	count := chunked.Count(f.size)
 	next, err := c.walk(f, 0, count, c.gap(f))
 	if err == nil {
 		err = c.gap(f)(next, count)
@@ -223,8 +224,8 @@ func (c *checker) walk(f *keyedFile, from, to int64, gap func(from, to int64) er
 		if int64(i) >= to {
 			break
 		}
-		if e.Size > chunkSize {
-			if err := c.find(fault, e.Key, "it holds %d bytes, a chunk has at most %d", e.Size, chunkSize); err != nil {
+		if e.Size > chunked.Size {
+			if err := c.find(fault, e.Key, "it holds %d bytes, a chunk has at most %d", e.Size, chunked.Size); err != nil {
 				return next, err
 			}
 		}
@@ -238,10 +239,10 @@ func (c *checker) walk(f *keyedFile, from, to int64, gap func(from, to int64) er
 
 // beyond reports the chunks under the keys of f that lie beyond the size.
 func (c *checker) beyond(f *keyedFile, size int64) error {
-	if chunkCount(size) >= maxChunks {
+	if chunked.Count(size) >= chunked.MaxChunks {
 		return nil
 	}
-	first, n, err := c.count(f, uint32(chunkCount(size)))
+	first, n, err := c.count(f, uint32(chunked.Count(size)))
 	if err != nil || n == 0 {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"sort"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 )
 
 // Offsets in the header and in a trunk page of the free list that a check needs.
@@ -45,7 +46,7 @@ type holes struct {
 	lost  int64  // missing chunks that must not be
 	first int64  // of them
 
-	buf [chunkSize]byte
+	buf [chunked.Size]byte
 }
 
 // A hole is missing chunks, [from, to).
@@ -89,8 +90,8 @@ func (h *holes) add(from, to int64) error {
 		return nil
 	}
 	// SQLite makes a file longer by writing its last page.
-	end := chunkCount(h.end)
-	if last := chunkCount(h.f.size); to == last && end < last {
+	end := chunked.Count(h.end)
+	if last := chunked.Count(h.f.size); to == last && end < last {
 		h.lose(max(from, end), to)
 	}
 	if to = min(to, end); from >= to {
@@ -125,7 +126,7 @@ func (h *holes) lose(from, to int64) {
 }
 
 func (h *holes) note(x hole) error {
-	x.used = (min(x.to*chunkSize, h.end)-1)/h.pages - x.from*chunkSize/h.pages + 1
+	x.used = (min(x.to*chunked.Size, h.end)-1)/h.pages - x.from*chunked.Size/h.pages + 1
 	h.list = append(h.list, x)
 	if len(h.list) < maxHoles {
 		return nil
@@ -153,7 +154,7 @@ func (h *holes) settle() error {
 
 // free takes page number p, counted from 0, as one that may be missing.
 func (h *holes) free(p int64) {
-	from, to := p*h.pages/chunkSize, ((p+1)*h.pages-1)/chunkSize
+	from, to := p*h.pages/chunked.Size, ((p+1)*h.pages-1)/chunked.Size
 	i := sort.Search(len(h.list), func(i int) bool { return h.list[i].to > from })
 	for ; i < len(h.list) && h.list[i].from <= to; i++ {
 		h.list[i].used--
@@ -182,7 +183,7 @@ func (h *holes) walk() error {
 func (h *holes) readTrunk(off int64) (next uint32, err error) {
 	leaves := int64(0)
 	for pos := int64(0); pos < h.pages && pos < trunkHeader+4*leaves; {
-		piece := h.buf[:min(h.pages-pos, chunkSize)]
+		piece := h.buf[:min(h.pages-pos, chunked.Size)]
 		if err := h.c.read(h.f, piece, off+pos); err != nil {
 			return 0, err
 		}

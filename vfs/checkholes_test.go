@@ -10,6 +10,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 )
 
 // missing returns the numbers of the chunks that the main file doesn't have.
@@ -25,7 +26,7 @@ func missing(t testing.TB, a *actorstore.Actor) (holes []uint32, count int64) {
 	if err := c.load(f); err != nil {
 		t.Fatal(err)
 	}
-	count = chunkCount(f.size)
+	count = chunked.Count(f.size)
 	for i := range uint32(count) {
 		if _, err := a.Get(t.Context(), f.appendChunk(nil, i), nil); errors.Is(err, actorstore.ErrNotFound) {
 			holes = append(holes, i)
@@ -46,12 +47,12 @@ func TestCheckFreePages(t *testing.T) {
 			exec(t, db, table)
 			exec(t, db, "begin; insert into t(b) select zeroblob(60000) from generate_series(1, 50); delete from t; commit")
 			exec(t, db, "insert into t(b) values (randomblob(200000))")
-			holes, count := missing(t, r.actor)
+			holes, count := missing(t, r.Actor)
 			if len(holes) < 100 {
 				t.Fatalf("only %d of %d chunks are missing: this tests nothing", len(holes), count)
 			}
 			intact(t, db)
-			compareFindings(t, checkView(t, r.store, r.actor.ID(), nil), nil)
+			compareFindings(t, checkView(t, r.Store, r.Actor.ID(), nil), nil)
 
 			// The trunk pages are in use, of course, and so is what holds the row.
 			var lost []string
@@ -60,19 +61,19 @@ func TestCheckFreePages(t *testing.T) {
 					continue
 				}
 				key := layout.AppendFileChunk(nil, main, i)
-				v, err := r.actor.Get(t.Context(), key, nil)
+				v, err := r.Actor.Get(t.Context(), key, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := r.actor.Delete(t.Context(), key); err != nil {
+				if err := r.Actor.Delete(t.Context(), key); err != nil {
 					t.Fatal(err)
 				}
-				got := checkView(t, r.store, r.actor.ID(), &CheckOptions{FilesOnly: true})
+				got := checkView(t, r.Store, r.Actor.ID(), &CheckOptions{FilesOnly: true})
 				if len(got) > 1 || len(got) == 1 && !strings.Contains(got[0], missed) {
 					t.Errorf("chunk %d: %q", i, got)
 				}
 				lost = append(lost, got...)
-				if err := r.actor.Put(t.Context(), key, v); err != nil {
+				if err := r.Actor.Put(t.Context(), key, v); err != nil {
 					t.Fatal(err)
 				}
 				if len(lost) > 5 {
@@ -122,7 +123,7 @@ func lostIn(t *testing.T, pages map[uint32][]byte, size int64, gaps ...[2]int64)
 
 // page1 returns the first chunk of a database.
 func page1(pageSize int, trunk uint32) []byte {
-	b := make([]byte, chunkSize)
+	b := make([]byte, chunked.Size)
 	copy(b, headerMagic)
 	binary.BigEndian.PutUint16(b[headerPageSize:], uint16(pageSize>>16|pageSize))
 	binary.BigEndian.PutUint32(b[headerFreeList:], trunk)
@@ -131,7 +132,7 @@ func page1(pageSize int, trunk uint32) []byte {
 
 // trunk returns the first chunk of a trunk page.
 func trunk(next uint32, leaves ...uint32) []byte {
-	b := make([]byte, chunkSize)
+	b := make([]byte, chunked.Size)
 	binary.BigEndian.PutUint32(b, next)
 	binary.BigEndian.PutUint32(b[trunkLeaves:], uint32(len(leaves)))
 	for i, p := range leaves {
@@ -141,7 +142,7 @@ func trunk(next uint32, leaves ...uint32) []byte {
 }
 
 func TestHoles(t *testing.T) {
-	const lock = lockByte / chunkSize
+	const lock = lockByte / chunked.Size
 	type pages = map[uint32][]byte
 	size := int64(lockByte + 1<<20)
 	for _, c := range []struct {
@@ -189,7 +190,7 @@ func TestManyHoles(t *testing.T) {
 		list = binary.BigEndian.AppendUint32(list, 100+2*i)
 		gaps = append(gaps, [2]int64{int64(99+2*i) * 16, int64(99+2*i)*16 + 3})
 	}
-	for i, piece := range slices.Collect(slices.Chunk(list, chunkSize)) {
+	for i, piece := range slices.Collect(slices.Chunk(list, chunked.Size)) {
 		pages[16+uint32(i)] = piece
 	}
 	if first, lost := lostIn(t, pages, 1<<32, gaps...); lost != 0 {

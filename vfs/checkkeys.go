@@ -49,7 +49,7 @@ func (f *keyedFile) sibling(tag actorstore.FileTag) *keyedFile {
 	return &keyedFile{layout: f.layout, tag: tag, old: true, name: strings.TrimSuffix(f.name, namedSuffixes[f.tag]) + namedSuffixes[tag]}
 }
 
-// appendMeta appends the key of the size record.
+// chunked.AppendMeta appends the key of the size record.
 func (f *keyedFile) appendMeta(dst []byte) []byte {
 	if f.old {
 		return f.layout.AppendNamedFileMeta(dst, f.name)

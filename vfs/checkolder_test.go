@@ -6,6 +6,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 )
 
 // An olderPlan is a change of an actor whose database is of the older form.
@@ -68,37 +69,37 @@ var olderCases = []struct {
 	},
 		[]string{"harmless: sqlite/named/chunks/a.db/0: " + sized}},
 	{"damaged page", func(b *olderPlan) {
-		b.Put(layout.AppendNamedFileChunk(nil, "a.db", 3), bytes.Repeat([]byte{1}, chunkSize))
+		b.Put(layout.AppendNamedFileChunk(nil, "a.db", 3), bytes.Repeat([]byte{1}, chunked.Size))
 	}, []string{"sqlite: Tree 2 page 4"}},
 	{"hot journal", func(b *olderPlan) {
-		b.Put(layout.AppendNamedFileMeta(nil, "a.db-journal"), appendMeta(nil, 9))
+		b.Put(layout.AppendNamedFileMeta(nil, "a.db-journal"), chunked.AppendMeta(nil, 9))
 		b.Put(layout.AppendNamedFileChunk(nil, "a.db-journal", 0), []byte("123456789"))
 	}, []string{"unfinished, harmless: sqlite/named/metadata/a.db-journal: a transaction"}},
 	{"hot journal, half rewritten", func(b *olderPlan) {
-		b.Put(layout.AppendNamedFileMeta(nil, "a.db-journal"), appendMeta(nil, 5000))
-		b.Put(layout.AppendFileChunk(nil, actorstore.FileJournal, 0), bytes.Repeat([]byte{1}, chunkSize))
+		b.Put(layout.AppendNamedFileMeta(nil, "a.db-journal"), chunked.AppendMeta(nil, 5000))
+		b.Put(layout.AppendFileChunk(nil, actorstore.FileJournal, 0), bytes.Repeat([]byte{1}, chunked.Size))
 		b.Put(layout.AppendNamedFileChunk(nil, "a.db-journal", 1), make([]byte, 904))
 	}, []string{"unfinished, harmless: sqlite/named/metadata/a.db-journal: a transaction"}},
 	{"hot journal, rewritten", func(b *olderPlan) {
-		b.Put(layout.AppendFileMeta(nil, actorstore.FileJournal), appendMeta(nil, 9))
+		b.Put(layout.AppendFileMeta(nil, actorstore.FileJournal), chunked.AppendMeta(nil, 9))
 		b.Put(layout.AppendFileChunk(nil, actorstore.FileJournal, 0), []byte("123456789"))
 		b.Delete(layout.AppendNamedFileChunk(nil, "a.db", 3))
 	}, []string{hot}},
 	{"journal rewritten and still there", func(b *olderPlan) {
-		b.Put(layout.AppendFileMeta(nil, actorstore.FileJournal), appendMeta(nil, 0))
-		b.Put(layout.AppendNamedFileMeta(nil, "a.db-journal"), appendMeta(nil, 9))
+		b.Put(layout.AppendFileMeta(nil, actorstore.FileJournal), chunked.AppendMeta(nil, 0))
+		b.Put(layout.AppendNamedFileMeta(nil, "a.db-journal"), chunked.AppendMeta(nil, 9))
 		b.Put(layout.AppendNamedFileChunk(nil, "a.db-journal", 0), []byte("123456789"))
 	}, []string{"harmless: sqlite/named/metadata/a.db-journal: another journal has taken its place"}},
 	{"journal that is over", func(b *olderPlan) {
-		b.Put(layout.AppendNamedFileMeta(nil, "a.db-journal"), appendMeta(nil, 9))
+		b.Put(layout.AppendNamedFileMeta(nil, "a.db-journal"), chunked.AppendMeta(nil, 9))
 		b.Put(layout.AppendNamedFileChunk(nil, "a.db-journal", 0), make([]byte, 9))
 	}, []string{"harmless: sqlite/named/metadata/a.db-journal: " + over}},
 	{"WAL", func(b *olderPlan) {
-		b.Put(layout.AppendNamedFileMeta(nil, "a.db-wal"), appendMeta(nil, 0))
+		b.Put(layout.AppendNamedFileMeta(nil, "a.db-wal"), chunked.AppendMeta(nil, 0))
 	},
 		[]string{"sqlite/named/metadata/a.db-wal: there is a wal file"}},
 	{"a second database", func(b *olderPlan) {
-		b.Put(layout.AppendNamedFileMeta(nil, "b"), appendMeta(nil, 10))
+		b.Put(layout.AppendNamedFileMeta(nil, "b"), chunked.AppendMeta(nil, 10))
 		b.Put(layout.AppendNamedFileChunk(nil, "b", 0), []byte("0123456789"))
 	}, nil},
 	{"nothing but a name", func(b *olderPlan) {
@@ -113,12 +114,12 @@ func TestCheckOlder(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, batch.Limits{})
 			older(t, r, "a.db")
-			b := &olderPlan{t: t, actor: r.actor}
+			b := &olderPlan{t: t, actor: r.Actor}
 			c.plant(b)
-			if err := r.actor.Commit(t.Context(), &b.Batch); err != nil {
+			if err := r.Actor.Commit(t.Context(), &b.Batch); err != nil {
 				t.Fatal(err)
 			}
-			compareFindings(t, checkView(t, r.store, r.actor.ID(), nil), c.want)
+			compareFindings(t, checkView(t, r.Store, r.Actor.ID(), nil), c.want)
 		})
 	}
 }
@@ -128,7 +129,7 @@ func TestCheckOlder(t *testing.T) {
 func TestCheckBesideOlder(t *testing.T) {
 	store, actor, _ := plantedStore(t, nil)
 	plant(t, actor, func(p *planter) {
-		p.Put(layout.AppendNamedFileMeta(nil, "x"), appendMeta(nil, 10))
+		p.Put(layout.AppendNamedFileMeta(nil, "x"), chunked.AppendMeta(nil, 10))
 		p.Put(layout.AppendNamedFileChunk(nil, "x", 0), []byte("0123456789"))
 	})
 	compareFindings(t, checkView(t, store, actor.ID(), nil), nil)

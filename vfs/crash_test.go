@@ -12,6 +12,7 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/internal/testkit/engines"
+	"github.com/greenroomdb/greenroom/internal/testkit/rig"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -95,7 +96,7 @@ func (c *crashCase) run(t *testing.T) (*engines.Tape, []ack) {
 		exec(t, conn, s.sql)
 		acks = append(acks, ack{contentOf(t, conn), tp.Len()})
 		// Where the environment sets another limit, the same steps take other ways.
-		if got := tookFrom(tp, before, c.limits); got != s.took && fromEnv(t, c.limits) == c.limits {
+		if got := tookFrom(tp, before, c.limits); got != s.took && rig.Limits(t, c.limits) == c.limits {
 			t.Errorf("%s: took %+v, want %+v", s.sql, got, s.took)
 		}
 	}
@@ -134,7 +135,7 @@ func allowed(tp *engines.Tape, acks []ack, n int) []string {
 func checkState(t *testing.T, tp *engines.Tape, limits batch.Limits, want []string, where string) {
 	t.Helper()
 	r := openRig(t, tp, limits)
-	db, err := Open(t.Context(), r.actor, nil)
+	db, err := Open(t.Context(), r.Actor, nil)
 	if err != nil {
 		t.Fatalf("%s: %v", where, err)
 	}
@@ -148,17 +149,17 @@ func checkState(t *testing.T, tp *engines.Tape, limits batch.Limits, want []stri
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if used, counted := r.actor.Used(), countedBytes(t, r.actor); used != counted {
+	if used, counted := r.Actor.Used(), rig.Counted(t, r.Actor); used != counted {
 		t.Errorf("%s: the actor believes %d bytes are used, its keys hold %d", where, used, counted)
 	}
-	for e, err := range r.actor.List(t.Context(), actorstore.ListOptions{Prefix: []byte{actorstore.NamespaceSQLite, 1, 1}, KeysOnly: true}) {
+	for e, err := range r.Actor.List(t.Context(), actorstore.ListOptions{Prefix: []byte{actorstore.NamespaceSQLite, 1, 1}, KeysOnly: true}) {
 		t.Errorf("%s: %s is left, %v", where, actorstore.Describe(e.Key), err)
 	}
 	sound(t, r, where)
-	if err := r.actor.Close(); err != nil {
+	if err := r.Actor.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := r.store.Close(); err != nil {
+	if err := r.Store.Close(); err != nil {
 		t.Error(err)
 	}
 	if err := tp.Close(); err != nil {
@@ -170,10 +171,10 @@ func checkState(t *testing.T, tp *engines.Tape, limits batch.Limits, want []stri
 const testTTL = 60 * time.Millisecond
 
 // openRig opens the actor of a store that may have a history, whoever has it.
-func openRig(t *testing.T, engine kv.Engine, limits batch.Limits) *rig {
+func openRig(t *testing.T, engine kv.Engine, limits batch.Limits) *fixture {
 	t.Helper()
 	store, err := actorstore.Open(t.Context(), engine, &actorstore.Options{
-		Limits: fromEnv(t, limits), Host: actorstore.HostOptions{TTL: testTTL},
+		Limits: rig.Limits(t, limits), Host: actorstore.HostOptions{TTL: testTTL},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -182,7 +183,7 @@ func openRig(t *testing.T, engine kv.Engine, limits batch.Limits) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &rig{store: store, actor: actor}
+	return &fixture{rig.Rig{Store: store, Actor: actor}}
 }
 
 // contentOf returns what SQL can see, as far as the cases change it: of each blob its length, its beginning,

@@ -14,6 +14,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 )
 
 // A database is what all connections to one mounted name share: the committed
@@ -32,8 +33,8 @@ type database struct {
 
 	owner atomic.Pointer[handle] // the writer: who holds RESERVED or more; set under mu
 
-	main   chunked // the writer's
-	header header  // of page 1, as the writer sees it
+	main   chunked.File // the writer's
+	header header       // of page 1, as the writer sees it
 	batch  batch.Batch
 	subs   []batch.Sub // scratch
 
@@ -78,9 +79,9 @@ func newDatabase(ctx context.Context, name string, src source, a *actorstore.Act
 		src, far = newFarView(v.View), true
 	}
 	db := &database{name: name, actor: a, source: src, opts: opts, log: opts.Logger, meter: newMeter(opts.Metrics), far: far}
-	db.main = chunked{tag: actorstore.FileMain, reader: src, layout: src.Layout()}
-	db.journal.file = chunked{tag: actorstore.FileJournal, reader: src, layout: src.Layout()}
-	db.wal.file = chunked{tag: actorstore.FileWAL, reader: src, layout: src.Layout()}
+	db.main = chunked.File{Tag: actorstore.FileMain, Reader: src, Layout: src.Layout()}
+	db.journal.file = chunked.File{Tag: actorstore.FileJournal, Reader: src, Layout: src.Layout()}
+	db.wal.file = chunked.File{Tag: actorstore.FileWAL, Reader: src, Layout: src.Layout()}
 	db.shm.init(opts.TempDir)
 	if err := db.load(ctx); err != nil {
 		return nil, fmt.Errorf("vfs: open %q: %w", name, err)
@@ -95,10 +96,10 @@ func newDatabase(ctx context.Context, name string, src source, a *actorstore.Act
 func (db *database) load(ctx context.Context) error {
 	quick, done := db.preload(ctx)
 	defer done()
-	if err := db.main.load(ctx); err != nil {
+	if err := db.main.Load(ctx); err != nil {
 		return err
 	}
-	if db.main.stored < 0 && !quick {
+	if db.main.Stored() < 0 && !quick {
 		if err := db.loadNamed(ctx); err != nil {
 			return err
 		}
@@ -106,12 +107,12 @@ func (db *database) load(ctx context.Context) error {
 	if err := db.loadHeader(ctx); err != nil {
 		return err
 	}
-	plain := db.main.size == 0 || bytes.HasPrefix(db.header[:], headerMagic)
+	plain := db.main.Size() == 0 || bytes.HasPrefix(db.header[:], headerMagic)
 	if err := db.journal.load(ctx, plain); err != nil {
 		return err
 	}
-	hot := db.journal.storedLive && db.main.size > 0
-	dead, err := db.wal.load(ctx, db.main.size)
+	hot := db.journal.storedLive && db.main.Size() > 0
+	dead, err := db.wal.load(ctx, db.main.Size())
 	if err != nil {
 		return err
 	}
@@ -122,7 +123,7 @@ func (db *database) load(ctx context.Context) error {
 	}
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	db.cur = &view{seq: 1, size: db.main.size, header: db.header}
+	db.cur = &view{seq: 1, size: db.main.Size(), header: db.header}
 	db.hot, db.torn = hot, hot
 	if hot {
 		db.leftBehind()
@@ -138,11 +139,11 @@ func (db *database) loadNamed(ctx context.Context) error {
 		return err
 	}
 	if old == nil {
-		return db.main.refuseUnsized(ctx)
+		return db.main.RefuseUnsized(ctx)
 	}
 	db.source = old
-	db.main.reader, db.journal.file.reader = old, old
-	return db.main.load(ctx)
+	db.main.Reader, db.journal.file.Reader = old, old
+	return db.main.Load(ctx)
 }
 
 // tidy finishes what a crash left unfinished, as far as that needs no SQLite.
@@ -159,7 +160,7 @@ func (db *database) tidy(ctx context.Context, hot, dead bool) error {
 		return err
 	}
 	if named {
-		db.journal.file.reader = old.source
+		db.journal.file.Reader = old.source
 	}
 	return nil
 }
@@ -167,7 +168,7 @@ func (db *database) tidy(ctx context.Context, hot, dead bool) error {
 // loadHeader reads the start of page 1.
 func (db *database) loadHeader(ctx context.Context) error {
 	db.header = header{}
-	_, err := db.main.readAt(ctx, db.header[:min(headerSize, db.main.size)], 0)
+	_, err := db.main.ReadAt(ctx, db.header[:min(headerSize, db.main.Size())], 0)
 	return err
 }
 
@@ -213,13 +214,13 @@ func (db *database) collect(ctx context.Context, hot, dead bool) error {
 	b.Mode = batch.Ordered // whatever lands of it is good
 	old, named := db.source.(*namedSource)
 	if named {
-		if err := old.collect(ctx, &b, chunkCount(db.main.size)); err != nil {
+		if err := old.collect(ctx, &b, chunked.Count(db.main.Size())); err != nil {
 			return err
 		}
 	} else if err := collectNamed(ctx, &b, db.source); err != nil {
 		return err
 	}
-	if err := db.collectChunks(ctx, &b, &db.main, chunkCount(db.main.size)); err != nil {
+	if err := db.collectChunks(ctx, &b, &db.main, chunked.Count(db.main.Size())); err != nil {
 		return err
 	}
 	if err := db.collectBeside(ctx, &b, &db.journal.file, !hot); err != nil {
@@ -244,12 +245,12 @@ func (db *database) collect(ctx context.Context, hot, dead bool) error {
 }
 
 // collectBeside is collect for a file beside the main file, all of it if it is over.
-func (db *database) collectBeside(ctx context.Context, b *batch.Batch, f *chunked, over bool) error {
-	from := chunkCount(f.size)
+func (db *database) collectBeside(ctx context.Context, b *batch.Batch, f *chunked.File, over bool) error {
+	from := chunked.Count(f.Size())
 	if over {
 		from = 0
-		if f.stored >= 0 {
-			b.Delete(f.layout.AppendFileMeta(nil, f.tag))
+		if f.Stored() >= 0 {
+			b.Delete(f.Layout.AppendFileMeta(nil, f.Tag))
 		}
 	}
 	return db.collectChunks(ctx, b, f, from)
@@ -257,11 +258,11 @@ func (db *database) collectBeside(ctx context.Context, b *batch.Batch, f *chunke
 
 // collectChunks stages the removal of f's chunks from number from on, if any is
 // stored.
-func (db *database) collectChunks(ctx context.Context, b *batch.Batch, f *chunked, from int64) error {
-	if from >= maxChunks {
+func (db *database) collectChunks(ctx context.Context, b *batch.Batch, f *chunked.File, from int64) error {
+	if from >= chunked.MaxChunks {
 		return nil
 	}
-	start, end := f.layout.FileChunks(f.tag, uint32(from))
+	start, end := f.Layout.FileChunks(f.Tag, uint32(from))
 	return collectRange(ctx, b, db.source, start, end)
 }
 

@@ -127,9 +127,9 @@ func TestZeroFirstByte(t *testing.T) {
 }
 
 // unfinishedHere fails the test unless Check finds the actor's journal to be hot.
-func unfinishedHere(t *testing.T, r *rig, id actorstore.ID) {
+func unfinishedHere(t *testing.T, r *fixture, id actorstore.ID) {
 	t.Helper()
-	view, err := r.store.View(t.Context(), id)
+	view, err := r.Store.View(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func TestEncryptedPersist(t *testing.T) {
 				var forks []*actorstore.Actor
 				commits := 0
 				for i := range 4 {
-					r.engine.Hook(func(op faultkv.Op) error {
+					r.Engine.Hook(func(op faultkv.Op) error {
 						if op.Point == faultkv.AfterCommit && commits%7 == 0 && len(forks) < 12 {
 							hook := forkHook{r, &forks}
 							hook.take(t)
@@ -173,7 +173,7 @@ func TestEncryptedPersist(t *testing.T) {
 						return nil
 					})
 					exec(t, db, fmt.Sprintf("update t set n = %d, b = randomblob(3000)", i+1))
-					r.engine.Hook(nil)
+					r.Engine.Hook(nil)
 					forks = append(forks, forkNow(t, r))
 					fork := forks[len(forks)-1]
 					if n := committed(t, fork, opts); n != i+1 {
@@ -198,12 +198,12 @@ func TestEncryptedPersist(t *testing.T) {
 
 // A forkHook forks the rig's actor between two engine commits.
 type forkHook struct {
-	r     *rig
+	r     *fixture
 	forks *[]*actorstore.Actor
 }
 
 func (h forkHook) take(t *testing.T) {
-	h.r.engine.Hook(nil)
+	h.r.Engine.Hook(nil)
 	*h.forks = append(*h.forks, forkNow(t, h.r))
 }
 

@@ -31,7 +31,7 @@ func (db *database) event(level slog.Level, msg string, args ...any) {
 // fellBack: a transaction of so many pages takes SQLite's journal.
 func (db *database) fellBack() {
 	db.stats.fallbacks.Add(1)
-	db.event(slog.LevelDebug, "vfs: a transaction is too large for one commit and takes the journal", "pages", db.main.dirty.len())
+	db.event(slog.LevelDebug, "vfs: a transaction is too large for one commit and takes the journal", "pages", db.main.Pending())
 }
 
 // leftBehind: a journal was found that must be rolled back.

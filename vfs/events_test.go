@@ -58,8 +58,8 @@ func TestEvents(t *testing.T) {
 	r := newRig(t, batch.Limits{AtomicBatches: 1, Storage: 4 << 20})
 	book := &logBook{level: slog.LevelDebug}
 	opts := &Options{Env: part.Env{Logger: slog.New(book)}, TxMemory: 1}
-	id := r.actor.ID()
-	db, err := Open(t.Context(), r.actor, opts)
+	id := r.Actor.ID()
+	db, err := Open(t.Context(), r.Actor, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestEvents(t *testing.T) {
 
 	// A failure in the middle of what takes the journal.
 	commits := 0
-	r.engine.Hook(func(op faultkv.Op) error {
+	r.Engine.Hook(func(op faultkv.Op) error {
 		if op.Point == faultkv.BeforeCommit {
 			if commits++; commits == 4 {
 				return errLost
@@ -87,7 +87,7 @@ func TestEvents(t *testing.T) {
 	if _, err := db.ExecContext(t.Context(), "update t set b = randomblob(3000)"); err == nil {
 		t.Error("no error")
 	}
-	r.engine.Hook(nil)
+	r.Engine.Hook(nil)
 	if _, err := db.ExecContext(t.Context(), "select * from t"); err == nil {
 		t.Error("no error")
 	}
@@ -98,14 +98,14 @@ func TestEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	r.reopen(t, batch.Limits{AtomicBatches: 1})
-	if db, err = Open(t.Context(), r.actor, opts); err != nil {
+	r.Reopen(t, batch.Limits{AtomicBatches: 1})
+	if db, err = Open(t.Context(), r.Actor, opts); err != nil {
 		t.Fatal(err)
 	}
 	book.want(t, id, "INFO vfs: rolling back a transaction that was cut off")
 
 	// Another owner.
-	other, err := actorstore.Open(t.Context(), r.engine, nil)
+	other, err := actorstore.Open(t.Context(), r.Engine, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

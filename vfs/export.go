@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 	"github.com/ncruces/go-sqlite3"
 	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
 )
@@ -131,7 +132,7 @@ func (db *DB) copyTo(ctx context.Context, path string) (err error) {
 	}
 	for done := false; !done && err == nil; {
 		if err = ctx.Err(); err == nil {
-			done, err = b.Step(exportStep / chunkSize)
+			done, err = b.Step(exportStep / chunked.Size)
 		}
 	}
 	if closed := b.Close(); err == nil {

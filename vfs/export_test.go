@@ -16,6 +16,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 )
 
 // openFile opens a database file of the operating system.
@@ -102,7 +103,7 @@ func TestExportIsBackup(t *testing.T) {
 			image := openFile(t, got.Bytes())
 			intact(t, image)
 			// The view of an actor that nobody owns, too.
-			view, err := r.store.View(t.Context(), r.actor.ID())
+			view, err := r.Store.View(t.Context(), r.Actor.ID())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -227,7 +228,7 @@ func (w *fullWriter) Write(b []byte) (int, error) {
 // An export that ends early says why, and holds nothing afterwards.
 func TestExportFails(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	db, err := Open(t.Context(), r.actor, nil)
+	db, err := Open(t.Context(), r.Actor, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,7 +249,7 @@ func TestExportFails(t *testing.T) {
 	if _, err := db.Export(ctx, w); !errors.Is(err, context.Canceled) || w.n != 2 {
 		t.Errorf("%d writes, %v", w.n, err)
 	}
-	r.engine.Hook(func(op faultkv.Op) error {
+	r.Engine.Hook(func(op faultkv.Op) error {
 		if op.Point == faultkv.BeforeGet || op.Point == faultkv.BeforeScan || op.Point == faultkv.BeforeEntry {
 			return errInjected
 		}
@@ -257,7 +258,7 @@ func TestExportFails(t *testing.T) {
 	if _, err := db.Export(t.Context(), io.Discard); !errors.Is(err, errInjected) {
 		t.Errorf("a failing engine: %v", err)
 	}
-	r.engine.Hook(nil)
+	r.Engine.Hook(nil)
 	if err := db.Close(); err != nil {
 		t.Errorf("something is still in use: %v", err)
 	}
@@ -287,9 +288,9 @@ type sparseWriter struct {
 }
 
 func (w *sparseWriter) Write(b []byte) (int, error) {
-	zero := make([]byte, chunkSize)
-	for i := 0; i < len(b); i += chunkSize {
-		if page := b[i:min(i+chunkSize, len(b))]; !bytes.Equal(page, zero[:len(page)]) {
+	zero := make([]byte, chunked.Size)
+	for i := 0; i < len(b); i += chunked.Size {
+		if page := b[i:min(i+chunked.Size, len(b))]; !bytes.Equal(page, zero[:len(page)]) {
 			w.pages[w.size+int64(i)] = page[len(page)-1]
 		}
 	}
@@ -302,28 +303,28 @@ func TestExportHole(t *testing.T) {
 	const lockPage = 1 << 30
 	r := newRig(t, batch.Limits{Storage: 2 << 30})
 	var b batch.Batch
-	page := make([]byte, chunkSize)
+	page := make([]byte, chunked.Size)
 	copy(page, headerMagic)
 	put := func(i uint32, last byte) {
 		p := bytes.Clone(page)
-		p[chunkSize-1] = last
+		p[chunked.Size-1] = last
 		b.Put(layout.AppendFileChunk(nil, actorstore.FileMain, i), p)
 	}
 	put(0, 1)
 	clear(page)
-	put(lockPage/chunkSize-1, 2)
-	put(lockPage/chunkSize+1, 3)
-	b.Put(layout.AppendFileMeta(nil, actorstore.FileMain), appendMeta(nil, lockPage+2*chunkSize))
-	if err := r.actor.Commit(t.Context(), &b); err != nil {
+	put(lockPage/chunked.Size-1, 2)
+	put(lockPage/chunked.Size+1, 3)
+	b.Put(layout.AppendFileMeta(nil, actorstore.FileMain), chunked.AppendMeta(nil, lockPage+2*chunked.Size))
+	if err := r.Actor.Commit(t.Context(), &b); err != nil {
 		t.Fatal(err)
 	}
 	db := r.open(t, nil)
 	w := &sparseWriter{pages: map[int64]byte{}}
 	n, err := db.Export(t.Context(), w)
-	if err != nil || n != lockPage+2*chunkSize || w.size != n {
+	if err != nil || n != lockPage+2*chunked.Size || w.size != n {
 		t.Fatalf("%d bytes, %v", n, err)
 	}
-	for at, want := range map[int64]byte{0: 1, lockPage - chunkSize: 2, lockPage + chunkSize: 3} {
+	for at, want := range map[int64]byte{0: 1, lockPage - chunked.Size: 2, lockPage + chunked.Size: 3} {
 		if w.pages[at] != want {
 			t.Errorf("the page at %d ends in %d, want %d", at, w.pages[at], want)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/internal/testkit/engines"
+	"github.com/greenroomdb/greenroom/internal/testkit/rig"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
@@ -18,9 +19,9 @@ import (
 // A farRig is an engine that counts, and stores that are opened on it one after the
 // other, as by processes that come and go.
 type farRig struct {
-	engine *faultkv.Engine
-	store  *actorstore.Store
-	actor  *actorstore.Actor
+	Engine *faultkv.Engine
+	Store  *actorstore.Store
+	Actor  *actorstore.Actor
 	cache  int64 // Options.CacheBytes
 }
 
@@ -28,9 +29,9 @@ var farID = actorstore.IDFromName("far")
 
 func newFarRig(t testing.TB) *farRig {
 	t.Helper()
-	r := &farRig{engine: faultkv.New(engines.Shared(engines.Far(memkv.New())))}
+	r := &farRig{Engine: faultkv.New(engines.Shared(engines.Far(memkv.New())))}
 	t.Cleanup(func() {
-		if err := r.engine.Close(); err != nil {
+		if err := r.Engine.Close(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -44,15 +45,15 @@ const farTTL = time.Hour
 // start opens the store and the actor, with nothing in memory.
 func (r *farRig) start(t testing.TB) {
 	t.Helper()
-	store, err := actorstore.Open(t.Context(), r.engine, &actorstore.Options{
-		CacheBytes: r.cache, Limits: fromEnv(t, batch.Limits{}), Host: actorstore.HostOptions{TTL: farTTL},
+	store, err := actorstore.Open(t.Context(), r.Engine, &actorstore.Options{
+		CacheBytes: r.cache, Limits: rig.Limits(t, batch.Limits{}), Host: actorstore.HostOptions{TTL: farTTL},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.store = store
-	r.engine.Reset()
-	if r.actor, err = store.Actor(t.Context(), farID, &actorstore.ActorOptions{Layout: layout}); err != nil {
+	r.Store = store
+	r.Engine.Reset()
+	if r.Actor, err = store.Actor(t.Context(), farID, &actorstore.ActorOptions{Layout: layout}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -60,10 +61,10 @@ func (r *farRig) start(t testing.TB) {
 // stop closes both.
 func (r *farRig) stop(t testing.TB) {
 	t.Helper()
-	if err := r.actor.Close(); err != nil {
+	if err := r.Actor.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := r.store.Close(); err != nil {
+	if err := r.Store.Close(); err != nil {
 		t.Error(err)
 	}
 }
@@ -73,7 +74,7 @@ func (r *farRig) session(t testing.TB, opts *Options, f func(db *DB)) {
 	t.Helper()
 	r.start(t)
 	defer r.stop(t)
-	db, err := Open(t.Context(), r.actor, opts)
+	db, err := Open(t.Context(), r.Actor, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,8 +88,8 @@ func (r *farRig) session(t testing.TB, opts *Options, f func(db *DB)) {
 
 // reads is how often the engine was asked since the last time.
 func (r *farRig) reads() int64 {
-	c := r.engine.Counts()
-	r.engine.Reset()
+	c := r.Engine.Counts()
+	r.Engine.Reset()
 	return c.Gets + c.Scans
 }
 
@@ -166,7 +167,7 @@ func TestFarScanFirst(t *testing.T) {
 	r := newFarRig(t)
 	r.fill(t, 1, 50<<20)
 	r.start(t)
-	if err := r.actor.StoreHints(t.Context(), nil); err != nil {
+	if err := r.Actor.StoreHints(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	r.stop(t)
@@ -214,10 +215,10 @@ func TestFarTransaction(t *testing.T) {
 		for id := range 20 {
 			exec(t, db, "update t0 set b = randomblob(940) where id = 1000")
 			// The first one fetches.
-			if c := r.engine.Counts(); id > 0 && (c.Gets+c.Scans+c.Snapshots > 0 || c.Commits != 1) {
+			if c := r.Engine.Counts(); id > 0 && (c.Gets+c.Scans+c.Snapshots > 0 || c.Commits != 1) {
 				t.Errorf("transaction %d: %+v", id, c)
 			}
-			r.engine.Reset()
+			r.Engine.Reset()
 		}
 	})
 }
@@ -232,13 +233,13 @@ func TestFarScattered(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
 			before := r.reads()
 			var fetched atomic.Int64
-			r.engine.Hook(func(op faultkv.Op) error {
+			r.Engine.Hook(func(op faultkv.Op) error {
 				if op.Point == faultkv.BeforeEntry || op.Point == faultkv.BeforeGet {
 					fetched.Add(1)
 				}
 				return nil
 			})
-			defer r.engine.Hook(nil)
+			defer r.Engine.Hook(nil)
 			const rows = 100
 			for range rows {
 				one[int](t, db, "select length(b) from t0 where id = ?", 1+random.Int64N(rowsIn(50<<20, 1)))

@@ -40,8 +40,8 @@ func TestFarPrefetchFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r.session(t, single, func(db *DB) {
 				exec(t, db, "update t0 set b = randomblob(950) where id = 1") // looks for what a crash left
-				f := r.engine.Fail(rule)
-				defer r.engine.Heal()
+				f := r.Engine.Fail(rule)
+				defer r.Engine.Heal()
 				if n := one[int64](t, db, "select sum(length(b) = 950) from t0"); n != rowsIn(2<<20, 1) {
 					t.Errorf("%d rows", n)
 				}
@@ -56,10 +56,10 @@ func TestFarPrefetchFails(t *testing.T) {
 				}
 			})
 			r.session(t, single, func(db *DB) {
-				r.engine.Fail(rule)
-				defer r.engine.Heal()
+				r.Engine.Fail(rule)
+				defer r.Engine.Heal()
 				// The page itself is another matter.
-				r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeGet})
+				r.Engine.Fail(faultkv.Rule{Point: faultkv.BeforeGet})
 				var n int
 				if err := db.QueryRowContext(t.Context(), "select sum(length(b)) from t0").Scan(&n); !errors.Is(err, faultkv.ErrInjected) {
 					t.Errorf("got %v", err)
@@ -74,7 +74,7 @@ func TestFarInterrupt(t *testing.T) {
 	r := newFarRig(t)
 	r.fill(t, 1, 2<<20)
 	r.session(t, single, func(db *DB) {
-		p := r.engine.Pause(faultkv.Rule{Point: faultkv.BeforeScan, Match: ofChunks, Skip: 2})
+		p := r.Engine.Pause(faultkv.Rule{Point: faultkv.BeforeScan, Match: ofChunks, Skip: 2})
 		ctx, cancel := context.WithCancel(t.Context())
 		failed := make(chan error)
 		go func() {
@@ -99,8 +99,8 @@ func TestFarOpenFails(t *testing.T) {
 	r.fill(t, 1, 2<<20)
 	r.start(t)
 	defer r.stop(t)
-	r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeScan})
-	db, err := Open(t.Context(), r.actor, single)
+	r.Engine.Fail(faultkv.Rule{Point: faultkv.BeforeScan})
+	db, err := Open(t.Context(), r.Actor, single)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,20 +108,20 @@ func TestFarOpenFails(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Error(err)
 	}
-	r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeScan, Times: faultkv.Forever})
-	if _, err := Open(t.Context(), r.actor, single); !errors.Is(err, faultkv.ErrInjected) {
+	r.Engine.Fail(faultkv.Rule{Point: faultkv.BeforeScan, Times: faultkv.Forever})
+	if _, err := Open(t.Context(), r.Actor, single); !errors.Is(err, faultkv.ErrInjected) {
 		t.Errorf("got %v", err)
 	}
-	r.engine.Heal()
+	r.Engine.Heal()
 	// Hints that can't be stored are nobody's concern.
-	if err := r.actor.StoreHints(t.Context(), nil); err != nil {
+	if err := r.Actor.StoreHints(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	if db, err = Open(t.Context(), r.actor, single); err != nil {
+	if db, err = Open(t.Context(), r.Actor, single); err != nil {
 		t.Fatal(err)
 	}
 	one[int](t, db, "select sum(length(b)) from t0")
-	f := r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Err: kv.ErrTooLarge})
+	f := r.Engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Err: kv.ErrTooLarge})
 	if err := db.Close(); err != nil || f.Hits() != 1 {
 		t.Errorf("%v, %d faults", err, f.Hits())
 	}
@@ -149,7 +149,7 @@ func TestFarLeftovers(t *testing.T) {
 			for _, key := range keys {
 				b.Put(key, []byte("left"))
 			}
-			if err := r.actor.Commit(t.Context(), &b); err != nil {
+			if err := r.Actor.Commit(t.Context(), &b); err != nil {
 				t.Fatal(err)
 			}
 			r.stop(t)
@@ -163,7 +163,7 @@ func TestFarLeftovers(t *testing.T) {
 					t.Errorf("the first transaction took %d reads", n)
 				}
 				exec(t, db, "with n(i) as (values (1) union all select i + 1 from n where i < 2000) insert into t0(b) select zeroblob(3000) from n")
-				view, err := r.store.View(t.Context(), farID)
+				view, err := r.Store.View(t.Context(), farID)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -188,13 +188,13 @@ func TestFarLeftoversFail(t *testing.T) {
 	r.fill(t, 1, 100<<10)
 	r.session(t, single, func(db *DB) {
 		one[int](t, db, "select count(*) from t0")
-		r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeScan, Match: ofChunks, Times: faultkv.Forever})
-		r.engine.Reset()
+		r.Engine.Fail(faultkv.Rule{Point: faultkv.BeforeScan, Match: ofChunks, Times: faultkv.Forever})
+		r.Engine.Reset()
 		_, err := db.ExecContext(t.Context(), "update t0 set b = 'first' where id = 1")
-		if c := r.engine.Counts(); !errors.Is(err, faultkv.ErrInjected) || c.Commits > 0 {
+		if c := r.Engine.Counts(); !errors.Is(err, faultkv.ErrInjected) || c.Commits > 0 {
 			t.Errorf("%v, %+v", err, c)
 		}
-		r.engine.Heal()
+		r.Engine.Heal()
 		exec(t, db, "update t0 set b = 'first' where id = 1")
 		if got := one[string](t, db, "select b from t0 where id = 1"); got != "first" {
 			t.Error(got)
@@ -213,7 +213,7 @@ func TestFarPlain(t *testing.T) {
 		"nothing can":   {engines.OneRange(engines.Shared(engines.Far(memkv.New()))), 4},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &farRig{engine: faultkv.New(tt.engine)}
+			r := &farRig{Engine: faultkv.New(tt.engine)}
 			r.fill(t, 1, 20<<20)
 			r.session(t, single, func(db *DB) {
 				one[int](t, db, "select length(b) from t0 where id = 15000")
@@ -244,7 +244,7 @@ func TestFarView(t *testing.T) {
 		{"select sum(length(b)) from (select b from t0 order by id desc)", 60},
 	} {
 		r.reads()
-		view, err := r.store.View(t.Context(), farID)
+		view, err := r.Store.View(t.Context(), farID)
 		if err != nil {
 			t.Fatal(err)
 		}

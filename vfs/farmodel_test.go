@@ -98,8 +98,8 @@ func farRandom(t *testing.T, r *farRig, pageSize, mode string, seed uint64) {
 					exec(t, model, q)
 				}
 			}
-			r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeEntry, Match: prefetching, Skip: 40, Times: 3})
-			defer r.engine.Heal()
+			r.Engine.Fail(faultkv.Rule{Point: faultkv.BeforeEntry, Match: prefetching, Skip: 40, Times: 3})
+			defer r.Engine.Heal()
 			for range 60 {
 				query, rows := script.line()
 				if !rows {
@@ -111,7 +111,7 @@ func farRandom(t *testing.T, r *farRig, pageSize, mode string, seed uint64) {
 					t.Fatalf("session %d, %s:\ngot  %.300s\nwant %.300s", session, query, got, want)
 				}
 			}
-			r.engine.Heal()
+			r.Engine.Heal()
 			intact(t, db)
 			s := db.Stats()
 			used += s.PrefetchUsed

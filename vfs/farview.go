@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 )
 
 // A farView is the source of a view on a far engine. The cache of the Store is for
@@ -90,7 +91,7 @@ func (v *farView) Preload(ctx context.Context, ranges []actorstore.KeyRange, eac
 func (v *farView) keep(key, value []byte) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if _, ok := v.pages[string(key)]; ok || len(value) > chunkSize {
+	if _, ok := v.pages[string(key)]; ok || len(value) > chunked.Size {
 		return // it is no page, or is here
 	}
 	k := string(key)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
+	"github.com/greenroomdb/greenroom/internal/testkit/rig"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -105,7 +106,7 @@ func (c *crashCase) fault(t *testing.T, kind faultKind, nth int) bool {
 	where := fmt.Sprintf("operation %d", nth)
 	engine := faultkv.New(memkv.New())
 	r := openRig(t, engine, c.limits)
-	db, err := Open(t.Context(), r.actor, &Options{Pragmas: c.pragmas, TxMemory: c.txMemory, MaxConns: 1})
+	db, err := Open(t.Context(), r.Actor, &Options{Pragmas: c.pragmas, TxMemory: c.txMemory, MaxConns: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +158,7 @@ func (c *crashCase) fault(t *testing.T, kind faultKind, nth int) bool {
 		exec(t, db, "create table if not exists after_crash(a)")
 		intact(t, db)
 	}
-	if err := errors.Join(db.Close(), r.actor.Close(), r.store.Close()); err != nil {
+	if err := errors.Join(db.Close(), r.Actor.Close(), r.Store.Close()); err != nil {
 		t.Errorf("%s: closing: %v", where, err)
 	}
 	c.afterFault(t, engine, states, failure, where)
@@ -171,7 +172,7 @@ func TestPartWithoutJournal(t *testing.T) {
 	db := r.open(t, &Options{Pragmas: []string{"journal_mode=MEMORY"}})
 	exec(t, db, table)
 	exec(t, db, fill)
-	r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Skip: 2, Err: errRefused})
+	r.Engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Skip: 2, Err: errRefused})
 	_, err := db.ExecContext(t.Context(), "update t set b = randomblob(1500)")
 	if part := (*batch.OrderedError)(nil); !errors.As(db.Cause(), &part) {
 		t.Fatalf("no part of it has landed: %v", err)
@@ -205,7 +206,7 @@ func turnBack(t *testing.T, db *DB) {
 func (c *crashCase) afterFault(t *testing.T, engine *faultkv.Engine, states []string, failure error, where string) {
 	t.Helper()
 	r := openRig(t, engine, c.limits)
-	db, err := Open(t.Context(), r.actor, &Options{Pragmas: c.pragmas, TxMemory: c.txMemory, MaxConns: 1})
+	db, err := Open(t.Context(), r.Actor, &Options{Pragmas: c.pragmas, TxMemory: c.txMemory, MaxConns: 1})
 	if err != nil {
 		t.Fatalf("%s: %v", where, err)
 	}
@@ -219,10 +220,10 @@ func (c *crashCase) afterFault(t *testing.T, engine *faultkv.Engine, states []st
 	}
 	exec(t, db, "create table if not exists after_crash(a)")
 	intact(t, db)
-	if used, counted := r.actor.Used(), countedBytes(t, r.actor); used != counted {
+	if used, counted := r.Actor.Used(), rig.Counted(t, r.Actor); used != counted {
 		t.Errorf("%s: the actor believes %d bytes are used, its keys hold %d", where, used, counted)
 	}
-	if err := errors.Join(db.Close(), r.actor.Close(), r.store.Close(), engine.Close()); err != nil {
+	if err := errors.Join(db.Close(), r.Actor.Close(), r.Store.Close(), engine.Close()); err != nil {
 		t.Errorf("%s: closing: %v", where, err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/internal/testkit/engines"
+	"github.com/greenroomdb/greenroom/internal/testkit/rig"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
@@ -19,7 +20,7 @@ import (
 type mixed struct {
 	engine *faultkv.Engine
 	limits batch.Limits
-	rig    *rig
+	rig    *fixture
 	db     *DB
 }
 
@@ -45,7 +46,7 @@ const text = "printf('%%0%dd', value)"
 
 var mixedSteps = []mixedStep{
 	{"put", func(ctx context.Context, m *mixed) (string, error) {
-		return "", m.rig.actor.Put(ctx, user("a"), []byte("1"))
+		return "", m.rig.Actor.Put(ctx, user("a"), []byte("1"))
 	}},
 	sqlStep(fmt.Sprintf("insert into t(b) select "+text+" from generate_series(1, 40)", 1500)), // appends
 	{"sum", func(ctx context.Context, m *mixed) (sum string, err error) {
@@ -57,15 +58,15 @@ var mixedSteps = []mixedStep{
 		var b batch.Batch
 		b.Put(user("a"), []byte("2"))
 		b.Put(user("b"), []byte(strings.Repeat("long", 5000)))
-		if err := m.rig.actor.Apply(ctx, &b); err != nil {
+		if err := m.rig.Actor.Apply(ctx, &b); err != nil {
 			return "", err
 		}
-		return "", m.rig.actor.Sync(ctx)
+		return "", m.rig.Actor.Sync(ctx)
 	}},
 	sqlStep("begin; insert into t(b) values ('x'); savepoint s; delete from t; rollback to s; commit"),
-	{"list", func(ctx context.Context, m *mixed) (string, error) { return userKeys(ctx, m.rig.actor) }},
+	{"list", func(ctx context.Context, m *mixed) (string, error) { return userKeys(ctx, m.rig.Actor) }},
 	{"get", func(ctx context.Context, m *mixed) (string, error) {
-		v, err := m.rig.actor.Get(ctx, user("a"), nil)
+		v, err := m.rig.Actor.Get(ctx, user("a"), nil)
 		return fmt.Sprintf("%.20q", v), err
 	}},
 	{"update with a key", func(ctx context.Context, m *mixed) (string, error) {
@@ -77,7 +78,7 @@ var mixedSteps = []mixedStep{
 	}},
 	sqlStep("delete from t where a % 3 = 0"),
 	{"delete keys", func(ctx context.Context, m *mixed) (string, error) {
-		return "", m.rig.actor.DeleteRange(ctx, user("a"), user("c"))
+		return "", m.rig.Actor.DeleteRange(ctx, user("a"), user("c"))
 	}},
 	sqlStep("vacuum"),
 	{"by row", func(ctx context.Context, m *mixed) (row string, err error) {
@@ -144,7 +145,7 @@ func playMixed(t *testing.T, limits batch.Limits) mixedPlay {
 		}
 		play.states, play.outs = append(play.states, m.state(t)), append(play.outs, out)
 	}
-	if stats := m.db.Stats(); limits == oneBatch && fromEnv(t, limits) == limits && stats.JournalCommits == 0 {
+	if stats := m.db.Stats(); limits == oneBatch && rig.Limits(t, limits) == limits && stats.JournalCommits == 0 {
 		t.Errorf("no step needed the journal: %+v", stats)
 	}
 	m.close(t)
@@ -211,7 +212,7 @@ func newMixed(t *testing.T, engine kv.Engine, limits batch.Limits) *mixed {
 func (m *mixed) open(t *testing.T) {
 	t.Helper()
 	var err error
-	if m.db, err = Open(t.Context(), m.rig.actor, &Options{Pragmas: []string{"cache_size=5"}, MaxConns: 1}); err != nil {
+	if m.db, err = Open(t.Context(), m.rig.Actor, &Options{Pragmas: []string{"cache_size=5"}, MaxConns: 1}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -219,7 +220,7 @@ func (m *mixed) open(t *testing.T) {
 // recover opens again what refuses to go on, and nothing else.
 func (m *mixed) recover(t *testing.T, kind faultKind, where string) {
 	t.Helper()
-	poisoned := m.rig.actor.Err()
+	poisoned := m.rig.Actor.Err()
 	if poisoned != nil && (kind.reads() || !errors.Is(poisoned, kind.err) || !errors.Is(poisoned, actorstore.ErrPoisoned)) {
 		t.Errorf("%s: the actor says %v", where, poisoned)
 	}
@@ -243,11 +244,11 @@ func (m *mixed) recover(t *testing.T, kind faultKind, where string) {
 // the commit.
 func (m *mixed) reopen(t *testing.T, kind faultKind, where string) {
 	t.Helper()
-	if err := m.rig.actor.Close(); err != nil {
+	if err := m.rig.Actor.Close(); err != nil {
 		t.Errorf("%s: %v", where, err)
 	}
 	var err error
-	if m.rig.actor, err = m.rig.store.Named(t.Context(), "lobby", &actorstore.ActorOptions{Layout: layout}); err != nil {
+	if m.rig.Actor, err = m.rig.Store.Named(t.Context(), "lobby", &actorstore.ActorOptions{Layout: layout}); err != nil {
 		t.Fatalf("%s: %v", where, err)
 	}
 	want, got := kv.OutcomeApplied, kv.OutcomeUnknown
@@ -257,7 +258,7 @@ func (m *mixed) reopen(t *testing.T, kind faultKind, where string) {
 	case faultkv.BeforeSync:
 		want = kv.OutcomeUnknown // no commit is in doubt
 	}
-	if d := m.rig.actor.Doubt(); d != nil {
+	if d := m.rig.Actor.Doubt(); d != nil {
 		got = d.Outcome
 	}
 	if got != want {
@@ -268,7 +269,7 @@ func (m *mixed) reopen(t *testing.T, kind faultKind, where string) {
 // state is everything that the actor holds, less what its database needs besides.
 func (m *mixed) state(t *testing.T) string {
 	t.Helper()
-	keys, err := userKeys(t.Context(), m.rig.actor)
+	keys, err := userKeys(t.Context(), m.rig.Actor)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,11 +280,11 @@ func (m *mixed) state(t *testing.T) string {
 func (m *mixed) close(t *testing.T) {
 	t.Helper()
 	intact(t, m.db)
-	if used, counted := m.rig.actor.Used(), countedBytes(t, m.rig.actor); used != counted {
+	if used, counted := m.rig.Actor.Used(), rig.Counted(t, m.rig.Actor); used != counted {
 		t.Errorf("the actor believes %d bytes are used, its keys hold %d", used, counted)
 	}
 	sound(t, m.rig, "at the end")
-	if err := errors.Join(m.db.Close(), m.rig.actor.Close(), m.rig.store.Close(), m.engine.Close()); err != nil {
+	if err := errors.Join(m.db.Close(), m.rig.Actor.Close(), m.rig.Store.Close(), m.engine.Close()); err != nil {
 		t.Error(err)
 	}
 }

@@ -14,6 +14,8 @@ import (
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit/engines"
+	"github.com/greenroomdb/greenroom/internal/testkit/rig"
+	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 )
 
 // A fileReplayer runs scripts against the main file of a database, through the calls
@@ -38,7 +40,7 @@ type fileReplayer struct {
 	limits batch.Limits
 
 	tape *engines.Tape
-	rig  *rig
+	rig  *fixture
 	vfs  fileNames
 	file *handle // the writer
 	look *handle // readers'
@@ -64,7 +66,7 @@ func (r *fileReplayer) open() {
 	r.t.Helper()
 	r.rig = openRig(r.t.(*testing.T), r.tape, r.limits)
 	r.vfs = fileNames{New(&Options{TxMemory: leastTxMemory})}
-	r.must(r.vfs.Mount(r.t.Context(), "f", r.rig.actor))
+	r.must(r.vfs.Mount(r.t.Context(), "f", r.rig.Actor))
 	r.file, r.look = r.handle(), r.handle()
 }
 
@@ -76,7 +78,7 @@ func (r *fileReplayer) handle() *handle {
 
 func (r *fileReplayer) close() {
 	r.pinned = nil
-	r.must(errors.Join(r.file.Close(), r.look.Close(), r.vfs.Unmount("f"), r.rig.actor.Close(), r.rig.store.Close()))
+	r.must(errors.Join(r.file.Close(), r.look.Close(), r.vfs.Unmount("f"), r.rig.Actor.Close(), r.rig.Store.Close()))
 }
 
 // run runs one line.
@@ -118,7 +120,7 @@ func (r *fileReplayer) run(line string) error {
 
 // compare reads everything that can be seen.
 func (r *fileReplayer) compare() error {
-	got, err := r.read(r.handle, 0, int64(len(r.model))+chunkSize+3)
+	got, err := r.read(r.handle, 0, int64(len(r.model))+chunked.Size+3)
 	if err == nil {
 		err = same("committed", got, r.model)
 	}
@@ -130,7 +132,7 @@ func (r *fileReplayer) compare() error {
 		}
 		err = same("pinned", pinned[:n], r.pinned)
 	}
-	if used, counted := r.rig.actor.Used(), countedBytes(r.t, r.rig.actor); err == nil && used != counted {
+	if used, counted := r.rig.Actor.Used(), rig.Counted(r.t, r.rig.Actor); err == nil && used != counted {
 		err = fmt.Errorf("the actor believes %d bytes are used, its keys hold %d", used, counted)
 	}
 	return err
@@ -287,7 +289,7 @@ func (r *fileReplayer) change(write string, model []byte) error {
 	} else if n, err := r.file.WriteAt(pattern(number(w[2]), w[3]), number(w[1])); err != nil || int64(n) != number(w[2]) {
 		return fmt.Errorf("%s: %d, %w", write, n, err)
 	}
-	got := make([]byte, len(model)+2*chunkSize)
+	got := make([]byte, len(model)+2*chunked.Size)
 	n, err := r.file.ReadAt(got, 0)
 	if err != io.EOF {
 		return fmt.Errorf("%s: reading: %w", write, err)
@@ -369,7 +371,7 @@ func (r *fileReplayer) crash(from int, counts []string, states [][]byte) error {
 	for _, s := range states {
 		longest = max(longest, len(s))
 	}
-	got, err := r.read(r.handle, 0, int64(longest)+chunkSize)
+	got, err := r.read(r.handle, 0, int64(longest)+chunked.Size)
 	if err != nil {
 		return err
 	}

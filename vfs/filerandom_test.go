@@ -10,6 +10,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
+	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 )
 
 // A fileGenerator makes random lines for a fileReplayer.
@@ -20,15 +21,15 @@ func (g *fileGenerator) pick(from ...string) string { return from[g.rnd.IntN(len
 // offset is near a boundary of chunks half of the time.
 func (g *fileGenerator) offset() int64 {
 	if g.rnd.IntN(2) == 0 {
-		return max(0, g.rnd.Int64N(6)*chunkSize+g.rnd.Int64N(3)-1)
+		return max(0, g.rnd.Int64N(6)*chunked.Size+g.rnd.Int64N(3)-1)
 	}
-	return g.rnd.Int64N(6 * chunkSize)
+	return g.rnd.Int64N(6 * chunked.Size)
 }
 
 func (g *fileGenerator) size() int64 {
-	sizes := []int64{1, 4, 12, 28, 100, 1020, chunkSize - 1, chunkSize, chunkSize + 1, 3 * chunkSize}
+	sizes := []int64{1, 4, 12, 28, 100, 1020, chunked.Size - 1, chunked.Size, chunked.Size + 1, 3 * chunked.Size}
 	if g.rnd.IntN(300) == 0 {
-		return leastTxMemory + 3*chunkSize // more than is kept in memory
+		return leastTxMemory + 3*chunked.Size // more than is kept in memory
 	}
 	return sizes[g.rnd.IntN(len(sizes))]
 }

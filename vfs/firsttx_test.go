@@ -16,6 +16,7 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/internal/testkit/engines"
+	"github.com/greenroomdb/greenroom/internal/testkit/rig"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
@@ -71,7 +72,7 @@ var firstCases = map[string]firstCase{
 
 // over looks at the database after its first transaction, which returned failure: it is
 // whole or empty, and goes on, also when it is opened again.
-func (c *firstCase) over(t *testing.T, r *rig, db *DB, failure error, where string) {
+func (c *firstCase) over(t *testing.T, r *fixture, db *DB, failure error, where string) {
 	t.Helper()
 	want := []int{300}
 	if failure != nil {
@@ -95,17 +96,17 @@ func (c *firstCase) over(t *testing.T, r *rig, db *DB, failure error, where stri
 		}
 		letGo = db.Close // nothing, by now
 		var err error
-		if db, err = Open(t.Context(), r.actor, c.options()); err != nil {
+		if db, err = Open(t.Context(), r.Actor, c.options()); err != nil {
 			t.Fatalf("%s: %v", where, err)
 		}
 	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if used, counted := r.actor.Used(), countedBytes(t, r.actor); used != counted {
+	if used, counted := r.Actor.Used(), rig.Counted(t, r.Actor); used != counted {
 		t.Errorf("%s: the actor believes %d bytes are used, its keys hold %d", where, used, counted)
 	}
-	_, err := r.actor.Get(t.Context(), user("beside"), nil)
+	_, err := r.Actor.Get(t.Context(), user("beside"), nil)
 	if err == nil && failure != nil && len(want) == 1 {
 		t.Errorf("%s: what was staged has landed", where)
 	}
@@ -163,14 +164,14 @@ func TestFirstTransactionCancel(t *testing.T) {
 				db := r.open(t, c.options())
 				ctx, cancel := context.WithCancel(t.Context())
 				var ops atomic.Int64
-				r.engine.Hook(func(faultkv.Op) error {
+				r.Engine.Hook(func(faultkv.Op) error {
 					if ops.Add(1) == int64(at) {
 						cancel()
 					}
 					return nil
 				})
 				err := c.run(ctx, db)
-				r.engine.Hook(nil)
+				r.Engine.Hook(nil)
 				over = int(ops.Load()) < at
 				cancel()
 				if err != nil {
@@ -187,7 +188,7 @@ func TestFirstTransactionCancel(t *testing.T) {
 
 // leftJournal returns a database whose first transaction has exceeded the quota after a
 // part of it was stored.
-func leftJournal(t *testing.T, limits batch.Limits) (*engines.Tape, *rig, *DB) {
+func leftJournal(t *testing.T, limits batch.Limits) (*engines.Tape, *fixture, *DB) {
 	t.Helper()
 	limits.Storage = 1_200_000
 	tp := engines.NewTape()
@@ -196,7 +197,7 @@ func leftJournal(t *testing.T, limits batch.Limits) (*engines.Tape, *rig, *DB) {
 	if err := inStatements(t.Context(), db); !errors.Is(err, actorstore.ErrQuota) {
 		t.Fatal(err)
 	}
-	if d, err := db.vfs.find(mountName); err != nil || !d.leftover() || d.main.stored < 1<<20 {
+	if d, err := db.vfs.find(mountName); err != nil || !d.leftover() || d.main.Stored() < 1<<20 {
 		t.Fatalf("%v: no journal is left", err)
 	}
 	return tp, r, db
@@ -228,7 +229,7 @@ func TestFirstTransactionLeft(t *testing.T) {
 func nextIsThere(t *testing.T, tp *engines.Tape, limits batch.Limits, where string) {
 	t.Helper()
 	r := openRig(t, tp.At(t, tp.Len()), limits)
-	db, err := Open(t.Context(), r.actor, nil)
+	db, err := Open(t.Context(), r.Actor, nil)
 	if err != nil {
 		t.Fatalf("%s: %v", where, err)
 	}
@@ -236,7 +237,7 @@ func nextIsThere(t *testing.T, tp *engines.Tape, limits batch.Limits, where stri
 		t.Errorf("%s: the table is lost", where)
 	}
 	intact(t, db)
-	if err := errors.Join(db.Close(), r.actor.Close(), r.store.Close()); err != nil {
+	if err := errors.Join(db.Close(), r.Actor.Close(), r.Store.Close()); err != nil {
 		t.Error(err)
 	}
 }
@@ -250,7 +251,7 @@ func TestFirstTransactionLeftFault(t *testing.T) {
 			for skip, hit := 0, true; hit; skip++ {
 				where := fmt.Sprintf("%s, operation %d", kind.name, skip+1)
 				tp, r, db := leftJournal(t, limits)
-				f := r.engine.Fail(faultkv.Rule{Point: kind.point, Skip: skip, Times: kind.times, Err: kind.err})
+				f := r.Engine.Fail(faultkv.Rule{Point: kind.point, Skip: skip, Times: kind.times, Err: kind.err})
 				_, err := db.ExecContext(t.Context(), "create table next(a)")
 				f.Remove()
 				if hit = f.Hits() > 0; err != nil && !errors.Is(err, kind.err) {

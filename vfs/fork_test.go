@@ -13,13 +13,13 @@ import (
 )
 
 // openFork forks the rig's actor as it is now, and opens the database of the fork.
-func openFork(t *testing.T, r *rig, from *actorstore.Snapshot) *DB {
+func openFork(t *testing.T, r *fixture, from *actorstore.Snapshot) *DB {
 	t.Helper()
-	id, err := r.store.Fork(t.Context(), from, nil)
+	id, err := r.Store.Fork(t.Context(), from, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	actor, err := r.store.Actor(t.Context(), id, nil)
+	actor, err := r.Store.Actor(t.Context(), id, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func openFork(t *testing.T, r *rig, from *actorstore.Snapshot) *DB {
 		if err := errors.Join(db.Close(), actor.Close()); err != nil {
 			t.Error(err)
 		}
-		view, err := r.store.View(context.Background(), id)
+		view, err := r.Store.View(context.Background(), id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,10 +62,10 @@ func TestForkInUse(t *testing.T) {
 			seen := func() { states[one[string](t, db, state)] = true }
 			seen()
 			commits, every := 0, testkit.Pick(12, 8, 5)
-			r.engine.Hook(func(op faultkv.Op) error {
+			r.Engine.Hook(func(op faultkv.Op) error {
 				if op.Point == faultkv.AfterCommit {
 					if commits++; commits%every == 0 {
-						snap, err := r.actor.Snapshot(context.Background())
+						snap, err := r.Actor.Snapshot(context.Background())
 						if err != nil {
 							return err
 						}
@@ -79,7 +79,7 @@ func TestForkInUse(t *testing.T) {
 					"insert into t(n, b) with m(i) as (select 1 union all select i+1 from m where i < 300) select %[1]d, randomblob(3000) from m; commit", i+1))
 				seen()
 			}
-			r.engine.Hook(nil)
+			r.Engine.Hook(nil)
 			if len(forks) < 4 {
 				t.Fatalf("%d forks of %d commits", len(forks), commits)
 			}
@@ -117,7 +117,7 @@ func TestForkUnfinished(t *testing.T) {
 	if db.Stats().Spills == 0 {
 		t.Fatal("nothing of the transaction is stored")
 	}
-	snap, err := r.actor.Snapshot(t.Context())
+	snap, err := r.Actor.Snapshot(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

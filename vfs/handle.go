@@ -10,6 +10,7 @@ import (
 	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 )
 
 // A handle is the main database file as one connection has it open. SQLite uses
@@ -52,7 +53,7 @@ type handle struct {
 	closed bool
 
 	key     []byte
-	scratch chunkBuf
+	scratch chunked.Buf
 }
 
 var (
@@ -124,14 +125,14 @@ func (h *handle) ReadAt(b []byte, off int64) (int, error) {
 	}
 	if h.owns() {
 		n, err := 0, error(nil)
-		if fromHeader(len(b), off, db.main.size) {
+		if fromHeader(len(b), off, db.main.Size()) {
 			n = copy(b, db.header[off:])
 		} else {
 			if err = h.pinWriter(); err == nil {
 				if h.ahead != nil {
-					h.prepareNewest(&db.main, db.main.reader, off, int64(len(b)))
+					h.prepareNewest(&db.main, db.main.Reader, off, int64(len(b)))
 				}
-				n, err = db.main.readAt(h.ctx, b, off)
+				n, err = db.main.ReadAt(h.ctx, b, off)
 			}
 		}
 		h.overlayCounter(b[:n], off, &db.header, h.view)
@@ -169,7 +170,7 @@ func (h *handle) ReadAt(b []byte, off int64) (int, error) {
 func (h *handle) pinWriter() error {
 	db := h.db
 	// Only the writer, which this is, changes dirty and torn.
-	if db.dirty || db.torn || db.main.reader != actorstore.Reader(db.source) {
+	if db.dirty || db.torn || db.main.Reader != actorstore.Reader(db.source) {
 		return nil
 	}
 	db.mu.Lock()
@@ -178,18 +179,17 @@ func (h *handle) pinWriter() error {
 		return err
 	}
 	// The current view's snapshot stays as long as there is a writer.
-	db.main.reader = h.view.snap.Load().snapshot
+	db.main.Reader = h.view.snap.Load().snapshot
 	return nil
 }
 
 // prepareNewest has fetched what is about to be read of f, whose stored chunks are r's,
 // unless memory has it because it isn't stored yet.
-func (h *handle) prepareNewest(f *chunked, r actorstore.Reader, off, n int64) {
+func (h *handle) prepareNewest(f *chunked.File, r actorstore.Reader, off, n int64) {
 	w := &h.db.wal
 	w.mem.RLock() // the writer with a journal needs none, but is alone with it
-	i := off / chunkSize
-	here := f.dirty.get(uint32(i)) != nil || i >= f.cut
-	state := fileState{f.tag, min(f.size, max(f.stored, 0))}
+	_, here := f.Overlay(nil, off)
+	state := fileState{f.Tag, min(f.Size(), max(f.Stored(), 0))}
 	w.mem.RUnlock()
 	if here {
 		return
@@ -230,14 +230,14 @@ func (h *handle) readPinned(r actorstore.Reader, v *view, b []byte, off int64) (
 	n := 0
 	for n < len(b) && off+int64(n) < v.size {
 		pos := off + int64(n)
-		i, at := uint32(pos/chunkSize), int(pos%chunkSize)
-		want := min(len(b)-n, chunkSize-at, int(min(v.size-pos, chunkSize)))
+		i, at := uint32(pos/chunked.Size), int(pos%chunked.Size)
+		want := min(len(b)-n, chunked.Size-at, int(min(v.size-pos, chunked.Size)))
 		h.key = r.Layout().AppendFileChunk(h.key[:0], actorstore.FileMain, i)
-		got, err := readChunk(h.ctx, r, h.key, b[n:n+want], at, &h.scratch)
+		got, err := chunked.Read(h.ctx, r, h.key, b[n:n+want], at, &h.scratch)
 		if err != nil {
 			return n, err
 		}
-		h.db.main.lens.learn(i, got)
+		h.db.main.Learn(i, got)
 		h.db.stats.pageReads.Add(1)
 		n += want
 	}
@@ -258,7 +258,7 @@ func (h *handle) WriteAt(b []byte, off int64) (int, error) {
 	if err := h.writable(); err != nil {
 		return 0, h.sqliteError(err, sqlite3.IOERR_WRITE)
 	}
-	n, err := db.main.writeAt(h.ctx, b, off)
+	n, err := db.main.WriteAt(h.ctx, b, off)
 	if err != nil {
 		return n, h.sqliteError(err, sqlite3.IOERR_WRITE)
 	}
@@ -283,7 +283,7 @@ func (h *handle) WriteAt(b []byte, off int64) (int, error) {
 //
 // https://sqlite.org/fileformat2.html#file_format_version_numbers
 func (h *handle) wroteHeader(b []byte, off int64) {
-	page := h.db.main.dirty.get(0)
+	page := h.db.main.Page(0)
 	if off == 0 && len(b) >= headerSize {
 		h.counter = binary.BigEndian.Uint32(b[headerCounter:])
 		if h.shm == nil && !h.exclusive && (*header)(page[:headerSize]).logged() {
@@ -320,14 +320,7 @@ func (h *handle) Truncate(size int64) error {
 
 // resizeMain makes the main file, as the writer sees it, longer or shorter.
 func (db *database) resizeMain(ctx context.Context, size int64) error {
-	if size > db.main.size {
-		err := db.main.trimTail(ctx, size)
-		if err == nil {
-			db.main.size = size
-		}
-		return err
-	}
-	err := db.main.truncate(ctx, size)
+	err := db.main.Resize(ctx, size)
 	if err == nil && size < headerSize {
 		clear(db.header[max(size, 0):])
 	}
@@ -370,7 +363,7 @@ func (h *handle) Size() (int64, error) {
 // writer's, that of its view, or the newest one.
 func (h *handle) seen() (int64, *header) {
 	if h.owns() {
-		return h.db.main.size, &h.db.header
+		return h.db.main.Size(), &h.db.header
 	}
 	v := h.view
 	if v == nil {
@@ -382,7 +375,7 @@ func (h *handle) seen() (int64, *header) {
 }
 
 // SectorSize is one chunk: what the store never tears.
-func (h *handle) SectorSize() int { return chunkSize }
+func (h *handle) SectorSize() int { return chunked.Size }
 
 // characteristics hold for every file of an actor, because a chunk is stored
 // whole or not at all and no size is stored before what it covers. SEQUENTIAL

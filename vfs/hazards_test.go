@@ -18,9 +18,11 @@ import (
 	"github.com/greenroomdb/greenroom/internal/envlimits"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/internal/testkit/engines"
+	"github.com/greenroomdb/greenroom/internal/testkit/rig"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 )
 
 // What other SQLite VFSes on key-value stores got wrong, one by one. The list, with
@@ -62,13 +64,13 @@ func writePages(t *testing.T, limits batch.Limits, pages int, appends bool) (com
 	r := newRig(t, limits)
 	db := newRigDatabase(t, r)
 	h := db.openHandle(t.Context(), false)
-	page := bytes.Repeat([]byte{1}, chunkSize)
+	page := bytes.Repeat([]byte{1}, chunked.Size)
 	copy(page, headerMagic)
 	transact := func(from int) error {
 		err := errors.Join(h.Lock(sqlitevfs.LOCK_SHARED), h.Lock(sqlitevfs.LOCK_RESERVED),
 			h.Lock(sqlitevfs.LOCK_EXCLUSIVE), h.BeginAtomicWrite())
 		for i := range pages {
-			_, werr := h.WriteAt(page, int64(from+i)*chunkSize)
+			_, werr := h.WriteAt(page, int64(from+i)*chunked.Size)
 			err = errors.Join(err, werr)
 		}
 		if err = errors.Join(err, h.CommitAtomicWrite()); errors.Is(err, sqlite3.IOERR_COMMIT_ATOMIC) {
@@ -80,7 +82,7 @@ func writePages(t *testing.T, limits batch.Limits, pages int, appends bool) (com
 	if err := transact(0); err != nil {
 		t.Fatal(err)
 	}
-	r.engine.Hook(func(op faultkv.Op) error {
+	r.Engine.Hook(func(op faultkv.Op) error {
 		if op.Point == faultkv.BeforeCommit {
 			// Two rows for each page and for the size record, and one for the head.
 			commits = append(commits, (len(op.Commit.Ops)-1)/2)
@@ -95,7 +97,7 @@ func writePages(t *testing.T, limits batch.Limits, pages int, appends bool) (com
 	if err := transact(from); err != nil && (limits.AtomicBatches != 1 || !errors.Is(err, sqlite3.IOERR_COMMIT_ATOMIC)) {
 		t.Fatal(err)
 	}
-	r.engine.Hook(nil)
+	r.Engine.Hook(nil)
 	if err := h.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -103,9 +105,9 @@ func writePages(t *testing.T, limits batch.Limits, pages int, appends bool) (com
 }
 
 // newRigDatabase loads the database of r's actor without SQLite.
-func newRigDatabase(t *testing.T, r *rig) *database {
+func newRigDatabase(t *testing.T, r *fixture) *database {
 	t.Helper()
-	db, err := newDatabase(t.Context(), "x", actorSource{r.actor}, r.actor, nil)
+	db, err := newDatabase(t.Context(), "x", actorSource{r.Actor}, r.Actor, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +126,7 @@ func TestSlowRead(t *testing.T) {
 	one[int](t, reader, "select count(*) from t") // the view is chosen, and the last pages are in the cache
 	reached, resume := make(chan struct{}), make(chan struct{})
 	paused := false
-	r.engine.Hook(func(op faultkv.Op) error {
+	r.Engine.Hook(func(op faultkv.Op) error {
 		if op.Point == faultkv.BeforeGet && !paused {
 			paused = true
 			close(reached)
@@ -153,7 +155,7 @@ func TestSlowRead(t *testing.T) {
 	}
 	exec(t, writer, "insert into t(b) select zeroblob(1500) from generate_series(1, 80)")
 	intact(t, reader)
-	if used, counted := r.actor.Used(), countedBytes(t, r.actor); used != counted {
+	if used, counted := r.Actor.Used(), rig.Counted(t, r.Actor); used != counted {
 		t.Errorf("the actor believes %d bytes are used, its keys hold %d", used, counted)
 	}
 }
@@ -164,7 +166,7 @@ func TestSlowRead(t *testing.T) {
 // https://sqlite.org/fileformat2.html#in_header_database_size
 func TestStaleSize(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	db, err := Open(t.Context(), r.actor, nil)
+	db, err := Open(t.Context(), r.Actor, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,13 +177,13 @@ func TestStaleSize(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := layout.AppendFileChunk(nil, actorstore.FileMain, 0)
-	page, err := r.actor.Get(t.Context(), first, nil)
+	page, err := r.Actor.Get(t.Context(), first, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	binary.BigEndian.PutUint32(page[28:], binary.BigEndian.Uint32(page[28:])-4)
 	page[headerCounter], page[headerVersionOf] = 9, 5
-	if err := r.actor.Put(t.Context(), first, page); err != nil {
+	if err := r.Actor.Put(t.Context(), first, page); err != nil {
 		t.Fatal(err)
 	}
 	db = r.open(t, nil)
@@ -198,11 +200,11 @@ func TestStaleSize(t *testing.T) {
 //
 // https://sqlite.org/fileformat2.html#the_lock_byte_page
 func TestLockBytePage(t *testing.T) {
-	const lockChunk = 1 << 30 / chunkSize
+	const lockChunk = 1 << 30 / chunked.Size
 	limits := batch.DefaultLimits()
 	limits.Storage = 4 << 30
 	r := newRig(t, limits)
-	db, err := Open(t.Context(), r.actor, nil)
+	db, err := Open(t.Context(), r.Actor, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +215,7 @@ func TestLockBytePage(t *testing.T) {
 	// A database of nearly 1 GiB, most of which is holes.
 	const pages = lockChunk - 8
 	first := layout.AppendFileChunk(nil, actorstore.FileMain, 0)
-	page, err := r.actor.Get(t.Context(), first, nil)
+	page, err := r.Actor.Get(t.Context(), first, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,8 +223,8 @@ func TestLockBytePage(t *testing.T) {
 	copy(page[headerVersionOf:headerVersionOf+4], page[headerCounter:])
 	var b batch.Batch
 	b.Put(first, page)
-	b.Put(layout.AppendFileMeta(nil, actorstore.FileMain), appendMeta(nil, pages*chunkSize))
-	if err := r.actor.Commit(t.Context(), &b); err != nil {
+	b.Put(layout.AppendFileMeta(nil, actorstore.FileMain), chunked.AppendMeta(nil, pages*chunked.Size))
+	if err := r.Actor.Commit(t.Context(), &b); err != nil {
 		t.Fatal(err)
 	}
 	db = r.open(t, nil)
@@ -230,7 +232,7 @@ func TestLockBytePage(t *testing.T) {
 	if n := one[int](t, db, "PRAGMA page_count"); n <= lockChunk+4 {
 		t.Fatalf("%d pages: the file does not reach over the lock-byte page", n)
 	}
-	if _, err := r.actor.Get(t.Context(), layout.AppendFileChunk(nil, actorstore.FileMain, lockChunk), nil); !errors.Is(err, actorstore.ErrNotFound) {
+	if _, err := r.Actor.Get(t.Context(), layout.AppendFileChunk(nil, actorstore.FileMain, lockChunk), nil); !errors.Is(err, actorstore.ErrNotFound) {
 		t.Errorf("the lock-byte page is stored: %v", err)
 	}
 	want := "abcdefghijklmnopqrst"
@@ -239,8 +241,8 @@ func TestLockBytePage(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	again := newRigDatabase(t, r).openHandle(t.Context(), true)
-	hole := bytes.Repeat([]byte{1}, chunkSize)
-	if _, err := again.ReadAt(hole, lockChunk*chunkSize); err != nil || strings.Trim(string(hole), "\x00") != "" {
+	hole := bytes.Repeat([]byte{1}, chunked.Size)
+	if _, err := again.ReadAt(hole, lockChunk*chunked.Size); err != nil || strings.Trim(string(hole), "\x00") != "" {
 		t.Errorf("the lock-byte page doesn't read as zeros: %v", err)
 	}
 	if err := again.Close(); err != nil {
@@ -253,7 +255,7 @@ func TestLockBytePage(t *testing.T) {
 func TestDelete(t *testing.T) {
 	r := newRig(t, oneBatch)
 	v := New(nil)
-	if err := v.Mount(t.Context(), "x", r.actor); err != nil {
+	if err := v.Mount(t.Context(), "x", r.Actor); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"x", "x-journal", "x-wal", "y", "y-journal", ""} {
@@ -273,17 +275,17 @@ func TestDelete(t *testing.T) {
 	exec(t, db, fill)
 	durable := 0
 	meta := layout.AppendFileMeta(nil, actorstore.FileJournal)
-	r.engine.Hook(func(op faultkv.Op) error {
+	r.Engine.Hook(func(op faultkv.Op) error {
 		if op.Point == faultkv.AfterCommit && op.Commit.Durability == 0 {
 			durable++
-			if _, err := r.actor.Get(t.Context(), meta, nil); !errors.Is(err, actorstore.ErrNotFound) {
+			if _, err := r.Actor.Get(t.Context(), meta, nil); !errors.Is(err, actorstore.ErrNotFound) {
 				return fmt.Errorf("the journal is still there: %w", err)
 			}
 		}
 		return nil
 	})
 	exec(t, db, "update t set b = randomblob(1500)")
-	r.engine.Hook(nil)
+	r.Engine.Hook(nil)
 	if durable != 1 || db.Stats().JournalCommits != 1 {
 		t.Errorf("%d durable commits, %+v", durable, db.Stats())
 	}
@@ -298,7 +300,7 @@ func TestCharacteristics(t *testing.T) {
 	if got := h.DeviceCharacteristics(); got != want {
 		t.Errorf("got %#x, want %#x", got, want)
 	}
-	if got := h.SectorSize(); got != chunkSize {
+	if got := h.SectorSize(); got != chunked.Size {
 		t.Errorf("a sector has %d bytes", got)
 	}
 	if err := h.Close(); err != nil {
@@ -392,19 +394,19 @@ func TestSynchronousInTransaction(t *testing.T) {
 	if _, err := conn.ExecContext(t.Context(), "pragma synchronous=off"); err == nil {
 		t.Error("SQLite accepts the PRAGMA in a transaction")
 	}
-	r.engine.Reset()
+	r.Engine.Reset()
 	exec(t, conn, "insert into t(b) values (1); commit")
-	if got := r.engine.Counts(); got.Durable != 1 {
+	if got := r.Engine.Counts(); got.Durable != 1 {
 		t.Errorf("%+v, want a durable commit", got)
 	}
 }
 
 // TestCommitAtomicRefused: only what is too large is left to the journal.
 func TestCommitAtomicRefused(t *testing.T) {
-	for name, refuse := range map[string]func(r *rig){
-		"quota":   func(*rig) {},
-		"failure": func(r *rig) { r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit}) },
-		"unknown": func(r *rig) { r.engine.Fail(faultkv.Rule{Point: faultkv.AfterApply, Err: kv.ErrUnknownOutcome}) },
+	for name, refuse := range map[string]func(r *fixture){
+		"quota":   func(*fixture) {},
+		"failure": func(r *fixture) { r.Engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit}) },
+		"unknown": func(r *fixture) { r.Engine.Fail(faultkv.Rule{Point: faultkv.AfterApply, Err: kv.ErrUnknownOutcome}) },
 	} {
 		limits := batch.DefaultLimits()
 		limits.AtomicBatches = envlimits.Unlimited
@@ -416,7 +418,7 @@ func TestCommitAtomicRefused(t *testing.T) {
 		h := newRigDatabase(t, r).openHandle(t.Context(), false)
 		err := errors.Join(h.Lock(sqlitevfs.LOCK_SHARED), h.Lock(sqlitevfs.LOCK_RESERVED), h.BeginAtomicWrite())
 		for i := range int64(pages) {
-			_, werr := h.WriteAt(bytes.Repeat([]byte{1}, chunkSize), i*chunkSize)
+			_, werr := h.WriteAt(bytes.Repeat([]byte{1}, chunked.Size), i*chunked.Size)
 			err = errors.Join(err, werr)
 		}
 		if err != nil {
@@ -426,7 +428,7 @@ func TestCommitAtomicRefused(t *testing.T) {
 		if err := h.CommitAtomicWrite(); err == nil || err == error(sqlite3.IOERR_COMMIT_ATOMIC) {
 			t.Errorf("%s: SQLite is told %v", name, err)
 		}
-		r.engine.Heal()
+		r.Engine.Heal()
 		if err := h.Close(); err != nil {
 			t.Error(err)
 		}
@@ -443,7 +445,7 @@ func TestNULText(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r.reopen(t, batch.Limits{})
+	r.Reopen(t, batch.Limits{})
 	db = r.open(t, nil)
 	if got := one[string](t, db, "select a from t"); got != text {
 		t.Errorf("got %q", got)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/bare"
+	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 )
 
 // On a far engine the first statement on a database would take a read for each level of
@@ -70,11 +71,11 @@ func parseHints(b []byte) (runs []chunkRun, err error) {
 			return nil, errHints
 		}
 		more, m := binary.Uvarint(rest[n:])
-		if m <= 0 || gap >= uint64(maxChunks) || more >= maxHinted || gap == 0 && len(runs) > 0 {
+		if m <= 0 || gap >= uint64(chunked.MaxChunks) || more >= maxHinted || gap == 0 && len(runs) > 0 {
 			return nil, errHints
 		}
 		r := chunkRun{end + int64(gap), end + int64(gap) + int64(more) + 1}
-		if total += r.to - r.from; r.to > maxChunks || total > maxHinted {
+		if total += r.to - r.from; r.to > chunked.MaxChunks || total > maxHinted {
 			return nil, errHints
 		}
 		runs, rest, end = append(runs, r), rest[n+m:], r.to
@@ -142,10 +143,10 @@ func (h *hints) page(hdr *header, b []byte, off int64, written bool) {
 	if size == 1 {
 		size = 1 << 16
 	}
-	if size == 0 || off%size != 0 || int64(len(b)) < min(size, chunkSize) {
+	if size == 0 || off%size != 0 || int64(len(b)) < min(size, chunked.Size) {
 		return
 	}
-	chunk, n := off/chunkSize, max(1, size/chunkSize)
+	chunk, n := off/chunked.Size, max(1, size/chunked.Size)
 	if chunk+n <= firstChunks {
 		return // fetched in any case
 	}
@@ -232,7 +233,7 @@ func (h *hints) final(end int64, stored []byte) []byte {
 // It is the first moment at which nobody waits for anything.
 func (db *database) keepHints(ctx context.Context) {
 	db.mu.Lock()
-	end := chunkCount(db.cur.size)
+	end := chunked.Count(db.cur.size)
 	db.mu.Unlock()
 	if db.actor == nil || db.healthy() != nil {
 		return

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 )
 
 // The bytes of hints. They will not change.
@@ -75,7 +76,7 @@ func FuzzHints(f *testing.F) {
 		}
 		end, total := int64(-1), int64(0)
 		for _, r := range runs {
-			if r.from <= end || r.to <= r.from || r.to > maxChunks {
+			if r.from <= end || r.to <= r.from || r.to > chunked.MaxChunks {
 				t.Fatal(runs)
 			}
 			total += r.to - r.from
@@ -133,10 +134,10 @@ func TestHintsPages(t *testing.T) {
 			if c == 60 || c == 600 {
 				b = inner
 			}
-			h.fetched(c, b[:chunkSize])
+			h.fetched(c, b[:chunked.Size])
 		}
 	}
-	h.fetched(5000, inner[:chunkSize]) // nobody asked for it
+	h.fetched(5000, inner[:chunked.Size]) // nobody asked for it
 	page(45, leaf, false)
 	want = []chunkRun{{60, 61}, {90, 92}, {600, 601}}
 	if got := asked(h.final(10_000, nil)); !reflect.DeepEqual(got, want) {

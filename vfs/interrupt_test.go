@@ -135,7 +135,7 @@ func interruptInside(t *testing.T, mode string, spill int64, query string) {
 	if left, err := os.ReadDir(temp); err != nil || len(left) != 0 {
 		t.Errorf("%d files are left: %v, %v", len(left), left, err)
 	}
-	if knownWriters(r.actor) > 0 {
+	if knownWriters(r.Actor) > 0 {
 		t.Error("a connection is still known as the writer")
 	}
 }

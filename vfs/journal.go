@@ -6,6 +6,7 @@ import (
 	"io"
 	"sync"
 
+	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 	"github.com/ncruces/go-sqlite3"
 	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
 )
@@ -19,9 +20,9 @@ import (
 type journal struct {
 	mu sync.Mutex // connections that look for a hot journal read beside the writer
 
-	file   chunked // +checklocks:mu
-	exists bool    // +checklocks:mu
-	live   bool    // it begins with a header that isn't zeroed  +checklocks:mu
+	file   chunked.File // +checklocks:mu
+	exists bool         // +checklocks:mu
+	live   bool         // it begins with a header that isn't zeroed  +checklocks:mu
 
 	// storedLive: what the store holds would be rolled back by whoever opens it.
 	storedLive bool // +checklocks:mu
@@ -39,13 +40,13 @@ var zeroHeader = make([]byte, 28)
 func (j *journal) load(ctx context.Context, plain bool) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if err := j.file.load(ctx); err != nil {
+	if err := j.file.Load(ctx); err != nil {
 		return err
 	}
-	j.exists = j.file.stored >= 0
-	start := make([]byte, min(int64(len(zeroHeader)), j.file.size))
+	j.exists = j.file.Stored() >= 0
+	start := make([]byte, min(int64(len(zeroHeader)), j.file.Size()))
 	if len(start) > 0 {
-		if _, err := j.file.readAt(ctx, start, 0); err != nil {
+		if _, err := j.file.ReadAt(ctx, start, 0); err != nil {
 			return err
 		}
 		j.live = start[0] != 0 || !plain && !bytes.HasPrefix(zeroHeader, start)
@@ -58,7 +59,7 @@ func (j *journal) load(ctx context.Context, plain bool) error {
 func (j *journal) reset() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.file.removed()
+	j.file.Removed()
 	j.exists, j.live, j.storedLive = false, false, false
 }
 
@@ -90,7 +91,7 @@ func (db *database) flushJournal(ctx context.Context) error {
 	j := &db.journal
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if !j.exists || !j.file.changed() {
+	if !j.exists || !j.file.Changed() {
 		return nil
 	}
 	if err := db.storeOrdered(ctx, &j.file); err != nil {
@@ -107,7 +108,7 @@ func (db *database) finishJournal(ctx context.Context, remove bool) error {
 		return err
 	}
 	if !db.journal.isStoredLive() {
-		changed := db.main.changed()
+		changed := db.main.Changed()
 		err := db.commitAll(ctx)
 		if err == nil {
 			db.journal.forget(remove)
@@ -135,20 +136,21 @@ func (db *database) endJournal(ctx context.Context, remove bool) error {
 	defer j.mu.Unlock()
 	b := db.carrier()
 	if remove {
-		j.file.stageDelete(&b.Group)
+		j.file.StageDelete(&b.Group)
 	} else {
-		j.file.dirty.clear()
-		j.file.size, j.file.cut = 0, 0
-		j.file.stage(b, 0, maxChunks)
-		j.file.stageSize(b.Final())
+		if err := j.file.Resize(ctx, 0); err != nil {
+			return err
+		}
+		j.file.Stage(b, 0, chunked.MaxChunks)
+		j.file.StageSize(b.Final())
 	}
 	if err := db.commit(ctx, b); err != nil {
 		return err
 	}
 	if remove {
-		j.file.removed()
+		j.file.Removed()
 	} else {
-		j.file.settled()
+		j.file.Settled()
 	}
 	j.exists, j.live, j.storedLive = !remove, false, false
 	db.stats.journalCommits.Add(1)
@@ -166,7 +168,7 @@ func (j *journal) isStoredLive() bool {
 func (j *journal) forget(remove bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.file.revert()
+	j.file.Revert()
 	j.exists, j.live = !remove, false
 }
 
@@ -175,8 +177,8 @@ func (j *journal) forget(remove bool) {
 func (j *journal) abandon() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.file.revert()
-	j.exists = j.file.stored >= 0
+	j.file.Revert()
+	j.exists = j.file.Stored() >= 0
 	if !j.storedLive {
 		j.live = false
 	}
@@ -206,7 +208,7 @@ func (f *journalFile) Close() error { return nil }
 func (f *journalFile) ReadAt(b []byte, off int64) (int, error) {
 	j := &f.db.journal
 	j.mu.Lock()
-	n, err := j.file.readAt(f.ctx, b, off)
+	n, err := j.file.ReadAt(f.ctx, b, off)
 	j.mu.Unlock()
 	if n > 0 && !f.readOnly {
 		f.db.lookedBack(off)
@@ -242,7 +244,7 @@ func (f *journalFile) write(b []byte, off int64) (int, error) {
 	j := &f.db.journal
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	n, err := j.file.writeAt(f.ctx, b, off)
+	n, err := j.file.WriteAt(f.ctx, b, off)
 	if err == nil && off == 0 && n > 0 {
 		j.live = !bytes.HasPrefix(b, zeroHeader)
 	}
@@ -253,7 +255,7 @@ func (f *journalFile) write(b []byte, off int64) (int, error) {
 func (j *journal) buffered() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.file.dirty.len()
+	return j.file.Pending()
 }
 
 func (f *journalFile) Truncate(size int64) error {
@@ -263,10 +265,10 @@ func (f *journalFile) Truncate(size int64) error {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if size >= j.file.size {
+	if size >= j.file.Size() {
 		return nil
 	}
-	return f.sqliteError(j.file.truncate(f.ctx, size), sqlite3.IOERR_TRUNCATE)
+	return f.sqliteError(j.file.Resize(f.ctx, size), sqlite3.IOERR_TRUNCATE)
 }
 
 // Sync stores nothing: the journal is stored before any change of the main file
@@ -282,5 +284,5 @@ func (f *journalFile) Size() (int64, error) {
 	j := &f.db.journal
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.file.size, nil
+	return j.file.Size(), nil
 }

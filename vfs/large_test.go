@@ -15,6 +15,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
+	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 )
 
 // Transactions of any size: what they cost the engine, and how much memory they take.
@@ -27,19 +28,19 @@ type largeCost struct {
 }
 
 // costOf runs the statement query.
-func costOf(t *testing.T, r *rig, db *DB, conn execer, query string) (c largeCost) {
+func costOf(t *testing.T, r *fixture, db *DB, conn execer, query string) (c largeCost) {
 	t.Helper()
 	d, err := db.vfs.find(mountName)
 	if err != nil {
 		t.Fatal(err)
 	}
 	entries, journal := batch.DefaultLimits().Entries, fileMark(1)
-	r.engine.Hook(func(op faultkv.Op) error {
+	r.Engine.Hook(func(op faultkv.Op) error {
 		if op.Point != faultkv.BeforeCommit {
 			return nil
 		}
 		// It is the writer's goroutine that calls this.
-		c.held = max(c.held, d.main.dirty.len()+d.journal.file.dirty.len())
+		c.held = max(c.held, d.main.Pending()+d.journal.file.Pending())
 		c.commits++
 		if op.Commit.Durability == kv.Durable {
 			c.durable++
@@ -58,7 +59,7 @@ func costOf(t *testing.T, r *rig, db *DB, conn execer, query string) (c largeCos
 		return nil
 	})
 	exec(t, conn, query)
-	r.engine.Hook(nil)
+	r.Engine.Hook(nil)
 	return c
 }
 
@@ -117,12 +118,12 @@ func holdsLittle(t *testing.T, db *DB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range []*pageSet{&d.main.dirty, &d.journal.file.dirty} {
-		if len(s.pages) > 0 || len(s.free) > maxFree {
-			t.Errorf("%d pages are in memory, and %d free ones", len(s.pages), len(s.free))
+	for _, f := range []*chunked.File{&d.main, &d.journal.file} {
+		if f.Pending() > 0 {
+			t.Errorf("%d pages are in memory", f.Pending())
 		}
 	}
-	if n := cap(d.batch.Ops()); n > 4*maxFree {
+	if n := cap(d.batch.Ops()); n > 4*chunked.MaxKept {
 		t.Errorf("a batch of %d writes is kept", n)
 	}
 }
@@ -146,7 +147,7 @@ func TestMemoryBound(t *testing.T) {
 		before := db.Stats().Spills
 		got := costOf(t, r, db, conn, q)
 		t.Logf("%s: %+v", q, got)
-		if int64(got.held) > bound/chunkSize+1 || db.Stats().Spills == before {
+		if int64(got.held) > bound/chunked.Size+1 || db.Stats().Spills == before {
 			t.Errorf("%s: %d chunks in memory, %d spills", q, got.held, db.Stats().Spills-before)
 		}
 	}
@@ -179,9 +180,9 @@ func TestImport(t *testing.T) {
 		t.Fatal(err)
 	}
 	held := 0
-	r.engine.Hook(func(op faultkv.Op) error {
+	r.Engine.Hook(func(op faultkv.Op) error {
 		if op.Point == faultkv.BeforeCommit {
-			held = max(held, d.main.dirty.len()+d.journal.file.dirty.len())
+			held = max(held, d.main.Pending()+d.journal.file.Pending())
 			var m runtime.MemStats
 			runtime.ReadMemStats(&m)
 			peak = max(peak, m.HeapInuse)
@@ -189,10 +190,10 @@ func TestImport(t *testing.T) {
 		return nil
 	})
 	exec(t, conn, "insert into t(b) select randomblob(4000) from generate_series(1, 262144)")
-	r.engine.Hook(nil)
+	r.Engine.Hook(nil)
 	t.Logf("%d pages; %+v", one[int](t, conn, "pragma page_count"), db.Stats())
 	t.Logf("resident %d MiB before, at most %d MiB; Go heap at most %d MiB; %d chunks held", before>>20, resident(t)>>20, peak>>20, held)
-	if held > defaultTxMemory/chunkSize+1 {
+	if held > defaultTxMemory/chunked.Size+1 {
 		t.Errorf("%d chunks in memory", held)
 	}
 	if n := one[int](t, conn, "select count(*) from t"); n != 262144 {

@@ -15,7 +15,6 @@ var layout = actorstore.LayoutGreenroom
 func TestRivetKitLayout(t *testing.T) {
 	layout = actorstore.LayoutRivetKit
 	defer func() { layout = actorstore.LayoutGreenroom }()
-	t.Run("ChunkedModel", TestChunkedModel)
 	if testkit.Long() {
 		t.Run("FaultMixed", TestFaultMixed)
 		t.Run("Crash", TestCrash)

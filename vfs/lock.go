@@ -270,8 +270,8 @@ func (h *handle) endWrite() {
 	}
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	if db.main.changed() {
-		db.main.revert()
+	if db.main.Changed() {
+		db.main.Revert()
 		db.header = db.cur.header
 		h.counterSeq = 0 // SQLite's cache may hold what was dropped
 	}
@@ -285,7 +285,7 @@ func (h *handle) endWrite() {
 		db.publish(h)
 	}
 	admit(db)
-	db.main.reader = db.source
+	db.main.Reader = db.source
 	db.shed()
 	h.strict = false
 	db.owner.Store(nil)
@@ -319,7 +319,7 @@ func (h *handle) CommitPhaseTwo() error {
 		}
 		// The transaction has landed, and the engine refused the truncation behind it. The file keeps its length, which
 		// SQLite allows: the header says how many pages count.
-		db.main.revert()
+		db.main.Revert()
 	}
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -333,7 +333,7 @@ func (h *handle) CommitPhaseTwo() error {
 // landRest stores what a commit leaves to COMMIT_PHASETWO: a truncation, which need
 // not be waited for, or with synchronous=OFF and no journal everything.
 func (h *handle) landRest() error {
-	if h.db.main.dirty.len() == 0 {
+	if h.db.main.Pending() == 0 {
 		return h.db.flushMain(h.ctx)
 	}
 	return h.db.landMain(h.ctx)

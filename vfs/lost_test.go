@@ -210,12 +210,12 @@ func TestLost(t *testing.T) {
 }
 
 // left looks at what a lost connection has left: n rows, and a pool as it was.
-func left(t *testing.T, r *rig, db *DB, n int) {
+func left(t *testing.T, r *fixture, db *DB, n int) {
 	t.Helper()
 	if got := one[int](t, db, "select count(*) from t"); got != n {
 		t.Errorf("%d rows, not %d", got, n)
 	}
-	if hasMark(t, r.actor) {
+	if hasMark(t, r.Actor) {
 		t.Error("what was staged has landed")
 	}
 	if err := db.Update(t.Context(), func(tx *Tx) error { exec(t, tx, "insert into t values (9)"); return nil }); err != nil {
@@ -445,10 +445,10 @@ func TestLostCommitted(t *testing.T) {
 					arm()
 					return nil
 				})
-				if (err == nil) != late || hasMark(t, r.actor) != late || err != nil && !errors.Is(err, errBoom) {
-					t.Errorf("Update: %v, and the mark is there: %v", err, hasMark(t, r.actor))
+				if (err == nil) != late || hasMark(t, r.Actor) != late || err != nil && !errors.Is(err, errBoom) {
+					t.Errorf("Update: %v, and the mark is there: %v", err, hasMark(t, r.Actor))
 				}
-				if err := r.actor.Commit(t.Context(), unmarked()); err != nil {
+				if err := r.Actor.Commit(t.Context(), unmarked()); err != nil {
 					t.Fatal(err)
 				}
 				if late {
@@ -495,8 +495,8 @@ func TestUpdatePanics(t *testing.T) {
 				if err == nil || !strings.Contains(err.Error(), "panic: boom") {
 					t.Errorf("Update: %v", err)
 				}
-				if got := one[int](t, db, "select count(*) from t"); (got == 50) != c.lands || hasMark(t, r.actor) != c.lands {
-					t.Errorf("%d rows, and the mark is there: %v", got, hasMark(t, r.actor))
+				if got := one[int](t, db, "select count(*) from t"); (got == 50) != c.lands || hasMark(t, r.Actor) != c.lands {
+					t.Errorf("%d rows, and the mark is there: %v", got, hasMark(t, r.Actor))
 				}
 				exec(t, db, "insert into t values (1)")
 				intact(t, db)
@@ -540,7 +540,7 @@ func TestLostView(t *testing.T) {
 	db := r.open(t, nil)
 	exec(t, db, "create table t(a)")
 	exec(t, db, "insert into t values (1)")
-	view, err := r.store.View(t.Context(), r.actor.ID())
+	view, err := r.Store.View(t.Context(), r.Actor.ID())
 	if err != nil {
 		t.Fatal(err)
 	}

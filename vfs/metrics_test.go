@@ -53,7 +53,7 @@ func TestMetrics(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			r := newRig(t, batch.Limits{})
 			sink := newTally()
-			db, err := Open(t.Context(), r.actor, &Options{Env: part.Env{Metrics: sink}, TxMemory: 1, Pragmas: []string{"cache_size=10", "journal_mode=" + mode}})
+			db, err := Open(t.Context(), r.Actor, &Options{Env: part.Env{Metrics: sink}, TxMemory: 1, Pragmas: []string{"cache_size=10", "journal_mode=" + mode}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -154,7 +154,7 @@ func TestMetricsFailure(t *testing.T) {
 	sink := newTally()
 	db := r.open(t, &Options{Env: part.Env{Metrics: sink}})
 	exec(t, db, "create table t(a)")
-	r.engine.Hook(func(op faultkv.Op) error {
+	r.Engine.Hook(func(op faultkv.Op) error {
 		if op.Point == faultkv.AfterApply {
 			return errInjected
 		}
@@ -165,7 +165,7 @@ func TestMetricsFailure(t *testing.T) {
 			t.Error("no error")
 		}
 	}
-	r.engine.Hook(nil)
+	r.Engine.Hook(nil)
 	if n := sink.sums[metricFailures]; n != 1 {
 		t.Errorf("%d failures", n)
 	}

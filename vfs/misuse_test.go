@@ -11,8 +11,9 @@ import (
 	"github.com/ncruces/go-sqlite3/driver"
 	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
 
-	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit/rig"
+	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 )
 
 // TestWALExclusive: in locking_mode=EXCLUSIVE SQLite turns to WAL without shared memory,
@@ -24,7 +25,7 @@ func TestWALExclusive(t *testing.T) {
 		if err := v.Register("wal"); err != nil {
 			t.Fatal(err)
 		}
-		if err := v.Mount(t.Context(), "a", r.actor); err != nil {
+		if err := v.Mount(t.Context(), "a", r.Actor); err != nil {
 			t.Fatal(err)
 		}
 		main, attach := "file:/a?vfs=wal", "select 1"
@@ -50,7 +51,7 @@ func TestWALExclusive(t *testing.T) {
 		if err := errors.Join(c.Close(), v.Unregister(), v.Unmount("a")); err != nil {
 			t.Fatal(err)
 		}
-		r.reopen(t, batch.Limits{})
+		r.Reopen(t, batch.Limits{})
 		db := r.open(t, nil)
 		intact(t, db)
 		if got := one[int](t, db, "select a from t"); got != 1 {
@@ -88,12 +89,12 @@ func TestRestoreWAL(t *testing.T) {
 func TestTwoActors(t *testing.T) {
 	for _, mode := range []string{"journal_mode=delete", "journal_mode=memory", "journal_mode=persist", "main.journal_mode=wal"} {
 		r := newRig(t, batch.Limits{})
-		other, err := r.store.Named(t.Context(), "other", nil)
+		other, err := r.Store.Named(t.Context(), "other", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		v := New(nil)
-		if err := errors.Join(v.Register("two"), v.Mount(t.Context(), "a", r.actor), v.Mount(t.Context(), "b", other)); err != nil {
+		if err := errors.Join(v.Register("two"), v.Mount(t.Context(), "a", r.Actor), v.Mount(t.Context(), "b", other)); err != nil {
 			t.Fatal(err)
 		}
 		b, err := sqlite3.Open("file:/b?vfs=two")
@@ -142,7 +143,7 @@ func TestJournalOff(t *testing.T) {
 	if err := v.Register("attached"); err != nil {
 		t.Fatal(err)
 	}
-	if err := v.Mount(t.Context(), "a", r.actor); err != nil {
+	if err := v.Mount(t.Context(), "a", r.Actor); err != nil {
 		t.Fatal(err)
 	}
 	c, err := sqlite3.Open("file::memory:")
@@ -288,7 +289,7 @@ func TestReservedThenRestored(t *testing.T) {
 // TestTwoPools: two actors in one connection, each from a pool of its own.
 func TestTwoPools(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	other, err := r.store.Named(t.Context(), "other", nil)
+	other, err := r.Store.Named(t.Context(), "other", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -364,28 +365,6 @@ func TestCloseInUse(t *testing.T) {
 	}
 }
 
-// TestDamagedSize: a size record that can't be true costs no memory.
-func TestDamagedSize(t *testing.T) {
-	r := newRig(t, batch.Limits{})
-	key := layout.AppendFileMeta(nil, actorstore.FileMain)
-	if err := r.actor.Put(t.Context(), key, appendMeta(nil, 1<<43)); err != nil {
-		t.Fatal(err)
-	}
-	f := chunked{tag: actorstore.FileMain, reader: r.actor, layout: r.actor.Layout()}
-	if err := f.load(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	n := int64(0)
-	for i := range *f.lens.blocks.Load() {
-		if (*f.lens.blocks.Load())[i].Load() != nil {
-			n += perBlock
-		}
-	}
-	if n > 2*maxLearned {
-		t.Errorf("a table of %d chunks", n)
-	}
-}
-
 // TestNullIO: SQLITE_FCNTL_NULL_IO closes the file under SQLite, which closes it
 // again.
 func TestNullIO(t *testing.T) {
@@ -404,52 +383,17 @@ func TestNullIO(t *testing.T) {
 	}
 }
 
-// TestForeignTail: what another writer left in the last chunk beyond the size is
-// not seen when the file grows.
-func TestForeignTail(t *testing.T) {
-	r := newRig(t, batch.Limits{})
-	var b batch.Batch
-	b.Put(layout.AppendFileChunk(nil, actorstore.FileMain, 0), bytes.Repeat([]byte("x"), chunkSize))
-	b.Put(layout.AppendFileMeta(nil, actorstore.FileMain), appendMeta(nil, 100))
-	if err := r.actor.Commit(t.Context(), &b); err != nil {
-		t.Fatal(err)
-	}
-	f := chunked{tag: actorstore.FileMain, reader: r.actor, layout: r.actor.Layout()}
-	if err := f.load(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.writeAt(t.Context(), []byte("y"), 5000); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		got := make([]byte, 5001)
-		if _, err := f.readAt(t.Context(), got, 0); err != nil {
-			t.Fatal(err)
-		}
-		want := append(append(bytes.Repeat([]byte("x"), 100), make([]byte, 4900)...), 'y')
-		if !bytes.Equal(got, want) {
-			t.Error("bytes beyond the old size are seen")
-		}
-		if err := storeAll(t.Context(), r.actor, &f); err != nil {
-			t.Fatal(err)
-		}
-		if err := f.load(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // TestTruncateAndAppend: a truncation and more than one commit of new chunks.
 func TestTruncateAndAppend(t *testing.T) {
 	limits := batch.DefaultLimits()
 	limits.AtomicBatches, limits.Entries = 1, 8
 	r := newRig(t, limits)
-	db, err := newDatabase(t.Context(), "x", actorSource{r.actor}, r.actor, nil)
+	db, err := newDatabase(t.Context(), "x", actorSource{r.Actor}, r.Actor, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	h := db.openHandle(t.Context(), false)
-	page := bytes.Repeat([]byte{1}, chunkSize)
+	page := bytes.Repeat([]byte{1}, chunked.Size)
 	must := func(_ int, err error) {
 		t.Helper()
 		if err != nil {
@@ -458,22 +402,22 @@ func TestTruncateAndAppend(t *testing.T) {
 	}
 	must(0, errors.Join(h.Lock(sqlitevfs.LOCK_SHARED), h.Lock(sqlitevfs.LOCK_RESERVED)))
 	for i := range int64(4) {
-		must(h.WriteAt(page, i*chunkSize))
+		must(h.WriteAt(page, i*chunked.Size))
 	}
-	must(0, errors.Join(h.Sync(0), h.BeginAtomicWrite(), h.Truncate(2*chunkSize)))
+	must(0, errors.Join(h.Sync(0), h.BeginAtomicWrite(), h.Truncate(2*chunked.Size)))
 	for i := int64(4); i < 30; i++ {
-		must(h.WriteAt(page, i*chunkSize))
+		must(h.WriteAt(page, i*chunked.Size))
 	}
 	must(0, h.CommitAtomicWrite())
-	got := make([]byte, chunkSize)
+	got := make([]byte, chunked.Size)
 	for i := range int64(30) {
-		must(h.ReadAt(got, i*chunkSize))
+		must(h.ReadAt(got, i*chunked.Size))
 		if want := i < 2 || i >= 4; (got[0] == 1) != want {
 			t.Errorf("page %d reads %d", i, got[0])
 		}
 	}
 	must(0, h.Close())
-	if used, counted := r.actor.Used(), countedBytes(t, r.actor); used != counted {
+	if used, counted := r.Actor.Used(), rig.Counted(t, r.Actor); used != counted {
 		t.Errorf("the actor believes %d bytes are used, its keys hold %d", used, counted)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 )
 
 // Rewriting a database of the older form. Chunks go first, in steps: each puts some
@@ -31,8 +32,8 @@ func (db *database) takeOver(ctx context.Context) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	db.source = old.source
-	if db.main.reader == actorstore.Reader(old) {
-		db.main.reader = old.source
+	if db.main.Reader == actorstore.Reader(old) {
+		db.main.Reader = old.source
 	}
 	return nil
 }
@@ -40,17 +41,17 @@ func (db *database) takeOver(ctx context.Context) error {
 // move rewrites the file f of old, if it is there in the older form. It leaves the
 // other files alone, except that nothing is left of any when the main file is moved:
 // its journal was moved or collected when it was opened, and the others are dead.
-func (db *database) move(ctx context.Context, old *namedSource, f *chunked) error {
-	name := old.file(f.tag)
-	there, err := has(ctx, old.source, f.layout.AppendNamedFileMeta(nil, name))
+func (db *database) move(ctx context.Context, old *namedSource, f *chunked.File) error {
+	name := old.file(f.Tag)
+	there, err := has(ctx, old.source, f.Layout.AppendNamedFileMeta(nil, name))
 	if err != nil || !there {
 		return err
 	}
-	done, err := has(ctx, old.source, f.layout.AppendFileMeta(nil, f.tag))
+	done, err := has(ctx, old.source, f.Layout.AppendFileMeta(nil, f.Tag))
 	if err != nil {
 		return err
 	}
-	m := mover{db: db, raw: old.source, f: f, keep: chunkCount(f.stored)}
+	m := mover{db: db, raw: old.source, f: f, keep: chunked.Count(f.Stored())}
 	if done {
 		m.keep = 0 // today's form is the file, and this is not it
 	}
@@ -58,16 +59,15 @@ func (db *database) move(ctx context.Context, old *namedSource, f *chunked) erro
 		return err
 	}
 	b := db.fresh(batch.Ordered)
-	if f.tag == actorstore.FileMain {
+	if f.Tag == actorstore.FileMain {
 		for tag := actorstore.FileJournal; tag <= actorstore.FileSHM; tag++ {
-			stageNamedRemoval(&b.Group, f.layout, old.file(tag))
+			stageNamedRemoval(&b.Group, f.Layout, old.file(tag))
 		}
 	}
 	if !done {
-		f.record = appendMeta(f.record[:0], f.stored)
-		b.Final().PutPrior(f.layout.AppendFileMeta(nil, f.tag), f.record, batch.Absent)
+		b.Final().PutPrior(f.Layout.AppendFileMeta(nil, f.Tag), chunked.AppendMeta(nil, f.Stored()), batch.Absent)
 	}
-	b.Final().Delete(f.layout.AppendNamedFileMeta(nil, name))
+	b.Final().Delete(f.Layout.AppendNamedFileMeta(nil, name))
 	return db.apply(ctx, b, false)
 }
 
@@ -91,11 +91,12 @@ func stageNamedRemoval(g *batch.Group, l actorstore.Layout, name string) {
 type mover struct {
 	db   *database
 	raw  actorstore.Reader
-	f    *chunked
+	f    *chunked.File
 	keep int64 // chunks from this number on are beyond the file's end, and removed
 
 	chunks []movedChunk
 	values []byte
+	key    []byte // scratch
 }
 
 // A movedChunk is a chunk under its older key.
@@ -110,7 +111,7 @@ type movedChunk struct {
 
 // run moves the chunks of the file name.
 func (m *mover) run(ctx context.Context, name string) error {
-	start, end := m.f.layout.NamedFileChunks(name)
+	start, end := m.f.Layout.NamedFileChunks(name)
 	for start != nil {
 		var err error
 		if start, err = m.read(ctx, start, end); err != nil {
@@ -130,7 +131,7 @@ func (m *mover) run(ctx context.Context, name string) error {
 // when a key has about n bytes, in at most a mebibyte of memory.
 func (m *mover) perStep(n int) int {
 	l := m.db.actor.Limits().OrDefault()
-	return max(1, min(l.Entries/2, l.Payload/(chunkSize+n+32), maxFree))
+	return max(1, min(l.Entries/2, l.Payload/(chunked.Size+n+32), chunked.MaxKept))
 }
 
 // read reads the chunks of the next step from the key start on, and returns where the
@@ -145,7 +146,7 @@ func (m *mover) read(ctx context.Context, start, end []byte) (next []byte, err e
 		if n++; n == limit {
 			next = append(bytes.Clone(e.Key), 0)
 		}
-		_, i, ok := m.f.layout.ParseNamedFileChunk(e.Key)
+		_, i, ok := m.f.Layout.ParseNamedFileChunk(e.Key)
 		if !ok {
 			continue // of some other form: not this package's to remove
 		}
@@ -162,8 +163,8 @@ func (m *mover) look(ctx context.Context) error {
 		return nil
 	}
 	first, last := m.chunks[0].number, m.chunks[len(m.chunks)-1].number
-	start := m.f.layout.AppendFileChunk(nil, m.f.tag, first)
-	end := append(m.f.layout.AppendFileChunk(nil, m.f.tag, last), 0)
+	start := m.f.Layout.AppendFileChunk(nil, m.f.Tag, first)
+	end := append(m.f.Layout.AppendFileChunk(nil, m.f.Tag, last), 0)
 	at := 0
 	for e, err := range m.raw.List(ctx, actorstore.ListOptions{Start: start, End: end, KeysOnly: true}) {
 		if err != nil {
@@ -182,8 +183,8 @@ func (m *mover) look(ctx context.Context) error {
 
 // todays returns today's key of a chunk, valid until the next call.
 func (m *mover) todays(at int) []byte {
-	m.f.key = m.f.layout.AppendFileChunk(m.f.key[:0], m.f.tag, m.chunks[at].number)
-	return m.f.key
+	m.key = m.f.Layout.AppendFileChunk(m.key[:0], m.f.Tag, m.chunks[at].number)
+	return m.key
 }
 
 // write moves the chunks, as they are: their lengths too, and what is beyond the end
@@ -204,7 +205,7 @@ func (m *mover) write(ctx context.Context) error {
 	}
 	for _, c := range m.chunks {
 		if int64(c.number) < m.keep && !c.moved && c.size > 0 {
-			m.f.lens.learn(c.number, c.size)
+			m.f.Learn(c.number, c.size)
 		}
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/internal/testkit/engines"
+	"github.com/greenroomdb/greenroom/internal/testkit/rig"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
@@ -68,17 +69,17 @@ func TestMoveHotJournal(t *testing.T) {
 	for n := from; n < tp.Len(); n++ {
 		source := tp.At(t, n)
 		r := openRig(t, source, batch.Limits{})
-		if ok, err := has(t.Context(), r.actor, layout.AppendFileMeta(nil, actorstore.FileJournal)); err != nil {
+		if ok, err := has(t.Context(), r.Actor, layout.AppendFileMeta(nil, actorstore.FileJournal)); err != nil {
 			t.Fatal(err)
 		} else if ok {
 			hot++
 		}
-		rename(t, r.actor, "x")
+		rename(t, r.Actor, "x")
 		closeRig(t, r)
 
 		moved := source.At(t, source.Len())
 		r = openRig(t, moved, small)
-		again, err := Open(t.Context(), r.actor, nil)
+		again, err := Open(t.Context(), r.Actor, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,10 +130,10 @@ func wholeAndMoved(t *testing.T, tp *engines.Tape, limits batch.Limits, want []s
 		}
 		intact(t, db)
 	}
-	if hot, err := has(t.Context(), &namedReader{r.actor, "x"}, layout.AppendFileMeta(nil, actorstore.FileJournal)); err != nil {
+	if hot, err := has(t.Context(), &namedReader{r.Actor, "x"}, layout.AppendFileMeta(nil, actorstore.FileJournal)); err != nil {
 		t.Fatal(err)
 	} else if !hot { // a view can't roll back
-		pinned, err := r.store.View(t.Context(), r.actor.ID())
+		pinned, err := r.Store.View(t.Context(), r.Actor.ID())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,15 +146,15 @@ func wholeAndMoved(t *testing.T, tp *engines.Tape, limits batch.Limits, want []s
 			t.Error(err)
 		}
 	}
-	db, err := Open(t.Context(), r.actor, nil)
+	db, err := Open(t.Context(), r.Actor, nil)
 	if err != nil {
 		t.Fatalf("%s: %v", where, err)
 	}
 	look("the owner", db)
 	exec(t, db, "create table if not exists after_crash(a)")
 	look("the owner, after a write,", db)
-	exact(t, r.actor)
-	if left := namedLeft(t, r.actor); len(left) > 0 {
+	rig.Exact(t, r.Actor)
+	if left := namedLeft(t, r.Actor); len(left) > 0 {
 		t.Errorf("%s: left are %.200q", where, left)
 	}
 	if err := db.Close(); err != nil {
@@ -162,9 +163,9 @@ func wholeAndMoved(t *testing.T, tp *engines.Tape, limits batch.Limits, want []s
 	closeRig(t, r)
 }
 
-func closeRig(t *testing.T, r *rig) {
+func closeRig(t *testing.T, r *fixture) {
 	t.Helper()
-	if err := errors.Join(r.actor.Close(), r.store.Close()); err != nil {
+	if err := errors.Join(r.Actor.Close(), r.Store.Close()); err != nil {
 		t.Error(err)
 	}
 }
@@ -173,7 +174,7 @@ func closeRig(t *testing.T, r *rig) {
 // which makes the actor grow, and with few reads.
 func TestMoveIsSmall(t *testing.T) {
 	r := newRigOn(t, memkv.New(), batch.Limits{})
-	db, err := Open(t.Context(), r.actor, nil)
+	db, err := Open(t.Context(), r.Actor, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,11 +183,11 @@ func TestMoveIsSmall(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	rename(t, r.actor, strings.Repeat("long", 20))
+	rename(t, r.Actor, strings.Repeat("long", 20))
 	db = r.open(t, nil)
 	intact(t, db)
-	commits, used, most := 0, r.actor.Used(), batch.DefaultLimits().Entries
-	r.engine.Hook(func(op faultkv.Op) error {
+	commits, used, most := 0, r.Actor.Used(), batch.DefaultLimits().Entries
+	r.Engine.Hook(func(op faultkv.Op) error {
 		if op.Point != faultkv.BeforeCommit {
 			return nil
 		}
@@ -194,18 +195,18 @@ func TestMoveIsSmall(t *testing.T) {
 		if n := len(op.Commit.Ops); n > 4*most+8 { // a key is a few rows
 			t.Errorf("a commit of %d rows", n)
 		}
-		if u := r.actor.Used(); u > used {
+		if u := r.Actor.Used(); u > used {
 			t.Errorf("the actor grew from %d to %d", used, u)
 		}
 		return nil
 	})
-	r.engine.Reset()
+	r.Engine.Reset()
 	exec(t, db, "update t set b = 1 where a = 1")
-	r.engine.Heal()
+	r.Engine.Heal()
 	if commits < 10 || commits > 1100/(most/2)+5 {
 		t.Errorf("%d commits", commits)
 	}
-	if c := r.engine.Counts(); c.Gets+c.Scans > int64(3*commits+30) || c.Durable != 1 {
+	if c := r.Engine.Counts(); c.Gets+c.Scans > int64(3*commits+30) || c.Durable != 1 {
 		t.Errorf("%d reads, %d durable commits for %d commits", c.Gets+c.Scans, c.Durable, commits)
 	}
 	intact(t, db)
@@ -217,14 +218,14 @@ func TestNamedTorn(t *testing.T) {
 	r := newRig(t, batch.Limits{})
 	content := older(t, r, "x")
 	for i, chunk := range []uint32{0, 3, 5} {
-		v, err := r.actor.Get(t.Context(), layout.AppendNamedFileChunk(nil, "x", chunk), nil)
+		v, err := r.Actor.Get(t.Context(), layout.AppendNamedFileChunk(nil, "x", chunk), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if i == 2 {
 			v = nil // an empty one reads as none
 		}
-		if err := r.actor.Put(t.Context(), layout.AppendFileChunk(nil, actorstore.FileMain, chunk), v); err != nil {
+		if err := r.Actor.Put(t.Context(), layout.AppendFileChunk(nil, actorstore.FileMain, chunk), v); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -237,8 +238,8 @@ func TestNamedTorn(t *testing.T) {
 		t.Errorf("moved, the database holds %.60s, want %.60s", got, content)
 	}
 	intact(t, db)
-	if left := namedLeft(t, r.actor); len(left) > 0 {
+	if left := namedLeft(t, r.Actor); len(left) > 0 {
 		t.Errorf("left are %q", left)
 	}
-	exact(t, r.actor)
+	rig.Exact(t, r.Actor)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 )
 
 // The older form of the keys says which file a key belongs to by its name, where
@@ -132,13 +133,13 @@ func findNamed(ctx context.Context, src source) (*namedSource, error) {
 		return nil, nil
 	}
 	s := newNamedSource(src, base)
-	wal := chunked{tag: actorstore.FileWAL, reader: s, layout: s.Layout()}
-	if err := wal.load(ctx); err != nil {
+	wal := chunked.File{Tag: actorstore.FileWAL, Reader: s, Layout: s.Layout()}
+	if err := wal.Load(ctx); err != nil {
 		return nil, err
 	}
-	if wal.size > 0 {
+	if wal.Size() > 0 {
 		return nil, fmt.Errorf("%w: the database %q, under keys of the older form, has a write-ahead log of %d bytes (%q)",
-			ErrUnsupported, base, wal.size, s.file(actorstore.FileWAL))
+			ErrUnsupported, base, wal.Size(), s.file(actorstore.FileWAL))
 	}
 	return s, nil
 }
@@ -162,7 +163,7 @@ func (s *namedSource) collect(ctx context.Context, b *batch.Batch, from int64) e
 		b.Delete(layout.AppendNamedFileMeta(nil, journal))
 	}
 	start, end := layout.NamedFileChunks(journal)
-	if err := collectRange(ctx, b, s.source, start, end); err != nil || from >= maxChunks {
+	if err := collectRange(ctx, b, s.source, start, end); err != nil || from >= chunked.MaxChunks {
 		return err
 	}
 	_, end = layout.NamedFileChunks(main)

@@ -9,8 +9,10 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit/rig"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 )
 
 // rename rewrites the files of a into the older form, with chunks as an older writer
@@ -53,21 +55,6 @@ func namedLeft(t testing.TB, a actorstore.Reader) (keys []string) {
 	return keys
 }
 
-// exact fails the test unless the actor knows how much it stores.
-func exact(t testing.TB, a *actorstore.Actor) {
-	t.Helper()
-	var counted int64
-	for e, err := range a.List(t.Context(), actorstore.ListOptions{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		counted += int64(len(e.Key) + batch.WrapperBytes + len(e.Value))
-	}
-	if used := a.Used(); used != counted {
-		t.Errorf("the actor believes %d bytes are used, its keys hold %d", used, counted)
-	}
-}
-
 // A leaf of the table ends with the end of a blob. That is no zero: a page stored without
 // its last byte would be longer when it is written anew, which a full quota refuses.
 var olderSetup = []string{
@@ -77,9 +64,9 @@ var olderSetup = []string{
 }
 
 // older makes a database of the older form and returns its content.
-func older(t testing.TB, r *rig, base string) (content string) {
+func older(t testing.TB, r *fixture, base string) (content string) {
 	t.Helper()
-	db, err := Open(t.Context(), r.actor, nil)
+	db, err := Open(t.Context(), r.Actor, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +79,7 @@ func older(t testing.TB, r *rig, base string) (content string) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	rename(t, r.actor, base)
+	rename(t, r.Actor, base)
 	return content
 }
 
@@ -114,20 +101,20 @@ func TestNamed(t *testing.T) {
 func testNamed(t *testing.T, limits batch.Limits, base string) {
 	r := newRig(t, batch.Limits{})
 	content := older(t, r, base)
-	r.reopen(t, limits)
+	r.Reopen(t, limits)
 	put := func(name string, size int64) {
-		if err := r.actor.Put(t.Context(), layout.AppendNamedFileMeta(nil, name), appendMeta(nil, size)); err != nil {
+		if err := r.Actor.Put(t.Context(), layout.AppendNamedFileMeta(nil, name), chunked.AppendMeta(nil, size)); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.actor.Put(t.Context(), layout.AppendNamedFileChunk(nil, name, 0), make([]byte, 20)); err != nil {
+		if err := r.Actor.Put(t.Context(), layout.AppendNamedFileChunk(nil, name, 0), make([]byte, 20)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	put(base+"-shm", 20)
 	put(base+"-wal", 0)
-	seq, keys := r.actor.Seq(), len(namedLeft(t, r.actor))
+	seq, keys := r.Actor.Seq(), len(namedLeft(t, r.Actor))
 
-	pinned, err := r.store.View(t.Context(), r.actor.ID())
+	pinned, err := r.Store.View(t.Context(), r.Actor.ID())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,10 +132,10 @@ func testNamed(t *testing.T, limits batch.Limits, base string) {
 	looks("view", view)
 	db := r.open(t, nil)
 	looks("owner", db)
-	if got := r.actor.Seq(); got != seq {
+	if got := r.Actor.Seq(); got != seq {
 		t.Errorf("reading made %d commits", got-seq)
 	}
-	if got := len(namedLeft(t, r.actor)); got != keys {
+	if got := len(namedLeft(t, r.Actor)); got != keys {
 		t.Errorf("reading left %d keys of the older form of %d", got, keys)
 	}
 
@@ -157,45 +144,45 @@ func testNamed(t *testing.T, limits batch.Limits, base string) {
 	exec(t, reader, "begin")
 	looks("reader before", reader)
 	exec(t, db, "insert into t(b) values ('new')")
-	if left := namedLeft(t, r.actor); len(left) > 0 {
+	if left := namedLeft(t, r.Actor); len(left) > 0 {
 		t.Errorf("after the first write %d keys of the older form are left: %.200q", len(left), left)
 	}
 	looks("reader after", reader)
 	looks("view after", view)
 	exec(t, reader, "commit")
-	exact(t, r.actor)
+	rig.Exact(t, r.Actor)
 	content = contentOf(t, db)
 	if err := errors.Join(reader.Close(), view.Close(), pinned.Close(), db.Close()); err != nil {
 		t.Fatal(err)
 	}
-	r.reopen(t, limits)
+	r.Reopen(t, limits)
 	db = r.open(t, nil)
 	looks("again", db)
 	exec(t, db, "update t set b = randomblob(500)")
 	exec(t, db, "vacuum")
 	intact(t, db)
-	exact(t, r.actor)
+	rig.Exact(t, r.Actor)
 }
 
 // TestNamedBounds: a chunk that is short reads as zeros up to its end, one without
 // bytes too, and nothing beyond the size is seen, in the older form and when moved.
 func TestNamedBounds(t *testing.T) {
-	const size = 3*chunkSize + 100
+	const size = 3*chunked.Size + 100
 	r := newRig(t, batch.Limits{})
 	put := func(key, value []byte) {
-		if err := r.actor.Put(t.Context(), key, value); err != nil {
+		if err := r.Actor.Put(t.Context(), key, value); err != nil {
 			t.Fatal(err)
 		}
 	}
-	ff := bytes.Repeat([]byte{0xff}, chunkSize)
-	put(layout.AppendNamedFileMeta(nil, "f"), appendMeta(nil, size))
+	ff := bytes.Repeat([]byte{0xff}, chunked.Size)
+	put(layout.AppendNamedFileMeta(nil, "f"), chunked.AppendMeta(nil, size))
 	put(layout.AppendNamedFileChunk(nil, "f", 0), ff[:10])
 	put(layout.AppendNamedFileChunk(nil, "f", 1), nil)
 	put(layout.AppendNamedFileChunk(nil, "f", 3), ff) // its end is beyond the file's
-	want := make([]byte, size, size+2*chunkSize)
+	want := make([]byte, size, size+2*chunked.Size)
 	copy(want, ff[:10])
-	copy(want[3*chunkSize:], ff)
-	db, err := newDatabase(t.Context(), "f", actorSource{r.actor}, r.actor, nil)
+	copy(want[3*chunked.Size:], ff)
+	db, err := newDatabase(t.Context(), "f", actorSource{r.Actor}, r.Actor, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,8 +191,8 @@ func TestNamedBounds(t *testing.T) {
 	put(layout.AppendNamedFileChunk(nil, "f", 1<<32-1), ff)
 	check := func(when string) {
 		t.Helper()
-		got := make([]byte, len(want)+chunkSize)
-		n, _ := db.main.readAt(t.Context(), got, 0)
+		got := make([]byte, len(want)+chunked.Size)
+		n, _ := db.main.ReadAt(t.Context(), got, 0)
 		if !bytes.Equal(got[:n], want) {
 			t.Errorf("%s: read %d bytes, which are not the %d expected", when, n, len(want))
 		}
@@ -215,21 +202,21 @@ func TestNamedBounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("moved")
-	if left := namedLeft(t, r.actor); len(left) > 0 {
+	if left := namedLeft(t, r.Actor); len(left) > 0 {
 		t.Errorf("left: %q", left)
 	}
-	exact(t, r.actor)
-	if _, err := db.main.writeAt(t.Context(), []byte{1}, size+chunkSize); err != nil {
+	rig.Exact(t, r.Actor)
+	if _, err := db.main.WriteAt(t.Context(), []byte{1}, size+chunked.Size); err != nil {
 		t.Fatal(err)
 	}
-	want = append(want[:size], make([]byte, chunkSize+1)...)
-	want[size+chunkSize] = 1
+	want = append(want[:size], make([]byte, chunked.Size+1)...)
+	want[size+chunked.Size] = 1
 	check("grown")
 	if err := db.landMain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	check("grown and stored")
-	exact(t, r.actor)
+	rig.Exact(t, r.Actor)
 }
 
 // TestNamedRefused: what can't be taken over says so, and is left alone.
@@ -243,12 +230,12 @@ func TestNamedRefused(t *testing.T) {
 	} {
 		r := newRig(t, batch.Limits{})
 		for name, size := range tt.files {
-			if err := r.actor.Put(t.Context(), layout.AppendNamedFileMeta(nil, name), appendMeta(nil, size)); err != nil {
+			if err := r.Actor.Put(t.Context(), layout.AppendNamedFileMeta(nil, name), chunked.AppendMeta(nil, size)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		seq := r.actor.Seq()
-		_, err := Open(t.Context(), r.actor, nil)
+		seq := r.Actor.Seq()
+		_, err := Open(t.Context(), r.Actor, nil)
 		if !errors.Is(err, ErrUnsupported) {
 			t.Fatalf("%v: %v, want ErrUnsupported", tt.files, err)
 		}
@@ -257,7 +244,7 @@ func TestNamedRefused(t *testing.T) {
 				t.Errorf("%q doesn't say %s", err, w)
 			}
 		}
-		if r.actor.Seq() != seq {
+		if r.Actor.Seq() != seq {
 			t.Errorf("%v: something was written", tt.files)
 		}
 	}
@@ -267,7 +254,7 @@ func TestNamedRefused(t *testing.T) {
 // collected, and another file is left alone.
 func TestNamedLeftover(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	db, err := Open(t.Context(), r.actor, nil)
+	db, err := Open(t.Context(), r.Actor, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,22 +268,22 @@ func TestNamedLeftover(t *testing.T) {
 			b.Put(layout.AppendNamedFileChunk(nil, name, i<<20), []byte("some"))
 		}
 	}
-	b.Put(layout.AppendNamedFileMeta(nil, "kept"), appendMeta(nil, 4096))
+	b.Put(layout.AppendNamedFileMeta(nil, "kept"), chunked.AppendMeta(nil, 4096))
 	other := append([]byte{actorstore.NamespaceSQLite, 1}, "other\x01\x02\x03"...)
 	b.Put(other, []byte("of no known form"))
-	if err := r.actor.Commit(t.Context(), &b); err != nil {
+	if err := r.Actor.Commit(t.Context(), &b); err != nil {
 		t.Fatal(err)
 	}
 	db = r.open(t, nil)
 	exec(t, db, "insert into t values (1, 2)")
-	left := namedLeft(t, r.actor)
+	left := namedLeft(t, r.Actor)
 	if want := "[sqlite/named/metadata/kept sqlite/named/chunks/kept/0 sqlite/named/chunks/kept/1048576 sqlite/named/chunks/kept/2097152]"; fmt.Sprint(left) != want {
 		t.Errorf("left are %s, want %s", left, want)
 	}
-	if _, err := r.actor.Get(t.Context(), other, nil); err != nil {
+	if _, err := r.Actor.Get(t.Context(), other, nil); err != nil {
 		t.Errorf("a key of another form: %v", err)
 	}
-	exact(t, r.actor)
+	rig.Exact(t, r.Actor)
 }
 
 // TestNamedQuota: a database that fills its quota, or more, is rewritten all the same.
@@ -304,18 +291,18 @@ func TestNamedQuota(t *testing.T) {
 	for _, over := range []int64{0, 1, 50_000} {
 		r := newRig(t, batch.Limits{})
 		older(t, r, "x")
-		r.reopen(t, batch.Limits{Storage: r.actor.Used() - over})
+		r.Reopen(t, batch.Limits{Storage: r.Actor.Used() - over})
 		db := r.open(t, &Options{MaxConns: 1})
 		if _, err := db.ExecContext(t.Context(), "insert into t(b) values (randomblob(50000))"); err == nil || !errors.Is(db.Cause(), actorstore.ErrQuota) {
 			t.Errorf("%d over: growing: %v, %v, want ErrQuota", over, err, db.Cause())
 		}
-		exact(t, r.actor)
+		rig.Exact(t, r.Actor)
 		exec(t, db, "delete from t where a < 40")
 		intact(t, db)
-		if left := namedLeft(t, r.actor); len(left) > 0 {
+		if left := namedLeft(t, r.Actor); len(left) > 0 {
 			t.Errorf("%d over: left are %q", over, left)
 		}
-		exact(t, r.actor)
+		rig.Exact(t, r.Actor)
 	}
 }
 
@@ -342,10 +329,10 @@ func namedFault(t *testing.T, point faultkv.Point, nth int) bool {
 	t.Helper()
 	r := newRigOn(t, memkv.New(), batch.Limits{})
 	content := older(t, r, "x")
-	r.reopen(t, oneBatch)
+	r.Reopen(t, oneBatch)
 	where := fmt.Sprint("operation ", nth)
-	fault := r.engine.Fail(faultkv.Rule{Point: point, Skip: nth - 1})
-	db, err := Open(t.Context(), r.actor, &Options{MaxConns: 1})
+	fault := r.Engine.Fail(faultkv.Rule{Point: point, Skip: nth - 1})
+	db, err := Open(t.Context(), r.Actor, &Options{MaxConns: 1})
 	if err == nil {
 		_, err = db.ExecContext(t.Context(), "insert into t(b) values ('new')")
 	} else if !errors.Is(err, faultkv.ErrInjected) {
@@ -364,8 +351,8 @@ func namedFault(t *testing.T, point faultkv.Point, nth int) bool {
 			t.Errorf("%s: closing: %v", where, err)
 		}
 	}
-	r.reopen(t, oneBatch)
-	again, openErr := Open(t.Context(), r.actor, nil)
+	r.Reopen(t, oneBatch)
+	again, openErr := Open(t.Context(), r.Actor, nil)
 	if openErr != nil {
 		t.Fatalf("%s: opening again: %v", where, openErr)
 	}
@@ -375,10 +362,10 @@ func namedFault(t *testing.T, point faultkv.Point, nth int) bool {
 	}
 	exec(t, again, "delete from t")
 	intact(t, again)
-	if left := namedLeft(t, r.actor); len(left) > 0 {
+	if left := namedLeft(t, r.Actor); len(left) > 0 {
 		t.Errorf("%s: left are %q", where, left)
 	}
-	exact(t, r.actor)
+	rig.Exact(t, r.Actor)
 	if err := again.Close(); err != nil {
 		t.Error(err)
 	}

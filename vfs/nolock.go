@@ -1,6 +1,9 @@
 package vfs
 
-import sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
+import (
+	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
+	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
+)
 
 // noLocks are the locking methods of files that SQLite never locks: only the
 // main database file is.
@@ -16,7 +19,7 @@ func (noLocks) Unlock(sqlitevfs.LockLevel) error { return nil }
 func (noLocks) CheckReservedLock() (bool, error) { return false, nil }
 
 // SectorSize is one chunk.
-func (noLocks) SectorSize() int { return chunkSize }
+func (noLocks) SectorSize() int { return chunked.Size }
 
 // DeviceCharacteristics are those of every file of an actor.
 func (noLocks) DeviceCharacteristics() sqlitevfs.DeviceCharacteristic { return characteristics }

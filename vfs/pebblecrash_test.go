@@ -14,6 +14,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
+	"github.com/greenroomdb/greenroom/internal/testkit/rig"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
 )
@@ -111,7 +112,7 @@ func (p *pebbleCrash) run(t *testing.T) []clone {
 	}
 	engine := faultkv.New(db)
 	r := openRig(t, engine, p.limits)
-	pool, err := Open(t.Context(), r.actor, &Options{MaxConns: 1, Pragmas: []string{"cache_size=20"}})
+	pool, err := Open(t.Context(), r.Actor, &Options{MaxConns: 1, Pragmas: []string{"cache_size=20"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +146,7 @@ func (p *pebbleCrash) run(t *testing.T) []clone {
 	}
 	close(now)
 	made := <-clones
-	for _, c := range []func() error{pool.Close, r.actor.Close, r.store.Close, engine.Close} {
+	for _, c := range []func() error{pool.Close, r.Actor.Close, r.Store.Close, engine.Close} {
 		if err := c(); err != nil {
 			t.Error(err)
 		}
@@ -179,7 +180,7 @@ func (p *pebbleCrash) check(t *testing.T, c clone) (n int, journal bool) {
 		t.Fatalf("%s: %v", where, err)
 	}
 	r := openRig(t, db, p.limits)
-	pool, err := Open(t.Context(), r.actor, nil)
+	pool, err := Open(t.Context(), r.Actor, nil)
 	if err != nil {
 		t.Fatalf("%s: %v", where, err)
 	}
@@ -192,11 +193,11 @@ func (p *pebbleCrash) check(t *testing.T, c clone) (n int, journal bool) {
 	}
 	exec(t, pool, "create table if not exists after_crash(a)")
 	intact(t, pool)
-	if used, counted := r.actor.Used(), countedBytes(t, r.actor); used != counted {
+	if used, counted := r.Actor.Used(), rig.Counted(t, r.Actor); used != counted {
 		t.Errorf("%s: the actor believes %d bytes are used, its keys hold %d", where, used, counted)
 	}
 	sound(t, r, where)
-	for _, c := range []func() error{pool.Close, r.actor.Close, r.store.Close, db.Close} {
+	for _, c := range []func() error{pool.Close, r.Actor.Close, r.Store.Close, db.Close} {
 		if err := c(); err != nil {
 			t.Errorf("%s: %v", where, err)
 		}
@@ -206,12 +207,12 @@ func (p *pebbleCrash) check(t *testing.T, c clone) (n int, journal bool) {
 
 // sound fails the test if a check of the store, and of the database's files, finds
 // anything.
-func sound(t *testing.T, r *rig, where string) {
+func sound(t *testing.T, r *fixture, where string) {
 	t.Helper()
-	for f, err := range r.store.Check(t.Context()) {
+	for f, err := range r.Store.Check(t.Context()) {
 		t.Errorf("%s: %+v, %v", where, f, err)
 	}
-	snap, err := r.actor.Snapshot(t.Context())
+	snap, err := r.Actor.Snapshot(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

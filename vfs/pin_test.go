@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/part"
+	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 
 	"github.com/ncruces/go-sqlite3"
 	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
@@ -298,7 +299,7 @@ func TestSnapshotOfWriter(t *testing.T) {
 func TestSnapshotOfHotJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, batch.Limits{})
-		db, err := newDatabase(t.Context(), "x", actorSource{r.actor}, r.actor, &Options{
+		db, err := newDatabase(t.Context(), "x", actorSource{r.Actor}, r.Actor, &Options{
 			MaxSnapshotAge: time.Hour, MaxSnapshots: 1, TxMemory: leastTxMemory, Env: part.Env{Logger: New(nil).opts.Logger}})
 		if err != nil {
 			t.Fatal(err)
@@ -312,8 +313,8 @@ func TestSnapshotOfHotJournal(t *testing.T) {
 			}
 		}
 		must(reader.Lock(sqlitevfs.LOCK_SHARED))
-		page := make([]byte, chunkSize)
-		_, err = reader.ReadAt(page, chunkSize)
+		page := make([]byte, chunked.Size)
+		_, err = reader.ReadAt(page, chunked.Size)
 		must(err)
 		for l := sqlitevfs.LOCK_SHARED; l <= sqlitevfs.LOCK_EXCLUSIVE; l++ {
 			must(w.Lock(l))
@@ -322,9 +323,9 @@ func TestSnapshotOfHotJournal(t *testing.T) {
 		j := &journalFile{db: db, ctx: t.Context()}
 		_, err = j.WriteAt(journalMagic, 0)
 		must(err)
-		_, err = w.WriteAt(make([]byte, chunkSize), chunkSize)
+		_, err = w.WriteAt(make([]byte, chunked.Size), chunked.Size)
 		must(err)
-		_, err = j.WriteAt(make([]byte, leastTxMemory), chunkSize) // more than is kept in memory
+		_, err = j.WriteAt(make([]byte, leastTxMemory), chunked.Size) // more than is kept in memory
 		must(err)
 		must(w.Unlock(sqlitevfs.LOCK_NONE)) // the connection dies
 		if !db.hot || !db.dirty {
@@ -335,7 +336,7 @@ func TestSnapshotOfHotJournal(t *testing.T) {
 		must(late.Lock(sqlitevfs.LOCK_SHARED))
 		for _, h := range []*handle{reader, late} {
 			clear(page)
-			if _, err = h.ReadAt(page, chunkSize); err != nil || !(*header)(page[:headerSize]).plain() {
+			if _, err = h.ReadAt(page, chunked.Size); err != nil || !(*header)(page[:headerSize]).plain() {
 				t.Errorf("the committed page is lost: %v", err)
 			}
 		}

@@ -23,12 +23,12 @@ import (
 // closed.
 func TestSecondPool(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	db, err := Open(t.Context(), r.actor, nil)
+	db, err := Open(t.Context(), r.Actor, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	exec(t, db, table)
-	if second, err := Open(t.Context(), r.actor, nil); !errors.Is(err, ErrMounted) {
+	if second, err := Open(t.Context(), r.Actor, nil); !errors.Is(err, ErrMounted) {
 		for i := range 5 { // what comes of it
 			exec(t, db, "insert into t(b) select randomblob(3000) from generate_series(1, 20)")
 			_, err := second.ExecContext(t.Context(), "insert into t(b) select randomblob(3000) from generate_series(1, 20)")
@@ -38,13 +38,13 @@ func TestSecondPool(t *testing.T) {
 		t.Fatalf("a second pool: %v", err)
 	}
 	v := New(nil)
-	if err := v.Mount(t.Context(), "again", r.actor); !errors.Is(err, ErrMounted) {
+	if err := v.Mount(t.Context(), "again", r.Actor); !errors.Is(err, ErrMounted) {
 		t.Errorf("a VFS beside the pool: %v", err)
 	}
 	if err := v.Unmount("again"); !errors.Is(err, ErrNotMounted) {
 		t.Errorf("it is there all the same: %v", err)
 	}
-	view, err := r.store.View(t.Context(), r.actor.ID())
+	view, err := r.Store.View(t.Context(), r.Actor.ID())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,9 +165,9 @@ func viewsBesideWriter(t *testing.T, mode string, txMemory int64) {
 
 // lookThrough opens a view of the actor's database, and returns the n that all of its
 // rows have.
-func lookThrough(t *testing.T, r *rig) (n int, err error) {
+func lookThrough(t *testing.T, r *fixture) (n int, err error) {
 	t.Helper()
-	view, err := r.store.View(t.Context(), r.actor.ID())
+	view, err := r.Store.View(t.Context(), r.Actor.ID())
 	if err != nil {
 		return 0, err
 	}
@@ -240,7 +240,7 @@ func TestExportBesideEverything(t *testing.T) {
 // TestUpdateOfTwoActors: each of two databases has its own writer.
 func TestUpdateOfTwoActors(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	other, err := r.store.Named(t.Context(), "other", nil)
+	other, err := r.Store.Named(t.Context(), "other", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,8 +263,8 @@ func TestUpdateOfTwoActors(t *testing.T) {
 		}
 		return errChanged
 	})
-	if !errors.Is(err, errChanged) || hasMark(t, r.actor) || !hasMark(t, other) {
-		t.Errorf("%v; staged with a: %v, with b: %v", err, hasMark(t, r.actor), hasMark(t, other))
+	if !errors.Is(err, errChanged) || hasMark(t, r.Actor) || !hasMark(t, other) {
+		t.Errorf("%v; staged with a: %v, with b: %v", err, hasMark(t, r.Actor), hasMark(t, other))
 	}
 	if x, y := one[int](t, a, "select count(*) from t"), one[int](t, b, "select count(*) from t"); x != 0 || y != 80 {
 		t.Errorf("%d and %d rows", x, y)
@@ -295,7 +295,7 @@ func TestUpdateMisused(t *testing.T) {
 		_, err := tx.ExecContext(t.Context(), "insert into log values (1)")
 		return err
 	})
-	if err != nil || !hasMark(t, r.actor) {
+	if err != nil || !hasMark(t, r.Actor) {
 		t.Errorf("the outer one: %v", err)
 	}
 	tx, err := db.BeginTx(t.Context(), nil)
@@ -388,7 +388,7 @@ func TestCloseUnder(t *testing.T) {
 			return s.Close
 		},
 	} {
-		db, err := Open(t.Context(), r.actor, opts)
+		db, err := Open(t.Context(), r.Actor, opts)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -404,7 +404,7 @@ func TestCloseUnder(t *testing.T) {
 		if err := errors.Join(db.Close(), db.Close()); err != nil {
 			t.Errorf("%s: closed again: %v", name, err)
 		}
-		again, err := Open(t.Context(), r.actor, opts)
+		again, err := Open(t.Context(), r.Actor, opts)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -424,7 +424,7 @@ func TestManyPools(t *testing.T) {
 	r := newRig(t, batch.Limits{})
 	before := runtime.NumGoroutine()
 	for i := range times {
-		db, err := Open(t.Context(), r.actor, &Options{MaxConns: 1, Pragmas: []string{"synchronous=off"}})
+		db, err := Open(t.Context(), r.Actor, &Options{MaxConns: 1, Pragmas: []string{"synchronous=off"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -438,7 +438,7 @@ func TestManyPools(t *testing.T) {
 	if n := lastingGoroutines(before + 2); n > before+2 {
 		t.Errorf("%d goroutines, %d in the beginning", n, before)
 	}
-	if _, there := claimed.Load(r.actor); there {
+	if _, there := claimed.Load(r.Actor); there {
 		t.Error("the actor is still mounted")
 	}
 }
@@ -446,7 +446,7 @@ func TestManyPools(t *testing.T) {
 // TestActorClosedFirst: a pool whose actor was closed refuses everything, and closes.
 func TestActorClosedFirst(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	actor, err := r.store.Named(t.Context(), "other", nil)
+	actor, err := r.Store.Named(t.Context(), "other", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 )
 
 // On a far engine opening a database is one read. It brings the metadata of all files,
@@ -77,13 +78,13 @@ func (db *database) preload(ctx context.Context) (quick bool, done func()) {
 		return false, done
 	}
 	db.untidy = len(r.metas) > 0
-	files := []*chunked{&db.main, &db.journal.file, &db.wal.file}
+	files := []*chunked.File{&db.main, &db.journal.file, &db.wal.file}
 	for _, f := range files {
-		f.reader = r
+		f.Reader = r
 	}
 	return true, func() {
 		for _, f := range files {
-			f.reader = db.source
+			f.Reader = db.source
 		}
 	}
 }
@@ -100,7 +101,7 @@ func (r *metaReader) tidy(seq uint64) bool {
 
 // hintedRanges returns the ranges of keys to fetch: from the first metadata to the first chunks, and the runs.
 func hintedRanges(l actorstore.Layout, runs []chunkRun) []actorstore.KeyRange {
-	chunk := func(i int64) []byte { return appendChunkEnd(nil, l, actorstore.FileMain, i) }
+	chunk := func(i int64) []byte { return chunked.AppendEnd(nil, l, actorstore.FileMain, i) }
 	ranges := []actorstore.KeyRange{{Start: l.AppendFileMeta(nil, actorstore.FileMain), End: chunk(firstChunks)}}
 	for _, r := range runs {
 		if r.from = max(r.from, firstChunks); r.from < r.to {
@@ -116,12 +117,12 @@ func (db *database) tidyLate(ctx context.Context) error {
 	if !db.untidy {
 		return nil
 	}
-	from := chunkCount(max(db.main.stored, 0))
-	start, _ := db.main.layout.FileChunks(actorstore.FileJournal, 0)
-	if from < maxChunks {
-		start, _ = db.main.layout.FileChunks(actorstore.FileMain, uint32(from))
+	from := chunked.Count(max(db.main.Stored(), 0))
+	start, _ := db.main.Layout.FileChunks(actorstore.FileJournal, 0)
+	if from < chunked.MaxChunks {
+		start, _ = db.main.Layout.FileChunks(actorstore.FileMain, uint32(from))
 	}
-	_, end := db.main.layout.Range(actorstore.NamespaceSQLite)
+	_, end := db.main.Layout.Range(actorstore.NamespaceSQLite)
 	for _, err := range db.source.List(ctx, actorstore.ListOptions{Start: start, End: end, Limit: 1, KeysOnly: true}) {
 		if err == nil {
 			err = db.collectLate(ctx, from)
@@ -142,7 +143,7 @@ func (db *database) collectLate(ctx context.Context, from int64) error {
 	if err := collectNamed(ctx, &b, db.source); err != nil {
 		return err
 	}
-	for _, f := range []*chunked{&db.main, &db.journal.file, &db.wal.file} {
+	for _, f := range []*chunked.File{&db.main, &db.journal.file, &db.wal.file} {
 		if err := db.collectChunks(ctx, &b, f, from); err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
+	"github.com/greenroomdb/greenroom/internal/testkit/rig"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
@@ -275,8 +276,8 @@ func TestNobodyWaitsForTheEngine(t *testing.T) {
 	for name, limits := range map[string]batch.Limits{"atomic": {}, "journal": oneBatch} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, limits)
-			r.cacheBytes = -1 // reads are to reach the engine
-			r.reopen(t, limits)
+			r.CacheBytes = -1 // reads are to reach the engine
+			r.Reopen(t, limits)
 			db := r.open(t, &Options{Pragmas: []string{"cache_size=5"}})
 			exec(t, db, table)
 			exec(t, db, "insert into t(b) select zeroblob(3000) from generate_series(1, 40)")
@@ -290,7 +291,7 @@ func TestNobodyWaitsForTheEngine(t *testing.T) {
 			}
 			paused := 0
 			for more := true; more; { // each commit of the transaction in turn
-				pause := r.engine.Pause(faultkv.Rule{Point: faultkv.BeforeCommit, Skip: paused})
+				pause := r.Engine.Pause(faultkv.Rule{Point: faultkv.BeforeCommit, Skip: paused})
 				done := make(chan error, 1)
 				go func() {
 					_, err := writer.ExecContext(t.Context(), fmt.Sprintf("update t set b = zeroblob(%d)", length+1))
@@ -309,14 +310,14 @@ func TestNobodyWaitsForTheEngine(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				r.engine.Heal()
+				r.Engine.Heal()
 				length++
 				look("afterwards")
 			}
-			if least := map[string]int{"atomic": 1, "journal": 10}[name]; paused < least && fromEnv(t, limits) == limits {
+			if least := map[string]int{"atomic": 1, "journal": 10}[name]; paused < least && rig.Limits(t, limits) == limits {
 				t.Errorf("%d commits were paused", paused)
 			}
-			pause := r.engine.Pause(faultkv.Rule{Point: faultkv.BeforeGet, Match: func(op faultkv.Op) bool { return op.Snapshot }})
+			pause := r.Engine.Pause(faultkv.Rule{Point: faultkv.BeforeGet, Match: func(op faultkv.Op) bool { return op.Snapshot }})
 			saw := make(chan int, 1)
 			go func() {
 				var n int

@@ -30,10 +30,10 @@ func (j *journal) legible(ctx context.Context) (bool, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	start := make([]byte, len(journalMagic))
-	if j.file.size < int64(len(start)) {
+	if j.file.Size() < int64(len(start)) {
 		return false, nil
 	}
-	if _, err := j.file.readAt(ctx, start, 0); err != nil {
+	if _, err := j.file.ReadAt(ctx, start, 0); err != nil {
 		return false, err
 	}
 	return bytes.Equal(start, journalMagic), nil

@@ -28,7 +28,7 @@ func hotStores(t *testing.T, yield func(build func() *engines.Tape, want []strin
 	hot := 0
 	for n := acks[0].after; n <= tp.Len(); n++ {
 		r := openRig(t, tp.At(t, n), oneBatch)
-		found, err := has(t.Context(), r.actor, layout.AppendFileMeta(nil, actorstore.FileJournal))
+		found, err := has(t.Context(), r.Actor, layout.AppendFileMeta(nil, actorstore.FileJournal))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +52,7 @@ func TestRecoverOnMount(t *testing.T) {
 		v := New(nil)
 		stores++
 		name := fmt.Sprintf("six-%d", stores)
-		if err := errors.Join(v.Register(name), v.Mount(t.Context(), "a", r.actor)); err != nil {
+		if err := errors.Join(v.Register(name), v.Mount(t.Context(), "a", r.Actor)); err != nil {
 			t.Fatal(err)
 		}
 		db, err := v.find("a")
@@ -101,7 +101,7 @@ func TestRecoverFails(t *testing.T) {
 				r := openRig(t, engine, oneBatch)
 				fault := engine.Fail(faultkv.Rule{Point: kind.point, Skip: nth, Err: kind.err})
 				v := New(nil)
-				err := v.Mount(t.Context(), "a", r.actor)
+				err := v.Mount(t.Context(), "a", r.Actor)
 				if hit = fault.Hits() > 0; hit {
 					total++
 				}
@@ -119,7 +119,7 @@ func TestRecoverFails(t *testing.T) {
 				}
 				closeRig(t, r)
 				again := openRig(t, engine, oneBatch)
-				pool, err := Open(t.Context(), again.actor, nil)
+				pool, err := Open(t.Context(), again.Actor, nil)
 				if err != nil {
 					t.Fatalf("%s %d: opened again: %v", kind.name, nth, err)
 				}
@@ -145,7 +145,7 @@ func TestRecoverLeavesEncrypted(t *testing.T) {
 		tp := build()
 		r := openRig(t, tp, oneBatch)
 		key := layout.AppendFileChunk(nil, actorstore.FileJournal, 0)
-		chunk, err := r.actor.Get(t.Context(), key, nil)
+		chunk, err := r.Actor.Get(t.Context(), key, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,12 +154,12 @@ func TestRecoverLeavesEncrypted(t *testing.T) {
 		}
 		var b batch.Batch
 		b.Put(key, chunk)
-		if err := r.actor.Commit(t.Context(), &b); err != nil {
+		if err := r.Actor.Commit(t.Context(), &b); err != nil {
 			t.Fatal(err)
 		}
 		commits := tp.Len()
 		v := New(nil)
-		if err := v.Mount(t.Context(), "a", r.actor); err != nil {
+		if err := v.Mount(t.Context(), "a", r.Actor); err != nil {
 			t.Fatal(err)
 		}
 		if db, err := v.find("a"); err != nil || !db.hot || !db.leftover() || tp.Len() != commits {

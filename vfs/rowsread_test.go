@@ -10,7 +10,7 @@ import (
 // TestRowsRead: rows that are returned count, and those that are looked at in vain in a full scan.
 func TestRowsRead(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	db, err := Open(t.Context(), r.actor, nil)
+	db, err := Open(t.Context(), r.Actor, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -20,11 +20,11 @@ func TestRowsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	rows := func(query func() error) int64 {
-		before := r.actor.Rows()
+		before := r.Actor.Rows()
 		if err := query(); err != nil {
 			t.Error(err)
 		}
-		return r.actor.Rows() - before
+		return r.Actor.Rows() - before
 	}
 	for _, test := range []struct {
 		what  string

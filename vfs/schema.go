@@ -3,6 +3,8 @@ package vfs
 import (
 	"bytes"
 	"encoding/binary"
+
+	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 )
 
 // headerUserVersion is where the version stands in the header of a database, as a u32 big-endian.
@@ -16,10 +18,10 @@ func schemaOf(page []byte) uint64 {
 	return uint64(binary.BigEndian.Uint32(page[headerUserVersion:]))
 }
 
-// schema returns the version of the schema that the main file has, if that may be another one than the one that is stored.
-func (f *chunked) schema() (version uint64, changed bool) {
-	if page := f.dirty.get(0); page != nil {
+// schemaChange returns the version of the schema that the main file f has, if that may be another one than the one that is stored.
+func schemaChange(f *chunked.File) (version uint64, changed bool) {
+	if page := f.Page(0); page != nil {
 		return schemaOf(page[:]), true
 	}
-	return 0, f.size == 0
+	return 0, f.Size() == 0
 }

@@ -17,7 +17,7 @@ func TestSchemaVersion(t *testing.T) {
 				rnd := rand.New(rand.NewPCG(seed, 1))
 				r := newRig(t, batch.Limits{})
 				pragmas := []string{"journal_mode=" + mode, "cache_size=10", "wal_autocheckpoint=50", fmt.Sprint("synchronous=", rnd.IntN(3))}
-				db, err := Open(t.Context(), r.actor, &Options{MaxConns: 1, Pragmas: pragmas})
+				db, err := Open(t.Context(), r.Actor, &Options{MaxConns: 1, Pragmas: pragmas})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -50,13 +50,13 @@ func TestSchemaVersion(t *testing.T) {
 						if err := db.Close(); err != nil {
 							t.Fatal(err)
 						}
-						r.reopen(t, batch.Limits{})
-						if db, err = Open(t.Context(), r.actor, &Options{MaxConns: 1, Pragmas: pragmas[1:]}); err != nil {
+						r.Reopen(t, batch.Limits{})
+						if db, err = Open(t.Context(), r.Actor, &Options{MaxConns: 1, Pragmas: pragmas[1:]}); err != nil {
 							t.Fatal(err)
 						}
 					}
 					want := one[uint64](t, db, "pragma user_version")
-					snap, err := r.actor.Snapshot(t.Context())
+					snap, err := r.Actor.Snapshot(t.Context())
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -64,7 +64,7 @@ func TestSchemaVersion(t *testing.T) {
 					if cerr := snap.Close(); err != nil || cerr != nil {
 						t.Fatal(err, cerr)
 					}
-					if found := r.actor.Attributes().Schema; found != want || stored != want {
+					if found := r.Actor.Attributes().Schema; found != want || stored != want {
 						t.Fatalf("the version is %d; the actor is found by %d, and stores %d, after\n%s", want, found, stored, said)
 					}
 				}

@@ -29,7 +29,7 @@ func (db *database) report() string {
 	line("file_bytes", db.cur.size)
 	db.mu.Unlock()
 	db.wal.mem.RLock()
-	line("log_bytes", db.wal.file.size)
+	line("log_bytes", db.wal.file.Size())
 	db.wal.mem.RUnlock()
 	if db.actor != nil {
 		line("actor_commits", db.actor.Seq())

@@ -18,7 +18,7 @@ func TestStatsPragma(t *testing.T) {
 	counts := statsOf(t, db)
 	for name, want := range map[string]int64{
 		"atomic_commits": db.Stats().AtomicCommits, "published": 2, "connections": 1, "log_bytes": 0, "fallbacks": 0,
-		"file_bytes": 8192, "actor_bytes": r.actor.Used(), "actor_commits": int64(r.actor.Seq()),
+		"file_bytes": 8192, "actor_bytes": r.Actor.Used(), "actor_commits": int64(r.Actor.Seq()),
 	} {
 		if got, ok := counts[name]; !ok || got != want {
 			t.Errorf("%s=%d, %v, want %d", name, got, ok, want)
@@ -32,7 +32,7 @@ func TestStatsPragma(t *testing.T) {
 	if _, err := db.ExecContext(t.Context(), "PRAGMA greenroom_stats=1"); err == nil || !strings.Contains(err.Error(), "takes no value") {
 		t.Errorf("PRAGMA greenroom_stats=1: %v", err)
 	}
-	view, err := r.store.View(t.Context(), r.actor.ID())
+	view, err := r.Store.View(t.Context(), r.Actor.ID())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 )
 
 // commit lands b, which is a carrier, and waits until it is on stable storage if the
@@ -38,8 +39,8 @@ func (db *database) apply(ctx context.Context, b *batch.Batch, parts bool) error
 	}
 	for _, s := range subs[:part.Landed] {
 		for i := range s.Ops {
-			db.main.landedOp(&s.Ops[i])
-			db.journal.file.landedOp(&s.Ops[i])
+			db.main.LandedOp(&s.Ops[i])
+			db.journal.file.LandedOp(&s.Ops[i])
 		}
 	}
 	return err
@@ -98,7 +99,7 @@ func (db *database) beforeCommit(ctx context.Context) error {
 	if err := db.tidyLate(ctx); err != nil {
 		return err
 	}
-	if b := db.hints.ripe(chunkCount(db.main.size)); b != nil {
+	if b := db.hints.ripe(chunked.Count(db.main.Size())); b != nil {
 		db.actor.SetHints(b)
 	}
 	return nil
@@ -106,29 +107,29 @@ func (db *database) beforeCommit(ctx context.Context) error {
 
 // storeOrdered stores what is new in f in as many parts as the limits ask for,
 // the size record last. It doesn't wait for stable storage.
-func (db *database) storeOrdered(ctx context.Context, f *chunked) error {
+func (db *database) storeOrdered(ctx context.Context, f *chunked.File) error {
 	b := db.fresh(batch.Ordered)
-	if f.tag == actorstore.FileMain {
-		f.announce(b)
-		if v, changed := f.schema(); changed {
+	if f.Tag == actorstore.FileMain {
+		f.Announce(b)
+		if v, changed := schemaChange(f); changed {
 			db.actor.StageSchema(b, v)
 		}
 	}
-	f.stage(b, 0, maxChunks)
-	f.stageSize(b.Final())
+	f.Stage(b, 0, chunked.MaxChunks)
+	f.StageSize(b.Final())
 	// A part of the journal means nothing without the size behind it, and the journal can undo a part of the main file.
 	guarded := f != &db.main || db.journal.isStoredLive()
 	if err := db.apply(ctx, b, guarded); err != nil {
 		return err
 	}
-	f.settled()
+	f.Settled()
 	return nil
 }
 
 // flushMain stores what is new in the main file, after the journal that can
 // undo it. It doesn't wait for stable storage.
 func (db *database) flushMain(ctx context.Context) error {
-	if !db.main.changed() {
+	if !db.main.Changed() {
 		return nil
 	}
 	if err := db.flushJournal(ctx); err != nil {
@@ -143,8 +144,8 @@ func (db *database) flushMain(ctx context.Context) error {
 // spill stores what is in memory, journal first, when that has become more than the
 // bound. It is asked after every write that a journal can undo.
 func (db *database) spill(ctx context.Context) error {
-	held := db.main.dirty.len() + db.journal.buffered()
-	if int64(held)*chunkSize < db.opts.TxMemory {
+	held := db.main.Pending() + db.journal.buffered()
+	if int64(held)*chunked.Size < db.opts.TxMemory {
 		return nil
 	}
 	db.stats.spills.Add(1)
@@ -156,7 +157,7 @@ func (db *database) spill(ctx context.Context) error {
 
 // shed gives back the memory of a large transaction.
 func (db *database) shed() {
-	if cap(db.batch.Ops()) > 4*maxFree {
+	if cap(db.batch.Ops()) > 4*chunked.MaxKept {
 		db.batch, db.subs = batch.Batch{}, nil
 	}
 }
@@ -214,13 +215,13 @@ func (db *database) carrier() *batch.Batch {
 }
 
 // staging returns a carrier with what is new in f, of its chunks those below number to.
-func (db *database) staging(f *chunked, to int64) *batch.Batch {
+func (db *database) staging(f *chunked.File, to int64) *batch.Batch {
 	b := db.carrier()
-	if v, changed := f.schema(); changed && f == &db.main && !db.wal.there() { // whose newest transaction may have another one
+	if v, changed := schemaChange(f); changed && f == &db.main && !db.wal.there() { // whose newest transaction may have another one
 		db.actor.StageSchema(b, v)
 	}
-	f.stage(b, 0, to)
-	f.stageSize(b.Final())
+	f.Stage(b, 0, to)
+	f.StageSize(b.Final())
 	return b
 }
 
@@ -238,18 +239,18 @@ func (db *database) commitAll(ctx context.Context) error {
 // commitMain lands what is new in the main file as one atomic, durable commit.
 // When that is too large it changes nothing and says so (tooLarge).
 func (db *database) commitMain(ctx context.Context) error {
-	if !db.main.changed() {
+	if !db.main.Changed() {
 		return nil
 	}
 	s := db.landing()
 	if err := db.beginChange(ctx, s == nil || !batch.Attended(s.batch)); err != nil {
 		return err
 	}
-	if err := db.commit(ctx, db.staging(&db.main, maxChunks)); err != nil {
+	if err := db.commit(ctx, db.staging(&db.main, chunked.MaxChunks)); err != nil {
 		unchanged(db)
 		return err
 	}
-	db.main.settled()
+	db.main.Settled()
 	return nil
 }
 
@@ -258,8 +259,8 @@ func (db *database) commitMain(ctx context.Context) error {
 // lands with the rest.
 func (db *database) commitInParts(ctx context.Context) error {
 	f := &db.main
-	split := chunkCount(max(f.stored, 0))
-	if f.size <= f.stored || f.dirty.len() == 0 {
+	split := chunked.Count(max(f.Stored(), 0))
+	if f.Size() <= f.Stored() || f.Pending() == 0 {
 		return batch.ErrTooLarge
 	}
 	b := db.staging(f, split)
@@ -277,7 +278,7 @@ func (db *database) commitInParts(ctx context.Context) error {
 	if err := db.commit(ctx, db.staging(f, split)); err != nil {
 		return errors.Join(err, db.dropAppended(ctx, split))
 	}
-	f.settled()
+	f.Settled()
 	return nil
 }
 
@@ -293,13 +294,12 @@ func (db *database) fits(b *batch.Batch) (err error) {
 // appendChunks stores the new chunks from number from on.
 func (db *database) appendChunks(ctx context.Context, from int64) error {
 	b := db.fresh(batch.Ordered)
-	db.main.announce(b)
-	db.main.stage(b, from, maxChunks)
+	db.main.Announce(b)
+	db.main.Stage(b, from, chunked.MaxChunks)
 	if err := db.apply(ctx, b, true); err != nil {
 		return err // the next owner removes a part that landed, unless a later commit takes its place
 	}
-	db.main.stored = max(db.main.stored, 0)
-	db.main.landed(from, maxChunks)
+	db.main.Appended(from)
 	return nil
 }
 
@@ -309,12 +309,12 @@ func (db *database) dropAppended(ctx context.Context, from int64) error {
 		return nil
 	}
 	b := db.fresh(batch.Atomic)
-	start, end := db.main.layout.FileChunks(actorstore.FileMain, uint32(from))
+	start, end := db.main.Layout.FileChunks(actorstore.FileMain, uint32(from))
 	b.DeleteRange(start, end)
 	if err := db.apply(ctx, b, false); err != nil {
 		return err
 	}
-	db.main.lens.truncate(from)
+	db.main.Dropped(from)
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 )
 
 // Schema returns the version of the schema of an actor's database, as it is stored: its PRAGMA user_version, by which actors are found
@@ -16,7 +17,7 @@ import (
 // Errors are those of reading.
 func Schema(ctx context.Context, r actorstore.Reader) (uint64, error) {
 	main := storedFile{r: r, tag: actorstore.FileMain}
-	page, err := main.read(ctx, 0, chunkSize)
+	page, err := main.read(ctx, 0, chunked.Size)
 	if err != nil || len(page) == 0 { // without a main file a log means nothing
 		return 0, err
 	}
@@ -70,7 +71,7 @@ type storedFile struct {
 func (f *storedFile) read(ctx context.Context, off int64, n int) (b []byte, err error) {
 	for len(b) < n {
 		pos := off + int64(len(b))
-		if i := pos / chunkSize; f.chunk == nil || f.at != i {
+		if i := pos / chunked.Size; f.chunk == nil || f.at != i {
 			f.key = f.r.Layout().AppendFileChunk(f.key[:0], f.tag, uint32(i))
 			f.chunk, err = f.r.Page(ctx, f.key, f.chunk[:0])
 			if f.at = i; errors.Is(err, actorstore.ErrNotFound) {
@@ -81,7 +82,7 @@ func (f *storedFile) read(ctx context.Context, off int64, n int) (b []byte, err 
 				return nil, err
 			}
 		}
-		piece := f.chunk[min(pos%chunkSize, int64(len(f.chunk))):]
+		piece := f.chunk[min(pos%chunked.Size, int64(len(f.chunk))):]
 		if len(piece) == 0 {
 			return b, nil
 		}

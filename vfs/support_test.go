@@ -5,78 +5,30 @@ import (
 	"database/sql"
 	"testing"
 
-	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
-	"github.com/greenroomdb/greenroom/internal/envlimits"
+	"github.com/greenroomdb/greenroom/internal/testkit/rig"
 	"github.com/greenroomdb/greenroom/kv"
-	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
-// A rig is an actor on an engine that counts.
-type rig struct {
-	engine     *faultkv.Engine
-	store      *actorstore.Store
-	actor      *actorstore.Actor
-	cacheBytes int64 // of the store; see actorstore.Options
-}
-
-// fromEnv returns limits with what the environment says for those left open.
-func fromEnv(t testing.TB, limits batch.Limits) batch.Limits {
-	t.Helper()
-	limits, err := envlimits.Apply(limits)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return limits
-}
+// A fixture is an actor on an engine that counts.
+type fixture struct{ rig.Rig }
 
 // newRig opens an actor in memory.
-func newRig(t testing.TB, limits batch.Limits) *rig {
+func newRig(t testing.TB, limits batch.Limits) *fixture {
 	t.Helper()
 	return newRigOn(t, memkv.New(), limits)
 }
 
-func newRigOn(t testing.TB, engine kv.Engine, limits batch.Limits) *rig {
+func newRigOn(t testing.TB, engine kv.Engine, limits batch.Limits) *fixture {
 	t.Helper()
-	r := &rig{engine: faultkv.New(engine)}
-	t.Cleanup(func() {
-		if err := engine.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	r.reopen(t, limits)
-	return r
-}
-
-// reopen opens the store again, as after a restart, with other limits.
-func (r *rig) reopen(t testing.TB, limits batch.Limits) {
-	t.Helper()
-	if r.actor != nil {
-		if err := r.actor.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	store, err := actorstore.Open(t.Context(), r.engine, &actorstore.Options{Limits: fromEnv(t, limits), CacheBytes: r.cacheBytes})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.store = store
-	if r.actor, err = store.Named(t.Context(), "lobby", &actorstore.ActorOptions{Layout: layout}); err != nil {
-		t.Fatal(err)
-	}
-	actor := r.actor
-	t.Cleanup(func() {
-		if err := actor.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	return &fixture{*rig.New(t, rig.Options{Below: engine, Limits: limits, Layout: layout})}
 }
 
 // open opens a pool on the rig's actor.
-func (r *rig) open(t testing.TB, opts *Options) *DB {
+func (r *fixture) open(t testing.TB, opts *Options) *DB {
 	t.Helper()
-	db, err := Open(t.Context(), r.actor, opts)
+	db, err := Open(t.Context(), r.Actor, opts)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -64,8 +64,8 @@ func TestCheckTooOld(t *testing.T) {
 func TestRefusedReads(t *testing.T) {
 	for _, mode := range []string{"delete", "wal"} {
 		r := newRig(t, batch.Limits{})
-		r.cacheBytes = -1 // reads are to reach the engine
-		r.reopen(t, batch.Limits{})
+		r.CacheBytes = -1 // reads are to reach the engine
+		r.Reopen(t, batch.Limits{})
 		c := oneConn(t, r.open(t, &Options{MaxConns: 1, Pragmas: []string{"cache_size=5", "journal_mode=" + mode}}))
 		exec(t, c, "create table t(a integer primary key, b, c); create index i on t(c)")
 		exec(t, c, "insert into t select value, zeroblob(value * 20), 'c' || (value % 9) from generate_series(1, 60)")
@@ -79,7 +79,7 @@ func TestRefusedReads(t *testing.T) {
 			}
 			reads, failures := 0, 0
 			for hit := true; hit; reads++ {
-				f := r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeGet, Skip: reads, Err: errInjected})
+				f := r.Engine.Fail(faultkv.Rule{Point: faultkv.BeforeGet, Skip: reads, Err: errInjected})
 				got, err := answer(t.Context(), c, query)
 				f.Remove()
 				switch hit = f.Hits() > 0; {
@@ -106,8 +106,8 @@ func TestRefusedCheckpointReads(t *testing.T) {
 		"commit":    {"begin; insert into t(b) select zeroblob(9000)", "commit"},
 	} {
 		r := newRig(t, batch.Limits{})
-		r.cacheBytes = -1
-		r.reopen(t, batch.Limits{})
+		r.CacheBytes = -1
+		r.Reopen(t, batch.Limits{})
 		c := oneConn(t, r.open(t, &Options{MaxConns: 1, Pragmas: []string{"cache_size=5", "journal_mode=wal"}}))
 		exec(t, c, table)
 		exec(t, c, fill)
@@ -118,7 +118,7 @@ func TestRefusedCheckpointReads(t *testing.T) {
 			before := one[int](t, c, "select count(*) from t")
 			exec(t, c, "select sum(length(b)) from t") // so that the pages of the log must be read
 			exec(t, c, steps[0])
-			f := r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeGet, Skip: skip, Err: errInjected})
+			f := r.Engine.Fail(faultkv.Rule{Point: faultkv.BeforeGet, Skip: skip, Err: errInjected})
 			_, err := answer(t.Context(), c, steps[1])
 			f.Remove()
 			if f.Hits() > 0 && err == nil {
@@ -143,11 +143,11 @@ func TestCheckRefusedReads(t *testing.T) {
 	exec(t, db, table)
 	exec(t, db, fill)
 	for skip, hit := 0, true; hit; skip++ {
-		view, err := r.store.View(t.Context(), r.actor.ID())
+		view, err := r.Store.View(t.Context(), r.Actor.ID())
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeGet, Skip: skip, Err: errInjected})
+		f := r.Engine.Fail(faultkv.Rule{Point: faultkv.BeforeGet, Skip: skip, Err: errInjected})
 		var failure error
 		for found, err := range Check(t.Context(), view, nil) {
 			if failure = err; err == nil {

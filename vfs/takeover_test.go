@@ -26,11 +26,11 @@ func onBoth(t *testing.T, test func(t *testing.T, eng kv.Engine)) {
 }
 
 // ownerRig is openRig for a store that is closed when the test ends.
-func ownerRig(t *testing.T, engine kv.Engine, limits batch.Limits) *rig {
+func ownerRig(t *testing.T, engine kv.Engine, limits batch.Limits) *fixture {
 	t.Helper()
 	r := openRig(t, engine, limits)
 	t.Cleanup(func() {
-		if err := r.store.Close(); err != nil {
+		if err := r.Store.Close(); err != nil {
 			t.Error(err)
 		}
 	})

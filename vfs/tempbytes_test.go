@@ -90,12 +90,12 @@ func TestTempBytesShared(t *testing.T) {
 		return err
 	})
 	carries(t, err, full, ErrTempFull)
-	if _, err := r.actor.Get(context.Background(), user("beside"), nil); !errors.Is(err, actorstore.ErrNotFound) {
+	if _, err := r.Actor.Get(context.Background(), user("beside"), nil); !errors.Is(err, actorstore.ErrNotFound) {
 		t.Errorf("what was staged: %v", err)
 	}
 	exec(t, a, "pragma temp_store=memory") // drops what there is
 	exec(t, b, query)
-	view, err := r.store.View(t.Context(), r.actor.ID())
+	view, err := r.Store.View(t.Context(), r.Actor.ID())
 	if err != nil {
 		t.Fatal(err)
 	}

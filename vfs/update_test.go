@@ -196,7 +196,7 @@ func testUpdate(t *testing.T, path updatePath, name string, changes bool) {
 	if (after != before) != (changes && lands) {
 		t.Errorf("the SQL landed: %v; Update says %v", after != before, err)
 	}
-	if got := hasMark(t, r.actor); got != lands {
+	if got := hasMark(t, r.Actor); got != lands {
 		t.Errorf("what was staged landed: %v; Update says %v", got, err)
 	}
 	want := "abort"
@@ -241,7 +241,7 @@ func TestUpdateCounts(t *testing.T) {
 	db := r.open(t, nil)
 	exec(t, db, "create table t(a integer primary key, b text)")
 	exec(t, db, "insert into t(b) values ('x')")
-	r.engine.Reset()
+	r.Engine.Reset()
 	if err := db.Update(t.Context(), func(tx *Tx) error {
 		tx.Batch().PutPrior(mark, []byte("x"), batch.Absent)
 		_, err := tx.ExecContext(t.Context(), "update t set b = 'y'")
@@ -249,7 +249,7 @@ func TestUpdateCounts(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if got := r.engine.Counts(); got.Commits != 1 || got.Durable != 1 || got.Syncs != 0 {
+	if got := r.Engine.Counts(); got.Commits != 1 || got.Durable != 1 || got.Syncs != 0 {
 		t.Errorf("%+v, want one durable commit", got)
 	}
 }
@@ -264,14 +264,14 @@ func TestUpdateRefused(t *testing.T) {
 			tx.Batch().Put(mark, nil)
 			return nil
 		})
-		if !errors.Is(err, ErrUnsupported) || hasMark(t, r.actor) {
+		if !errors.Is(err, ErrUnsupported) || hasMark(t, r.Actor) {
 			t.Errorf("%s: %v", pragma, err)
 		}
 		exec(t, db, fill)
 	}
 	r := newRig(t, batch.Limits{})
 	exec(t, r.open(t, nil), table)
-	v, err := r.store.View(t.Context(), r.actor.ID())
+	v, err := r.Store.View(t.Context(), r.Actor.ID())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +304,7 @@ func TestUpdatePanic(t *testing.T) {
 			panic(errChanged)
 		})
 	}()
-	if hasMark(t, r.actor) || contentOf(t, db) != "0 0  t" {
+	if hasMark(t, r.Actor) || contentOf(t, db) != "0 0  t" {
 		t.Errorf("it landed: %.40s", contentOf(t, db))
 	}
 }
@@ -322,7 +322,7 @@ func TestUpdateCommitHook(t *testing.T) {
 			exec(t, tx, "update t set b = randomblob(1600)")
 			return withRaw(tx, func(c *sqlite3.Conn) { c.CommitHook(func() bool { return false }) })
 		})
-		if err == nil || hasMark(t, r.actor) || contentOf(t, db) != before {
+		if err == nil || hasMark(t, r.Actor) || contentOf(t, db) != before {
 			t.Errorf("%s: %v", path.name, err)
 		}
 		intact(t, db)
@@ -344,12 +344,12 @@ func TestUpdateBesideReaders(t *testing.T) {
 	exec(t, db, table)
 	exec(t, db, fill)
 	reader := oneConn(t, db)
-	r.engine.Hook(func(op faultkv.Op) error {
+	r.Engine.Hook(func(op faultkv.Op) error {
 		if op.Point != faultkv.BeforeCommit || op.Commit.Durability != 0 {
 			return nil
 		}
 		// The commit of the Update is on its way.
-		r.engine.Hook(func(op faultkv.Op) error {
+		r.Engine.Hook(func(op faultkv.Op) error {
 			if op.Point == faultkv.BeforeGet {
 				return errInjected
 			}
@@ -358,7 +358,7 @@ func TestUpdateBesideReaders(t *testing.T) {
 		if _, err := reader.ExecContext(t.Context(), "select max(b) from t"); err == nil {
 			t.Error("the reader met no fault")
 		}
-		r.engine.Hook(nil)
+		r.Engine.Hook(nil)
 		return nil
 	})
 	if err := db.Update(t.Context(), func(tx *Tx) error {
@@ -368,8 +368,8 @@ func TestUpdateBesideReaders(t *testing.T) {
 	}); err != nil {
 		t.Error(err)
 	}
-	if n := one[int](t, db, "select count(*) from t where b = 'new'"); n != 1 || !hasMark(t, r.actor) {
-		t.Errorf("%d rows, staged: %v", n, hasMark(t, r.actor))
+	if n := one[int](t, db, "select count(*) from t where b = 'new'"); n != 1 || !hasMark(t, r.Actor) {
+		t.Errorf("%d rows, staged: %v", n, hasMark(t, r.Actor))
 	}
 }
 
@@ -400,7 +400,7 @@ func TestUpdateCrash(t *testing.T) {
 			db := r.open(t, path.options(1))
 			intact(t, db)
 			sql := one[string](t, db, "select case when b = zeroblob(1500) then '' else substr(b, 1, 1) end from t where a = 80")
-			staged, err := r.actor.Get(t.Context(), mark, nil)
+			staged, err := r.Actor.Get(t.Context(), mark, nil)
 			if err != nil && !errors.Is(err, actorstore.ErrNotFound) {
 				t.Fatal(err)
 			}
@@ -434,7 +434,7 @@ func TestUpdateFault(t *testing.T) {
 			for nth := 1; ; nth += testkit.Pick(13, 1, 1) {
 				engine := faultkv.New(memkv.New())
 				r := openRig(t, engine, path.limits)
-				db, err := Open(t.Context(), r.actor, path.options(1))
+				db, err := Open(t.Context(), r.Actor, path.options(1))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -455,7 +455,7 @@ func TestUpdateFault(t *testing.T) {
 					return err
 				})
 				engine.Hook(nil)
-				if err := errors.Join(db.Close(), r.actor.Close(), r.store.Close()); err != nil {
+				if err := errors.Join(db.Close(), r.Actor.Close(), r.Store.Close()); err != nil {
 					t.Error(err)
 				}
 				r = openRig(t, engine, path.limits)
@@ -463,7 +463,7 @@ func TestUpdateFault(t *testing.T) {
 				intact(t, db)
 				landed := one[bool](t, db, "select b <> zeroblob(1500) from t where a = 80")
 				where := fmt.Sprintf("%s, operation %d at point %d: %v", path.name, nth, point, failure)
-				if landed != hasMark(t, r.actor) {
+				if landed != hasMark(t, r.Actor) {
 					t.Errorf("%s: the SQL landed: %v, what was staged: %v", where, landed, !landed)
 				}
 				if failure == nil && !landed || errors.Is(failure, errBypassed) {

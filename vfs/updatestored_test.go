@@ -53,8 +53,8 @@ func TestUpdateStored(t *testing.T) {
 					t.Fatalf("nothing was stored before the end: %+v", db.Stats())
 				}
 				n := one[int](t, db, "select count(*) from t where substr(b, 1, 3) = 'new'")
-				if lands := c.lands; (err == nil) != lands || hasMark(t, r.actor) != lands || n != map[bool]int{true: rows}[lands] {
-					t.Errorf("Update says %v; %d rows landed, what was staged: %v", err, n, hasMark(t, r.actor))
+				if lands := c.lands; (err == nil) != lands || hasMark(t, r.Actor) != lands || n != map[bool]int{true: rows}[lands] {
+					t.Errorf("Update says %v; %d rows landed, what was staged: %v", err, n, hasMark(t, r.Actor))
 				}
 				intact(t, db)
 			})

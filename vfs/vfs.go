@@ -22,8 +22,8 @@ package vfs
 //	checksqlite.go open.go stmt.go rows.go conn.go lost.go declared.go attach.go
 //	counter.go pragma.go queue.go vfs.go handle.go preload.go
 //	checkfile.go hints.go statspragma.go checkholes.go journal.go pin.go storedschema.go wal.go ahead.go cause.go
-//	check.go events.go schema.go view.go checkkeys.go database.go named.go chunked.go temp.go farview.go meta.go
-//	metrics.go mounted.go nolock.go errors.go kept.go lengths.go options.go pages.go predict.go shm.go
+//	check.go events.go schema.go view.go checkkeys.go database.go named.go temp.go farview.go
+//	metrics.go mounted.go nolock.go errors.go kept.go options.go predict.go shm.go
 //	source.go stats.go
 
 import (

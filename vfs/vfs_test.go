@@ -13,6 +13,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit/rig"
 )
 
 func TestReopen(t *testing.T) {
@@ -23,7 +24,7 @@ func TestReopen(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r.reopen(t, batch.Limits{})
+	r.Reopen(t, batch.Limits{})
 	db = r.open(t, nil)
 	if got := one[string](t, db, "select group_concat(b) from t"); got != "x,y" {
 		t.Errorf("after reopening: %q", got)
@@ -57,9 +58,9 @@ func TestWarmCounts(t *testing.T) {
 		"update t set b = 'two' where a = 7",
 		"delete from t where a = 9",
 	} {
-		before := r.engine.Counts()
+		before := r.Engine.Counts()
 		exec(t, c, q)
-		got := r.engine.Counts()
+		got := r.Engine.Counts()
 		if n := got.Commits - before.Commits; n != 1 {
 			t.Errorf("%s: %d engine commits, want 1", q, n)
 		}
@@ -67,11 +68,11 @@ func TestWarmCounts(t *testing.T) {
 			t.Errorf("%s: %d engine reads, want 0", q, n)
 		}
 	}
-	before := r.engine.Counts()
+	before := r.Engine.Counts()
 	for range 10 {
 		one[int](t, c, "select count(*) from t where b like 'r%'")
 	}
-	got := r.engine.Counts()
+	got := r.Engine.Counts()
 	if n := got.Gets - before.Gets + got.Scans - before.Scans + got.Commits - before.Commits; n != 0 {
 		t.Errorf("10 warm read transactions: %d engine operations, want 0", n)
 	}
@@ -82,9 +83,9 @@ func TestWarmCounts(t *testing.T) {
 func TestFirstTransaction(t *testing.T) {
 	r := newRig(t, batch.Limits{})
 	db := r.open(t, nil)
-	before := r.engine.Counts()
+	before := r.Engine.Counts()
 	exec(t, db, "create table t(a)")
-	if n := r.engine.Counts().Commits - before.Commits; n != 1 {
+	if n := r.Engine.Counts().Commits - before.Commits; n != 1 {
 		t.Errorf("the first transaction took %d engine commits, want 1", n)
 	}
 	if s := db.Stats(); s.BufferedCommits != 1 || s.JournalCommits != 0 {
@@ -114,10 +115,10 @@ func TestPageSizes(t *testing.T) {
 			if err := db.Close(); err != nil {
 				t.Fatal(err)
 			}
-			if used, counted := r.actor.Used(), countedBytes(t, r.actor); used != counted {
+			if used, counted := r.Actor.Used(), rig.Counted(t, r.Actor); used != counted {
 				t.Errorf("the actor believes %d bytes are used, its keys hold %d", used, counted)
 			}
-			r.reopen(t, batch.Limits{})
+			r.Reopen(t, batch.Limits{})
 			db = r.open(t, nil)
 			intact(t, db)
 			if got := one[string](t, db, "select group_concat(hex(b)) from t"); got != want {
@@ -265,7 +266,7 @@ func TestFallback(t *testing.T) {
 	if s := db.Stats(); s.Fallbacks < 3 || s.JournalCommits < 3 {
 		t.Errorf("the journal was not used: %+v", s)
 	}
-	for e, err := range r.actor.List(t.Context(), actorstore.ListOptions{KeysOnly: true}) {
+	for e, err := range r.Actor.List(t.Context(), actorstore.ListOptions{KeysOnly: true}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -273,7 +274,7 @@ func TestFallback(t *testing.T) {
 			t.Errorf("%s is left", words)
 		}
 	}
-	if used, counted := r.actor.Used(), countedBytes(t, r.actor); used != counted {
+	if used, counted := r.Actor.Used(), rig.Counted(t, r.Actor); used != counted {
 		t.Errorf("the actor believes %d bytes are used, its keys hold %d", used, counted)
 	}
 }
@@ -288,12 +289,12 @@ func TestAppendFirst(t *testing.T) {
 	c := oneConn(t, db)
 	exec(t, c, "create table t(a integer primary key, b blob)")
 	exec(t, c, "insert into t values (1, zeroblob(100))")
-	before := r.engine.Counts()
+	before := r.Engine.Counts()
 	exec(t, c, "insert into t select value, randomblob(3000) from generate_series(2, 100)")
 	if s := db.Stats(); s.JournalCommits != 0 || s.Fallbacks != 0 {
 		t.Errorf("a journal was used: %+v", s)
 	}
-	if n := r.engine.Counts().Commits - before.Commits; n < 2 || n > 12 {
+	if n := r.Engine.Counts().Commits - before.Commits; n < 2 || n > 12 {
 		t.Errorf("about 100 pages in batches of 16 took %d commits", n)
 	}
 	intact(t, c)
@@ -350,7 +351,7 @@ func TestModes(t *testing.T) {
 			if err := db.Close(); err != nil {
 				t.Fatal(err)
 			}
-			r.reopen(t, batch.Limits{})
+			r.Reopen(t, batch.Limits{})
 			db = r.open(t, nil)
 			intact(t, db)
 			if got := one[string](t, db, "select count(*) || '/' || sum(length(b)) from t"); got != want {
@@ -418,7 +419,7 @@ func TestTemporaryFiles(t *testing.T) {
 		t.Errorf("%d rows in the temporary table", got)
 	}
 	intact(t, c)
-	for e, err := range r.actor.List(t.Context(), actorstore.ListOptions{KeysOnly: true}) {
+	for e, err := range r.Actor.List(t.Context(), actorstore.ListOptions{KeysOnly: true}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -439,7 +440,7 @@ func TestPlainOpen(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	if err := v.Mount(t.Context(), "lobby", r.actor); err != nil {
+	if err := v.Mount(t.Context(), "lobby", r.Actor); err != nil {
 		t.Fatal(err)
 	}
 	db, err := sql.Open("sqlite3", "file:/lobby?vfs=plain")
@@ -467,7 +468,7 @@ func TestView(t *testing.T) {
 	db := r.open(t, nil)
 	exec(t, db, "create table t(a)")
 	exec(t, db, "insert into t values (1)")
-	view, err := r.store.View(t.Context(), r.actor.ID())
+	view, err := r.Store.View(t.Context(), r.Actor.ID())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -490,14 +491,14 @@ func TestNames(t *testing.T) {
 	r := newRig(t, batch.Limits{})
 	v := New(nil)
 	for _, name := range []string{"", "a-journal", "a-wal", "a-shm", "/a", "a?b", strings.Repeat("x", 1001)} {
-		if err := v.Mount(t.Context(), name, r.actor); !errors.Is(err, ErrName) {
+		if err := v.Mount(t.Context(), name, r.Actor); !errors.Is(err, ErrName) {
 			t.Errorf("Mount(%.20q) = %v, want ErrName", name, err)
 		}
 	}
-	if err := v.Mount(t.Context(), "ok", r.actor); err != nil {
+	if err := v.Mount(t.Context(), "ok", r.Actor); err != nil {
 		t.Fatal(err)
 	}
-	if err := v.Mount(t.Context(), "ok", r.actor); !errors.Is(err, ErrMounted) {
+	if err := v.Mount(t.Context(), "ok", r.Actor); !errors.Is(err, ErrMounted) {
 		t.Errorf("mounting twice: %v", err)
 	}
 	if err := v.Unmount("other"); !errors.Is(err, ErrNotMounted) {

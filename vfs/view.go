@@ -122,7 +122,7 @@ func (db *database) beginChange(ctx context.Context, whole bool) error {
 		}
 	}
 	db.dirty = true
-	db.main.reader = db.source // from now on only the newest state is the writer's
+	db.main.Reader = db.source // from now on only the newest state is the writer's
 	return nil
 }
 
@@ -198,13 +198,13 @@ func (db *database) unpin(v *view) {
 func (db *database) publish(h *handle) {
 	seq := db.cur.seq
 	if db.closed { // only h has the view, or ever looks at it
-		db.cur.seq, db.cur.size, db.cur.header = seq+1, db.main.size, db.header
+		db.cur.seq, db.cur.size, db.cur.header = seq+1, db.main.Size(), db.header
 		admit(db)
 	} else {
 		replaceView(db, h)
 	}
 	db.dirty, db.hot, db.torn = false, false, false
-	db.main.reader = db.source
+	db.main.Reader = db.source
 	if h != nil && h.counterSeq == seq {
 		h.counterSeq = db.cur.seq // the writer's own cache is right
 	}
@@ -216,7 +216,7 @@ func (db *database) publish(h *handle) {
 // +checklocks:db.mu
 func replaceView(db *database, h *handle) {
 	old := db.cur
-	db.cur = &view{seq: old.seq + 1, size: db.main.size, header: db.header}
+	db.cur = &view{seq: old.seq + 1, size: db.main.Size(), header: db.header}
 	if h != nil && h.view == old { // else it would hold what it has replaced itself
 		old.refs--
 		h.view = db.acquire()

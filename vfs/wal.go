@@ -12,6 +12,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 )
 
 // In journal_mode=WAL SQLite writes what a transaction changed to the end of a log,
@@ -48,7 +49,7 @@ type sharedLog struct {
 	// mem is held while what memory has of the two files is looked at or changed.
 	mem sync.RWMutex
 
-	file   chunked      // changed under both locks
+	file   chunked.File // changed under both locks
 	stored atomic.Int64 // file.stored, for crowded
 	exists bool         // +checklocks:mem
 
@@ -67,8 +68,8 @@ type sharedLog struct {
 	// otherwise; nil if it doesn't.
 	kept error // +checklocks:write
 
-	tail   *chunkBuf // the stored content of chunk tailOf, where the next frame goes  +checklocks:write
-	tailOf int64     // +checklocks:write
+	tail   *chunked.Buf // the stored content of chunk tailOf, where the next frame goes  +checklocks:write
+	tailOf int64        // +checklocks:write
 
 	// restarted: the log is written from its start again, or truncated, and that isn't
 	// stored. What it had must be in the main file first.
@@ -87,18 +88,18 @@ func (w *sharedLog) load(ctx context.Context, mainSize int64) (dead bool, err er
 	defer w.write.Unlock()
 	w.mem.Lock()
 	defer w.mem.Unlock()
-	if err := w.file.load(ctx); err != nil {
+	if err := w.file.Load(ctx); err != nil {
 		return false, err
 	}
-	w.stored.Store(w.file.stored)
-	dead = w.file.size == 0 || mainSize == 0
-	w.exists = w.file.stored >= 0 && !dead
+	w.stored.Store(w.file.Stored())
+	dead = w.file.Size() == 0 || mainSize == 0
+	w.exists = w.file.Stored() >= 0 && !dead
 	w.frame, w.tailOf = 0, -1
 	var head [logHeader]byte
-	if dead || w.file.size < logHeader {
+	if dead || w.file.Size() < logHeader {
 		return dead, nil
 	}
-	if _, err := w.file.readAt(ctx, head[:], 0); err != nil {
+	if _, err := w.file.ReadAt(ctx, head[:], 0); err != nil {
 		return false, err
 	}
 	w.frame = frameOf(head[:])
@@ -127,16 +128,16 @@ func (w *sharedLog) reset() {
 func (w *sharedLog) removed() {
 	w.mem.Lock()
 	defer w.mem.Unlock()
-	w.file.removed()
+	w.file.Removed()
 	w.stored.Store(0)
 	w.exists, w.frame, w.committed, w.restarted, w.kept, w.tailOf = false, 0, false, false, nil, -1
 }
 
 // size returns the size of f, one of the two files, as the newest state has it.
-func (w *sharedLog) size(f *chunked) (int64, error) {
+func (w *sharedLog) size(f *chunked.File) (int64, error) {
 	w.mem.RLock()
 	defer w.mem.RUnlock()
-	return f.size, nil
+	return f.Size(), nil
 }
 
 // there says whether the log exists.
@@ -169,7 +170,7 @@ func (w *sharedLog) note(b []byte, off int64) (end bool) {
 	}
 	end = w.commitEnd > 0 && w.next == w.commitEnd
 	// A header that is written anew, with another checksum, follows its page.
-	w.committed = w.committed || end || w.commitEnd > off && w.file.size >= w.commitEnd
+	w.committed = w.committed || end || w.commitEnd > off && w.file.Size() >= w.commitEnd
 	return end
 }
 
@@ -179,8 +180,8 @@ func (w *sharedLog) note(b []byte, off int64) (end bool) {
 // +checklocks:w.write
 // +checklocks:w.mem
 func (w *sharedLog) prime(off int64) {
-	if i := off / chunkSize; i == w.tailOf && w.file.dirty.get(uint32(i)) == nil && w.file.cut > i {
-		*w.file.dirty.add(uint32(i)) = *w.tail
+	if i := off / chunked.Size; i == w.tailOf {
+		w.file.Prime(uint32(i), w.tail)
 	}
 }
 
@@ -188,14 +189,14 @@ func (w *sharedLog) prime(off int64) {
 //
 // +checklocks:w.write
 func (w *sharedLog) keepTail() {
-	i := w.next / chunkSize
-	p := w.file.dirty.get(uint32(i))
+	i := w.next / chunked.Size
+	p := w.file.Page(uint32(i))
 	if p == nil {
 		w.tailOf = -1
 		return
 	}
 	if w.tail == nil {
-		w.tail = new(chunkBuf)
+		w.tail = new(chunked.Buf)
 	}
 	*w.tail, w.tailOf = *p, i
 }
@@ -205,8 +206,8 @@ func (w *sharedLog) keepTail() {
 // file, because the log that fills it up can't be freed before the main file has its pages.
 //
 // +checklocks:db.wal.write
-func (db *database) store(ctx context.Context, f *chunked, durable bool) error {
-	b := db.staging(f, maxChunks)
+func (db *database) store(ctx context.Context, f *chunked.File, durable bool) error {
+	b := db.staging(f, chunked.MaxChunks)
 	ended := f == &db.wal.file && db.wal.committed && db.wal.schemaNew
 	if ended {
 		db.actor.StageSchema(b, db.wal.schema)
@@ -234,8 +235,8 @@ func (db *database) store(ctx context.Context, f *chunked, durable bool) error {
 // full says whether f has as much in memory as a transaction may.
 //
 // +checklocks:db.wal.write
-func (db *database) full(f *chunked) bool {
-	return int64(f.dirty.len())*chunkSize >= db.opts.TxMemory
+func (db *database) full(f *chunked.File) bool {
+	return int64(f.Pending())*chunked.Size >= db.opts.TxMemory
 }
 
 // crowded says whether the log takes more than the room that a, which has it, has left; a is
@@ -251,7 +252,7 @@ func (w *sharedLog) crowded(a *actorstore.Actor) bool {
 //
 // +checklocks:db.wal.write
 func (db *database) storeMain(ctx context.Context) error {
-	if !db.main.changed() {
+	if !db.main.Changed() {
 		return nil
 	}
 	if err := db.beginChange(ctx, false); err != nil {
@@ -260,7 +261,7 @@ func (db *database) storeMain(ctx context.Context) error {
 	err := db.store(ctx, &db.main, false)
 	if err == nil {
 		db.wal.mem.Lock()
-		db.main.settled()
+		db.main.Settled()
 		db.wal.mem.Unlock()
 		db.stats.checkpoints.Add(1)
 	}
@@ -281,7 +282,7 @@ func (db *database) storeMain(ctx context.Context) error {
 // +checklocks:db.wal.write
 func (db *database) storeLog(ctx context.Context, durable bool) error {
 	w := &db.wal
-	if !w.file.changed() {
+	if !w.file.Changed() {
 		return nil
 	}
 	var err error
@@ -297,12 +298,12 @@ func (db *database) storeLog(ctx context.Context, durable bool) error {
 	w.mem.Lock()
 	defer w.mem.Unlock()
 	if err != nil {
-		w.file.revert()
+		w.file.Revert()
 		w.commitEnd, w.tailOf, w.schemaNew = 0, -1, false
 	} else {
 		w.keepTail()
-		w.file.settled()
-		w.stored.Store(w.file.stored)
+		w.file.Settled()
+		w.stored.Store(w.file.Stored())
 	}
 	w.committed, w.restarted = false, false
 	return err
@@ -331,9 +332,9 @@ func (db *database) deleteLog(ctx context.Context) error {
 		db.fail(err)
 		return err
 	}
-	if w.file.stored >= 0 {
+	if w.file.Stored() >= 0 {
 		b := db.fresh(batch.Ordered)
-		w.file.stageDelete(&b.Group)
+		w.file.StageDelete(&b.Group)
 		if err := db.apply(ctx, b, false); err != nil {
 			return err
 		}

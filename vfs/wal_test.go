@@ -12,6 +12,8 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit/rig"
+	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 )
 
 // logged turns the database of db to WAL mode.
@@ -34,7 +36,7 @@ func storedFiles(t testing.TB, a *actorstore.Actor) map[actorstore.FileTag]int64
 		if err != nil {
 			t.Fatal(err)
 		}
-		if files[tag], err = parseMeta(record); err != nil {
+		if files[tag], err = chunked.ParseMeta(record); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -52,7 +54,7 @@ func TestWAL(t *testing.T) {
 			dir := t.TempDir()
 			opts := &Options{Pragmas: strings.Fields(pragmas), TempDir: dir, MaxConns: 1}
 			r := newRig(t, batch.Limits{})
-			db, err := Open(t.Context(), r.actor, opts)
+			db, err := Open(t.Context(), r.Actor, opts)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -67,17 +69,17 @@ func TestWAL(t *testing.T) {
 			}
 			const sum = "select count(*) || ' ' || sum(length(b)) from t"
 			want := one[string](t, db, sum)
-			exact(t, r.actor)
+			rig.Exact(t, r.Actor)
 			if err := db.Close(); err != nil {
 				t.Fatal(err)
 			}
 			if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
 				t.Errorf("closing leaves %v, %v", left, err)
 			}
-			if files := storedFiles(t, r.actor); len(files) != 1 {
+			if files := storedFiles(t, r.Actor); len(files) != 1 {
 				t.Errorf("closing leaves the files %v", files)
 			}
-			r.reopen(t, batch.Limits{})
+			r.Reopen(t, batch.Limits{})
 			db = r.open(t, opts)
 			if got := one[string](t, db, "PRAGMA journal_mode"); got != "wal" {
 				t.Errorf("opened again the mode is %s", got)
@@ -95,9 +97,9 @@ func TestWAL(t *testing.T) {
 				t.Errorf("in mode DELETE it holds %s, want %s", got, want)
 			}
 			intact(t, db)
-			exact(t, r.actor)
+			rig.Exact(t, r.Actor)
 			sound(t, r, "at the end")
-			if files := storedFiles(t, r.actor); files[actorstore.FileWAL] != 0 {
+			if files := storedFiles(t, r.Actor); files[actorstore.FileWAL] != 0 {
 				t.Errorf("the log is left: %v", files)
 			}
 		})
@@ -139,11 +141,11 @@ func TestWALReaders(t *testing.T) {
 			}
 			readers = nil
 			exec(t, w, "PRAGMA wal_checkpoint(TRUNCATE)")
-			if n := storedFiles(t, r.actor)[actorstore.FileWAL]; n != 0 {
+			if n := storedFiles(t, r.Actor)[actorstore.FileWAL]; n != 0 {
 				t.Errorf("after TRUNCATE the log has %d bytes", n)
 			}
 		}
-		exact(t, r.actor)
+		rig.Exact(t, r.Actor)
 	}
 	for _, r := range readers {
 		r.end(t)
@@ -194,7 +196,7 @@ func TestWALConcurrent(t *testing.T) {
 			t.Errorf("the sum is %d, want %d", got, 2*4*40)
 		}
 		intact(t, db)
-		exact(t, r.actor)
+		rig.Exact(t, r.Actor)
 		if s := db.Stats(); s.LogCommits < 160 || s.Checkpoints < 2 {
 			t.Errorf("%+v", s)
 		}
@@ -307,10 +309,10 @@ func TestWALLeaves(t *testing.T) {
 }
 
 // mounted mounts the rig's actor in a VFS of this name, and returns what opens it.
-func mounted(t *testing.T, r *rig, name string) (*VFS, func() *sqlite3.Conn) {
+func mounted(t *testing.T, r *fixture, name string) (*VFS, func() *sqlite3.Conn) {
 	t.Helper()
 	v := New(&Options{TempDir: t.TempDir()})
-	if err := errors.Join(v.Register(name), v.Mount(t.Context(), "a", r.actor)); err != nil {
+	if err := errors.Join(v.Register(name), v.Mount(t.Context(), "a", r.Actor)); err != nil {
 		t.Fatal(err)
 	}
 	return v, func() *sqlite3.Conn {
@@ -378,7 +380,7 @@ func TestWALView(t *testing.T) {
 	db := r.open(t, nil)
 	logged(t, db)
 	exec(t, db, "create table t(a); insert into t values (1)")
-	view, err := r.store.View(t.Context(), r.actor.ID())
+	view, err := r.Store.View(t.Context(), r.Actor.ID())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit/rig"
 )
 
 // TestWALCounts: a small transaction is one engine commit, at every level.
@@ -22,11 +23,11 @@ func TestWALCounts(t *testing.T) {
 		logged(t, db)
 		exec(t, db, "create table t(a integer primary key, b)")
 		exec(t, db, "insert into t values (1, 0)")
-		before := r.engine.Counts()
+		before := r.Engine.Counts()
 		for i := range 20 {
 			exec(t, db, "update t set b = ?", i+1)
 		}
-		after := r.engine.Counts()
+		after := r.Engine.Counts()
 		if got := after.Commits - before.Commits; got != 20 {
 			t.Errorf("synchronous=%s: 20 transactions are %d engine commits", sync, got)
 		}
@@ -55,14 +56,14 @@ func TestWALQuota(t *testing.T) {
 			if got := one[int](t, db, "select count(*) from t"); got != 1 {
 				t.Errorf("synchronous=%s: %d rows", sync, got)
 			}
-			exact(t, r.actor)
+			rig.Exact(t, r.Actor)
 		}
 		exec(t, db, "insert into t(b) values (2)")
 		intact(t, db)
 		if err := db.Close(); err != nil {
 			t.Fatal(err)
 		}
-		r.reopen(t, batch.Limits{})
+		r.Reopen(t, batch.Limits{})
 		db = r.open(t, nil)
 		if got := one[int](t, db, "select sum(b) from t"); got != 3 {
 			t.Errorf("synchronous=%s: the sum is %d", sync, got)
@@ -128,22 +129,22 @@ func TestWALWithoutSharedMemory(t *testing.T) {
 // read what it hasn't in its cache.
 func TestWALTakenOver(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	db, err := Open(t.Context(), r.actor, &Options{MaxConns: 1})
+	db, err := Open(t.Context(), r.Actor, &Options{MaxConns: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	logged(t, db)
 	exec(t, db, "create table t(a); insert into t values (1)")
-	rival := openRig(t, r.engine, batch.Limits{})
-	defer rival.store.Close()
-	defer rival.actor.Close()
+	rival := openRig(t, r.Engine, batch.Limits{})
+	defer rival.Store.Close()
+	defer rival.Actor.Close()
 	if _, err := db.ExecContext(t.Context(), "insert into t values (2)"); err == nil || !errors.Is(db.Cause(), actorstore.ErrFenced) {
 		t.Errorf("the old owner writes: %v, cause %v", err, db.Cause())
 	}
 	if err := db.Close(); err != nil {
 		t.Logf("closing: %v", err)
 	}
-	mine, err := Open(t.Context(), rival.actor, nil)
+	mine, err := Open(t.Context(), rival.Actor, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +175,7 @@ func TestWALSpill(t *testing.T) {
 			}
 			exec(t, c, end)
 			intact(t, db)
-			exact(t, r.actor)
+			rig.Exact(t, r.Actor)
 		}
 		if got := one[int](t, db, "select count(*) from t where b = zeroblob(1500)"); got != 0 {
 			t.Errorf("%d rows are left", got)
@@ -186,7 +187,7 @@ func TestWALSpill(t *testing.T) {
 // rewritten when the log is opened, and shown as it is by a view.
 func TestWALNamed(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	db, err := Open(t.Context(), r.actor, nil)
+	db, err := Open(t.Context(), r.Actor, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,22 +199,22 @@ func TestWALNamed(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	rename(t, r.actor, "main.db")
-	view, err := r.store.View(t.Context(), r.actor.ID())
+	rename(t, r.Actor, "main.db")
+	view, err := r.Store.View(t.Context(), r.Actor.ID())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer view.Close()
 	db = r.open(t, nil)
 	exec(t, db, "insert into t(b) values ('new')")
-	if left := namedLeft(t, r.actor); len(left) > 0 {
+	if left := namedLeft(t, r.Actor); len(left) > 0 {
 		t.Errorf("%v are left", left)
 	}
 	if got := one[int](t, db, "select count(*) from t"); got != 62 {
 		t.Errorf("%d rows", got)
 	}
 	intact(t, db)
-	exact(t, r.actor)
+	rig.Exact(t, r.Actor)
 	old, err := OpenView(t.Context(), view, nil)
 	if err != nil {
 		t.Fatal(err)

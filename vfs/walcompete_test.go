@@ -14,6 +14,7 @@ import (
 	"github.com/ncruces/go-sqlite3"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit/rig"
 )
 
 // TestWALUpgrade: a transaction that has read, and writes then, never waits: it is told at
@@ -140,7 +141,7 @@ func TestWALMixed(t *testing.T) {
 		t.Errorf("%d transactions landed, want %d", got, want)
 	}
 	intact(t, db)
-	exact(t, r.actor)
+	rig.Exact(t, r.Actor)
 }
 
 // upgrade reads, and then writes.

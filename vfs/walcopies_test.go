@@ -8,6 +8,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
+	"github.com/greenroomdb/greenroom/internal/testkit/rig"
 )
 
 // TestWALCopies: while a writer is at work in WAL mode, with checkpoints, with a log that
@@ -39,7 +40,7 @@ func copyLogged(t *testing.T, limits batch.Limits) {
 	}
 	t.Logf("%d transactions, %+v", w.acked.Load(), db.Stats())
 	w.look(t, "the database", db, w.acked.Load())
-	exact(t, r.actor)
+	rig.Exact(t, r.Actor)
 }
 
 // A loggedWriter changes all rows of a table, again and again, to the number of the transaction.
@@ -76,7 +77,7 @@ func (w *loggedWriter) look(t *testing.T, what string, c queryer, low int64) {
 }
 
 // copyOnce makes a copy of each kind, and looks at it.
-func copyOnce(t *testing.T, r *rig, w *loggedWriter) {
+func copyOnce(t *testing.T, r *fixture, w *loggedWriter) {
 	t.Helper()
 	low := w.acked.Load()
 	var image bytes.Buffer
@@ -86,7 +87,7 @@ func copyOnce(t *testing.T, r *rig, w *loggedWriter) {
 	w.look(t, "an export", openFile(t, image.Bytes()), low)
 
 	low = w.acked.Load()
-	view, err := r.store.View(t.Context(), r.actor.ID())
+	view, err := r.Store.View(t.Context(), r.Actor.ID())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +109,7 @@ func copyOnce(t *testing.T, r *rig, w *loggedWriter) {
 	}
 
 	low = w.acked.Load()
-	snap, err := r.actor.Snapshot(t.Context())
+	snap, err := r.Actor.Snapshot(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -78,7 +78,7 @@ func (l *levels) run(t *testing.T) (clones []levelClone) {
 	}
 	r := openRig(t, db, batch.Limits{Entries: 16})
 	checkpoint := []int{1, 5, 40, 1000}[l.rnd.IntN(4)]
-	pool, err := Open(t.Context(), r.actor, &Options{Pragmas: []string{
+	pool, err := Open(t.Context(), r.Actor, &Options{Pragmas: []string{
 		"journal_mode=wal", "synchronous=FULL", "wal_autocheckpoint=" + strconv.Itoa(checkpoint)}})
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +119,7 @@ func (l *levels) run(t *testing.T) (clones []levelClone) {
 		clones = append(clones, c)
 	}
 	writers.Wait()
-	for _, c := range []func() error{pool.Close, r.actor.Close, r.store.Close, db.Close} {
+	for _, c := range []func() error{pool.Close, r.Actor.Close, r.Store.Close, db.Close} {
 		if err := c(); err != nil {
 			t.Error(err)
 		}
@@ -190,7 +190,7 @@ func (c *levelClone) check(t *testing.T) (lost int64) {
 		t.Fatalf("%s: %v", c.where, err)
 	}
 	r := openRig(t, db, batch.Limits{})
-	pool, err := Open(t.Context(), r.actor, nil)
+	pool, err := Open(t.Context(), r.Actor, nil)
 	if err != nil {
 		t.Fatalf("%s: %v", c.where, err)
 	}
@@ -215,7 +215,7 @@ func (c *levelClone) check(t *testing.T) (lost int64) {
 		t.Errorf("%s: a transaction is missing, and a later one is there", c.where)
 	}
 	sound(t, r, c.where)
-	for _, f := range []func() error{pool.Close, r.actor.Close, r.store.Close, db.Close} {
+	for _, f := range []func() error{pool.Close, r.Actor.Close, r.Store.Close, db.Close} {
 		if err := f(); err != nil {
 			t.Errorf("%s: %v", c.where, err)
 		}

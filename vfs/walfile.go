@@ -3,6 +3,7 @@ package vfs
 import (
 	"io"
 
+	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 	"github.com/ncruces/go-sqlite3"
 	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
 )
@@ -52,7 +53,7 @@ func (h *handle) openLog() (*walFile, error) {
 		h.view = nil
 	}
 	h.logged, h.strict = true, h.level == sqlitevfs.LOCK_EXCLUSIVE
-	db.main.reader = db.source
+	db.main.Reader = db.source
 	w.mem.Lock()
 	defer w.mem.Unlock()
 	w.exists = true
@@ -118,12 +119,12 @@ func (f *walFile) Close() error {
 	if last {
 		w.mem.Lock()
 		defer w.mem.Unlock()
-		if db.main.changed() {
+		if db.main.Changed() {
 			w.kept = err
-			db.main.revert()
+			db.main.Revert()
 			db.header = db.cur.header
 		}
-		w.file.revert()
+		w.file.Revert()
 		w.committed, w.restarted, w.commitEnd = false, false, 0
 		w.tail, w.tailOf = nil, -1
 		db.shm.remove(db)
@@ -133,24 +134,24 @@ func (f *walFile) Close() error {
 
 // readNewest fills b from f, one of the two files, as the newest state has it. SQLite
 // sees to it that nobody overwrites what another connection may still read.
-func (h *handle) readNewest(f *chunked, b []byte, off int64) (int, error) {
+func (h *handle) readNewest(f *chunked.File, b []byte, off int64) (int, error) {
 	if h.ahead != nil {
 		h.prepareNewest(f, h.db.source, off, int64(len(b)))
 	}
 	for n := 0; n < len(b); {
 		pos := off + int64(n)
-		i, at := uint32(pos/chunkSize), int(pos%chunkSize)
+		i, at := uint32(pos/chunked.Size), int(pos%chunked.Size)
 		piece, found := h.db.wal.overlaid(f, b[n:], pos)
 		if len(piece) == 0 {
 			return n, io.EOF
 		}
 		if !found {
-			h.key = f.layout.AppendFileChunk(h.key[:0], f.tag, i)
-			got, err := readChunk(h.ctx, h.db.source, h.key, piece, at, &h.scratch)
+			h.key = f.Layout.AppendFileChunk(h.key[:0], f.Tag, i)
+			got, err := chunked.Read(h.ctx, h.db.source, h.key, piece, at, &h.scratch)
 			if err != nil {
 				return n, err
 			}
-			f.lens.learn(i, got)
+			f.Learn(i, got)
 			h.db.stats.pageReads.Add(1)
 		}
 		n += len(piece)
@@ -160,20 +161,10 @@ func (h *handle) readNewest(f *chunked, b []byte, off int64) (int, error) {
 
 // overlaid returns the beginning of b that lies in one chunk of f, at off, nothing
 // beyond the end. It is filled if memory has the chunk.
-func (w *sharedLog) overlaid(f *chunked, b []byte, off int64) (piece []byte, found bool) {
+func (w *sharedLog) overlaid(f *chunked.File, b []byte, off int64) (piece []byte, found bool) {
 	w.mem.RLock()
 	defer w.mem.RUnlock()
-	i, at := off/chunkSize, off%chunkSize
-	piece = b[:max(0, min(int64(len(b)), chunkSize-at, f.size-off))]
-	switch p := f.dirty.get(uint32(i)); {
-	case p != nil:
-		copy(piece, p[at:])
-	case i >= f.cut:
-		clear(piece)
-	default:
-		return piece, false
-	}
-	return piece, true
+	return f.Overlay(b, off)
 }
 
 func (f *walFile) ReadAt(b []byte, off int64) (int, error) {
@@ -205,12 +196,12 @@ func (f *walFile) WriteAt(b []byte, off int64) (int, error) {
 	if off == 0 && len(b) == logHeader && w.crowded(db.actor) {
 		// It begins again, and no reader needs what it had. SQLite writes the header alone
 		// at no other time; a VFS on top that encrypts writes whole blocks.
-		err = w.file.truncate(h.ctx, 0)
+		err = w.file.Resize(h.ctx, 0)
 	}
 	n := 0
 	if err == nil {
 		w.prime(off)
-		n, err = w.file.writeAt(h.ctx, b, off)
+		n, err = w.file.WriteAt(h.ctx, b, off)
 	}
 	w.mem.Unlock()
 	if err != nil {
@@ -252,14 +243,14 @@ func (h *handle) mayLog() error {
 func (f *walFile) Truncate(size int64) error {
 	w := &f.h.db.wal
 	return f.h.logging(sqlite3.IOERR_TRUNCATE, func() error {
-		if size >= w.file.size {
+		if size >= w.file.Size() {
 			return nil
 		}
 		err := f.store(false)
 		if err == nil {
 			w.restarted = true
 			w.mem.Lock()
-			err = w.file.truncate(f.h.ctx, size)
+			err = w.file.Resize(f.h.ctx, size)
 			w.mem.Unlock()
 		}
 		if err == nil {

@@ -44,9 +44,9 @@ func (h *handle) writeLogged(b []byte, off int64) (int, error) {
 	}
 	w.mem.Lock()
 	defer w.mem.Unlock()
-	n, err := db.main.writeAt(h.ctx, b, off)
+	n, err := db.main.WriteAt(h.ctx, b, off)
 	if err == nil && off < headerSize {
-		copy(db.header[:], db.main.dirty.get(0)[:headerSize])
+		copy(db.header[:], db.main.Page(0)[:headerSize])
 	}
 	return n, h.sqliteError(err, sqlite3.IOERR_WRITE)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit/rig"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -36,13 +37,13 @@ func refuseCheckpoint(t *testing.T, sync string, reader, crash bool) {
 	const storage = 390_000
 	engine := memkv.New()
 	r := newRigOn(t, engine, batch.Limits{Storage: storage})
-	db, err := Open(t.Context(), r.actor, &Options{Pragmas: []string{"synchronous=" + sync, "wal_autocheckpoint=0", "cache_size=5"}})
+	db, err := Open(t.Context(), r.Actor, &Options{Pragmas: []string{"synchronous=" + sync, "wal_autocheckpoint=0", "cache_size=5"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	logged(t, db)
 	exec(t, db, "create table t(a integer primary key, b)")
-	refusal := r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Match: storesMain, Times: faultkv.Forever, Err: kv.ErrTooLarge})
+	refusal := r.Engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Match: storesMain, Times: faultkv.Forever, Err: kv.ErrTooLarge})
 	w := oneConn(t, db)
 	exec(t, w, "insert into t(b) select randomblob(3000) from generate_series(1, 45)")
 	var held *readTx
@@ -68,7 +69,7 @@ func refuseCheckpoint(t *testing.T, sync string, reader, crash bool) {
 			t.Errorf("%d rows, want %d", got, rows)
 		}
 		intact(t, db)
-		exact(t, r.actor)
+		rig.Exact(t, r.Actor)
 	}
 	if held != nil {
 		held.check(t, "after the checkpoints")
@@ -78,8 +79,8 @@ func refuseCheckpoint(t *testing.T, sync string, reader, crash bool) {
 			rows++
 		}
 	}
-	if !errors.Is(err, sqlite3.FULL) || r.actor.Used() < storage*9/10 {
-		t.Errorf("with %d of %d bytes in use: %v", r.actor.Used(), storage, err)
+	if !errors.Is(err, sqlite3.FULL) || r.Actor.Used() < storage*9/10 {
+		t.Errorf("with %d of %d bytes in use: %v", r.Actor.Used(), storage, err)
 	}
 	if held != nil {
 		held.end(t)
@@ -87,7 +88,7 @@ func refuseCheckpoint(t *testing.T, sync string, reader, crash bool) {
 	if crash {
 		r = openRig(t, engine, batch.Limits{Storage: storage}) // takes the actor over
 		db = r.open(t, nil)
-		exact(t, r.actor)
+		rig.Exact(t, r.Actor)
 	} else {
 		defer db.Close()
 		defer w.Close()
@@ -96,7 +97,7 @@ func refuseCheckpoint(t *testing.T, sync string, reader, crash bool) {
 		t.Error("no checkpoint was refused")
 	}
 	refusal.Remove()
-	checkpointAgain(t, r.actor, db, rows)
+	checkpointAgain(t, r.Actor, db, rows)
 }
 
 // storesMain matches the commits that store chunks of the main file.
@@ -123,7 +124,7 @@ func checkpointAgain(t *testing.T, a *actorstore.Actor, db *DB, rows int) {
 	}
 	exec(t, db, "insert into t(b) values (2)")
 	look("after it")
-	exact(t, a)
+	rig.Exact(t, a)
 	if files := storedFiles(t, a); files[actorstore.FileMain] < int64(rows)*3000 || files[actorstore.FileWAL] > 100_000 {
 		t.Errorf("stored are %v", files)
 	}
@@ -148,7 +149,7 @@ func fillByReader(t *testing.T, write, way string, checkpointed bool) {
 	limits := batch.Limits{Storage: 600_000}
 	engine := memkv.New()
 	r := newRigOn(t, engine, limits)
-	db, err := Open(t.Context(), r.actor, nil)
+	db, err := Open(t.Context(), r.Actor, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +164,7 @@ func fillByReader(t *testing.T, write, way string, checkpointed bool) {
 	for ; err == nil && writes < 1000; writes++ {
 		_, err = db.ExecContext(t.Context(), write)
 	}
-	if used := r.actor.Used(); !errors.Is(err, actorstore.ErrQuota) || used < limits.Storage*9/10 {
+	if used := r.Actor.Used(); !errors.Is(err, actorstore.ErrQuota) || used < limits.Storage*9/10 {
 		t.Fatalf("after %d writes, with %d bytes in use: %v", writes, used, err)
 	}
 	for range 2 {
@@ -182,7 +183,7 @@ func fillByReader(t *testing.T, write, way string, checkpointed bool) {
 		if err := errors.Join(held.conn.(*sql.Conn).Close(), db.Close()); err != nil {
 			t.Fatal(err)
 		}
-		r.reopen(t, limits)
+		r.Reopen(t, limits)
 		db = r.open(t, nil)
 	case "crash":
 		r = openRig(t, engine, limits) // takes the actor over
@@ -190,11 +191,11 @@ func fillByReader(t *testing.T, write, way string, checkpointed bool) {
 	}
 	exec(t, db, "update t set b = randomblob(3000) where a = 1")
 	intact(t, db)
-	exact(t, r.actor)
+	rig.Exact(t, r.Actor)
 	if got := one[int](t, db, "select count(*) from t where length(b) = 3000"); got != rows {
 		t.Errorf("%d rows, want %d", got, rows)
 	}
-	if got := storedFiles(t, r.actor)[actorstore.FileWAL]; got > 20_000 {
+	if got := storedFiles(t, r.Actor)[actorstore.FileWAL]; got > 20_000 {
 		t.Errorf("the log has %d bytes", got)
 	}
 	exec(t, db, "delete from t where a > 1")
@@ -202,10 +203,10 @@ func fillByReader(t *testing.T, write, way string, checkpointed bool) {
 	if truncateLog(t, db) {
 		t.Error("the checkpoint is held up after the reader's end")
 	}
-	if used := r.actor.Used(); used > 30_000 {
+	if used := r.Actor.Used(); used > 30_000 {
 		t.Errorf("%d bytes are in use after a VACUUM", used)
 	}
-	exact(t, r.actor)
+	rig.Exact(t, r.Actor)
 }
 
 // TestWALQuotaSmall: a quota that is smaller than SQLite lets the log become refuses
@@ -224,7 +225,7 @@ func TestWALQuotaSmall(t *testing.T) {
 		if got := db.Stats().LogCommits - before; got != 400 {
 			t.Errorf("%d commits of 400", got)
 		}
-		exact(t, r.actor)
+		rig.Exact(t, r.Actor)
 		intact(t, db)
 	}
 }

@@ -19,17 +19,17 @@ func TestWALDefaultLevel(t *testing.T) {
 		writer, reader := oneConn(t, db), oneConn(t, db)
 		exec(t, writer, "insert into t values (0)")
 		one[int](t, reader, "select count(*) from t")
-		r.engine.Reset()
+		r.Engine.Reset()
 		exec(t, writer, "insert into t values (1)")
 		want := int64(0)
 		if level := one[int](t, writer, "PRAGMA synchronous"); level >= 2 {
 			want = 1
 		}
-		if got := r.engine.Counts(); got.Commits != 1 || got.Durable != want {
+		if got := r.Engine.Counts(); got.Commits != 1 || got.Durable != want {
 			t.Errorf("%v: %+v, want one commit, %d of them durable", pragmas, got, want)
 		}
 		seen := 0
-		r.engine.Hook(func(op faultkv.Op) error {
+		r.Engine.Hook(func(op faultkv.Op) error {
 			if op.Point != faultkv.BeforeCommit || seen > 0 {
 				return nil
 			}
@@ -37,7 +37,7 @@ func TestWALDefaultLevel(t *testing.T) {
 			return errInjected
 		})
 		_, err := writer.ExecContext(t.Context(), "insert into t values (2)")
-		r.engine.Hook(nil)
+		r.Engine.Hook(nil)
 		if err == nil || seen != 2 {
 			t.Errorf("%v: a reader saw %d rows before the third was stored; then: %v", pragmas, seen, err)
 		}
@@ -52,9 +52,9 @@ func TestWALFullMemory(t *testing.T) {
 	exec(t, db, "create table t(a integer primary key, b blob)")
 	for pages := 245; pages < 260; pages++ {
 		exec(t, db, "pragma wal_checkpoint(truncate)")
-		r.engine.Reset()
+		r.Engine.Reset()
 		exec(t, db, fmt.Sprintf("insert into t(b) values (randomblob(%d))", pages*4092))
-		if got := r.engine.Counts(); got.Durable+got.Syncs == 0 {
+		if got := r.Engine.Counts(); got.Durable+got.Syncs == 0 {
 			t.Errorf("%d pages are acknowledged: %+v", pages, got)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/internal/testkit/engines"
+	"github.com/greenroomdb/greenroom/internal/testkit/rig"
 )
 
 // A wrapping is a VFS of go-sqlite3 that sits on this one.
@@ -97,7 +98,7 @@ func TestWrap(t *testing.T) {
 		for _, mode := range wrapModes {
 			t.Run(w.name+"/"+mode, func(t *testing.T) {
 				r := newRig(t, batch.Limits{})
-				v := w.mount(t, r.actor)
+				v := w.mount(t, r.Actor)
 				c := v.create(t)
 				scalar(t, c, "PRAGMA journal_mode="+mode, strings.ToLower(mode))
 				do(t, c, "PRAGMA cache_size=5; create table t(a integer primary key, n, pad)")
@@ -109,25 +110,25 @@ func TestWrap(t *testing.T) {
 				if w.checks() {
 					scalar(t, c, "PRAGMA checksum_verification", "1")
 				}
-				for e, err := range r.actor.List(t.Context(), actorstore.ListOptions{}) {
+				for e, err := range r.Actor.List(t.Context(), actorstore.ListOptions{}) {
 					if err != nil || w.encrypts() && (bytes.Contains(e.Value, []byte(secret)) || bytes.Contains(e.Value, headerMagic)) {
 						t.Errorf("%s is not encrypted, %v", actorstore.Describe(e.Key), err)
 					}
 				}
-				exact(t, r.actor)
+				rig.Exact(t, r.Actor)
 				if err := c.Close(); err != nil {
 					t.Fatal(err)
 				}
 				v.unmount(t)
-				r.reopen(t, batch.Limits{})
-				v = w.mount(t, r.actor)
+				r.Reopen(t, batch.Limits{})
+				v = w.mount(t, r.Actor)
 				c = v.open(t)
 				scalar(t, c, "select sum(n) || (select a from s) || (select * from pragma_integrity_check) from t", "60"+secret+"ok")
 				if err := c.Close(); err != nil {
 					t.Fatal(err)
 				}
 				v.unmount(t)
-				exact(t, r.actor)
+				rig.Exact(t, r.Actor)
 			})
 		}
 	}
@@ -175,7 +176,7 @@ func (w *wrapping) crash(t *testing.T, mode, sync string, few bool) int {
 	t.Helper()
 	tp := engines.NewTape()
 	r := openRig(t, tp, batch.Limits{})
-	v := w.mount(t, r.actor)
+	v := w.mount(t, r.Actor)
 	c := v.create(t)
 	do(t, c, "PRAGMA journal_mode="+mode+"; PRAGMA synchronous="+sync+"; PRAGMA wal_autocheckpoint=8; PRAGMA cache_size=5")
 	do(t, c, "create table t(a integer primary key, b); insert into t values (1, 'zero')")
@@ -202,7 +203,7 @@ func (w *wrapping) crash(t *testing.T, mode, sync string, few bool) int {
 		w.afterCrash(t, tp.At(t, n), state, acknowledged(acks, n), fmt.Sprintf("after commit %d of %d", n, end))
 		points++
 	}
-	if err := errors.Join(r.actor.Close(), r.store.Close(), tp.Close()); err != nil {
+	if err := errors.Join(r.Actor.Close(), r.Store.Close(), tp.Close()); err != nil {
 		t.Error(err)
 	}
 	return points
@@ -212,7 +213,7 @@ func (w *wrapping) crash(t *testing.T, mode, sync string, few bool) int {
 func (w *wrapping) afterCrash(t *testing.T, tp *engines.Tape, state string, want []string, where string) {
 	t.Helper()
 	r := openRig(t, tp, batch.Limits{})
-	v := w.mount(t, r.actor)
+	v := w.mount(t, r.Actor)
 	c := v.open(t)
 	got := text1(t, c, state)
 	ok := false
@@ -232,8 +233,8 @@ func (w *wrapping) afterCrash(t *testing.T, tp *engines.Tape, state string, want
 		t.Error(err)
 	}
 	v.unmount(t)
-	exact(t, r.actor)
-	if err := errors.Join(r.actor.Close(), r.store.Close(), tp.Close()); err != nil {
+	rig.Exact(t, r.Actor)
+	if err := errors.Join(r.Actor.Close(), r.Store.Close(), tp.Close()); err != nil {
 		t.Error(err)
 	}
 }

@@ -46,7 +46,7 @@ func TestWrapOption(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			if got, err := r.actor.Get(t.Context(), mark, nil); err != nil || got[0] != 40 || one[int](t, db, "select count(*) from t") != 41 {
+			if got, err := r.Actor.Get(t.Context(), mark, nil); err != nil || got[0] != 40 || one[int](t, db, "select count(*) from t") != 41 {
 				t.Errorf("%d, %v", got, err)
 			}
 			_, err := db.ExecContext(t.Context(), "insert into t(b) values (zeroblob(3000000))")
@@ -80,7 +80,7 @@ func TestWrapOption(t *testing.T) {
 
 // wrongKey opens the database with another key, and without one: nothing is read, and
 // nothing lost.
-func wrongKey(t *testing.T, r *rig, db *DB, opts *Options) {
+func wrongKey(t *testing.T, r *fixture, db *DB, opts *Options) {
 	t.Helper()
 	want := one[int](t, db, "select count(*) from t")
 	if err := db.Close(); err != nil {
@@ -89,7 +89,7 @@ func wrongKey(t *testing.T, r *rig, db *DB, opts *Options) {
 	for _, pragma := range []string{strings.Replace(testKey, "0", "1", 1), "user_version"} {
 		bad := *opts
 		bad.Pragmas = []string{pragma}
-		db, err := Open(t.Context(), r.actor, &bad)
+		db, err := Open(t.Context(), r.Actor, &bad)
 		if err != nil {
 			continue
 		}

@@ -80,17 +80,17 @@ func TestWrongKeyKeepsLog(t *testing.T) {
 }
 
 // forkNow opens a fork of the rig's actor as it is stored now, as after a crash.
-func forkNow(t *testing.T, r *rig) *actorstore.Actor {
+func forkNow(t *testing.T, r *fixture) *actorstore.Actor {
 	t.Helper()
-	snap, err := r.actor.Snapshot(t.Context())
+	snap, err := r.Actor.Snapshot(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, err := r.store.Fork(t.Context(), snap, nil)
+	id, err := r.Store.Fork(t.Context(), snap, nil)
 	if err := errors.Join(err, snap.Close()); err != nil {
 		t.Fatal(err)
 	}
-	actor, err := r.store.Actor(t.Context(), id, nil)
+	actor, err := r.Store.Actor(t.Context(), id, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package vfs
+package chunked
 
 import (
 	"cmp"
@@ -6,26 +6,26 @@ import (
 	"sync"
 )
 
-// chunkSize is the size of a file chunk: one key of the actor. It is a format
+// Size is the size of a file chunk: one key of the actor. It is a format
 // constant, not a parameter.
-const chunkSize = 4096
+const Size = 4096
 
-// maxFileSize is the size at which the u32 chunk numbers end: 16 TiB.
-const maxFileSize = chunkSize << 32
+// MaxFileSize is the size at which the u32 chunk numbers end: 16 TiB.
+const MaxFileSize = Size << 32
 
-// maxChunks is more than any chunk number.
-const maxChunks = int64(1) << 32
+// MaxChunks is more than any chunk number.
+const MaxChunks = int64(1) << 32
 
-// chunkCount is the number of chunks that a file of size bytes has.
-func chunkCount(size int64) int64 { return (size + chunkSize - 1) / chunkSize }
+// Count is the number of chunks that a file of size bytes has.
+func Count(size int64) int64 { return (size + Size - 1) / Size }
 
-// A chunkBuf holds one chunk.
-type chunkBuf [chunkSize]byte
+// A Buf holds one chunk.
+type Buf [Size]byte
 
 // A page is one chunk that was written and not yet stored.
 type page struct {
 	number uint32
-	buf    *chunkBuf
+	buf    *Buf
 }
 
 // pageSet holds the chunks that were written and not yet stored, in ascending order, which
@@ -34,15 +34,15 @@ type page struct {
 // isn't safe for concurrent use.
 type pageSet struct {
 	pages []page
-	free  []*chunkBuf
+	free  []*Buf
 }
 
-// maxFree bounds the buffers that a set keeps for reuse: 1 MiB.
-const maxFree = 256
+// MaxKept bounds the buffers that a File keeps for reuse: 1 MiB.
+const MaxKept = 256
 
 // chunkBufs has what sets had beyond that, until the garbage collector finds it unused: one
 // large transaction after the other allocates little.
-var chunkBufs = sync.Pool{New: func() any { return new(chunkBuf) }}
+var chunkBufs = sync.Pool{New: func() any { return new(Buf) }}
 
 func (s *pageSet) len() int { return len(s.pages) }
 
@@ -59,7 +59,7 @@ func (s *pageSet) from(i int64) int {
 func (s *pageSet) within(from, to int64) []page { return s.pages[s.from(from):s.from(to)] }
 
 // get returns the buffer of chunk i, nil when it isn't in the set.
-func (s *pageSet) get(i uint32) *chunkBuf {
+func (s *pageSet) get(i uint32) *Buf {
 	if at := s.from(int64(i)); at < len(s.pages) && s.pages[at].number == i {
 		return s.pages[at].buf
 	}
@@ -67,12 +67,12 @@ func (s *pageSet) get(i uint32) *chunkBuf {
 }
 
 // add puts an uninitialised buffer for chunk i, which isn't in the set, into it.
-func (s *pageSet) add(i uint32) *chunkBuf {
-	var p *chunkBuf
+func (s *pageSet) add(i uint32) *Buf {
+	var p *Buf
 	if n := len(s.free); n > 0 {
 		p, s.free = s.free[n-1], s.free[:n-1]
 	} else {
-		p = chunkBufs.Get().(*chunkBuf)
+		p = chunkBufs.Get().(*Buf)
 	}
 	s.pages = slices.Insert(s.pages, s.from(int64(i)), page{i, p})
 	return p
@@ -89,15 +89,15 @@ func (s *pageSet) drop(from, to int64) {
 // clear empties the set. Of a set that grew large the first buffers are kept, the
 // rest is given back.
 func (s *pageSet) clear() {
-	large := len(s.pages) > maxFree
-	s.drop(0, maxChunks)
+	large := len(s.pages) > MaxKept
+	s.drop(0, MaxChunks)
 	if large {
 		s.pages = nil
 	}
 }
 
-func (s *pageSet) recycle(p *chunkBuf) {
-	if len(s.free) < maxFree {
+func (s *pageSet) recycle(p *Buf) {
+	if len(s.free) < MaxKept {
 		s.free = append(s.free, p)
 	} else {
 		chunkBufs.Put(p)

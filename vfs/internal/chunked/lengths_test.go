@@ -1,4 +1,4 @@
-package vfs
+package chunked
 
 import (
 	"math/rand/v2"
@@ -21,7 +21,7 @@ func TestLengths(t *testing.T) {
 			i := rng.Int64N(5 * perBlock)
 			switch rng.IntN(4) {
 			case 0:
-				n := rng.IntN(chunkSize + 1)
+				n := rng.IntN(Size + 1)
 				l.set(uint32(i), n)
 				known[i] = n
 			case 1: // a reader of a state in which the chunk was there
@@ -72,10 +72,10 @@ func TestLengthsFarAway(t *testing.T) {
 	var l lengths
 	l.reset(0, 0)
 	l.set(^uint32(0), 5)
-	if n := len(*l.blocks.Load()); int64(n) != maxChunks/perBlock {
+	if n := len(*l.blocks.Load()); int64(n) != MaxChunks/perBlock {
 		t.Errorf("%d blocks", n)
 	}
-	if got, ok := l.stored(1, maxChunks, 2); got != 7 || !ok {
+	if got, ok := l.stored(1, MaxChunks, 2); got != 7 || !ok {
 		t.Errorf("got %d, %v", got, ok)
 	}
 }

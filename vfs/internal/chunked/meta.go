@@ -1,4 +1,4 @@
-package vfs
+package chunked
 
 import (
 	"fmt"
@@ -10,17 +10,17 @@ import (
 // metaVersion is the version of the file metadata record.
 const metaVersion = 1
 
-// metaSize is the length of an encoded metadata record.
-const metaSize = 2 + 8
+// MetaSize is the length of an encoded metadata record.
+const MetaSize = 2 + 8
 
-// appendMeta appends the metadata record of a file of size bytes: the versioned
+// AppendMeta appends the metadata record of a file of size bytes: the versioned
 // envelope (u16 little-endian), then BARE {size: u64}.
-func appendMeta(dst []byte, size int64) []byte {
+func AppendMeta(dst []byte, size int64) []byte {
 	return bare.AppendU64(bare.AppendVersion(dst, metaVersion), uint64(size))
 }
 
-// parseMeta returns the size that a metadata record states.
-func parseMeta(record []byte) (int64, error) {
+// ParseMeta returns the size that a metadata record states.
+func ParseMeta(record []byte) (int64, error) {
 	version, rest, err := bare.Version(record)
 	if err != nil {
 		return 0, fmt.Errorf("vfs: file metadata: %w: %w", actorstore.ErrCorrupt, err)
@@ -37,9 +37,9 @@ func parseMeta(record []byte) (int64, error) {
 	if err := r.Done(); err != nil {
 		return 0, fmt.Errorf("vfs: file metadata: %w: %w", actorstore.ErrCorrupt, err)
 	}
-	if size > maxFileSize {
+	if size > MaxFileSize {
 		return 0, fmt.Errorf("vfs: file metadata: size %d is over %d: %w",
-			size, int64(maxFileSize), actorstore.ErrCorrupt)
+			size, int64(MaxFileSize), actorstore.ErrCorrupt)
 	}
 	return int64(size), nil
 }

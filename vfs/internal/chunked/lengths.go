@@ -1,4 +1,4 @@
-package vfs
+package chunked
 
 import (
 	"sync/atomic"
@@ -11,7 +11,7 @@ import (
 //
 // Only the writer sets, resets and makes room. Readers may learn at any time: what
 // they report is taken only while nothing is known about the chunk, and until the
-// writer has stored or removed it once, every state of the store agrees on its length.
+// writer first stores or removes it, every state of the store agrees on its length.
 //
 // The table has two levels, because SQLite may write far beyond the end of a file, as
 // a damaged database has it do.
@@ -41,7 +41,7 @@ func (l *lengths) reset(bound, room int64) {
 	}
 }
 
-// block returns the block of chunk i, nil when there is none.
+// block returns the block of chunk i, nil without one.
 func (l *lengths) block(i int64) *lengthBlock {
 	if b := l.blocks.Load(); b != nil && i/perBlock < int64(len(*b)) {
 		return (*b)[i/perBlock].Load()

@@ -1,4 +1,4 @@
-package vfs
+package chunked
 
 import (
 	"bytes"
@@ -38,12 +38,12 @@ func TestMetaGolden(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := appendMeta(nil, int64(size)); !bytes.Equal(got, want) {
+		if got := AppendMeta(nil, int64(size)); !bytes.Equal(got, want) {
 			t.Errorf("%s: encoded as %x, want %x", v.Name, got, want)
 		}
-		got, err := parseMeta(want)
+		got, err := ParseMeta(want)
 		switch {
-		case size > maxFileSize:
+		case size > MaxFileSize:
 			if !errors.Is(err, actorstore.ErrCorrupt) {
 				t.Errorf("%s: a size beyond the last chunk number is accepted: %v", v.Name, err)
 			}
@@ -54,19 +54,19 @@ func TestMetaGolden(t *testing.T) {
 }
 
 func TestMetaCorrupt(t *testing.T) {
-	good := appendMeta(nil, 4096)
+	good := AppendMeta(nil, 4096)
 	for _, bad := range [][]byte{
 		nil, good[:1], good[:2], good[:9], append(bytes.Clone(good), 0),
 		append([]byte{0, 0}, good[2:]...), {1, 0, 0, 0, 0, 0, 0, 0, 0, 0x80},
 	} {
-		if _, err := parseMeta(bad); !errors.Is(err, actorstore.ErrCorrupt) {
-			t.Errorf("parseMeta(%x) = %v, want ErrCorrupt", bad, err)
+		if _, err := ParseMeta(bad); !errors.Is(err, actorstore.ErrCorrupt) {
+			t.Errorf("ParseMeta(%x) = %v, want ErrCorrupt", bad, err)
 		}
 	}
 }
 
 func TestMetaNewer(t *testing.T) {
-	_, err := parseMeta([]byte{2, 0, 1, 2, 3})
+	_, err := ParseMeta([]byte{2, 0, 1, 2, 3})
 	var format *actorstore.FormatError
 	if !errors.As(err, &format) || format.Found != 2 || format.Known != 1 || errors.Is(err, actorstore.ErrCorrupt) {
 		t.Errorf("a record of version 2: %v", err)
@@ -74,13 +74,13 @@ func TestMetaNewer(t *testing.T) {
 }
 
 func FuzzMeta(f *testing.F) {
-	f.Add(appendMeta(nil, 0))
-	f.Add(appendMeta(nil, 1<<40))
+	f.Add(AppendMeta(nil, 0))
+	f.Add(AppendMeta(nil, 1<<40))
 	f.Add([]byte{1})
 	f.Fuzz(func(t *testing.T, record []byte) {
-		size, err := parseMeta(record)
-		if err == nil && !bytes.Equal(appendMeta(nil, size), record) {
-			t.Errorf("parseMeta(%x) = %d, which is encoded as %x", record, size, appendMeta(nil, size))
+		size, err := ParseMeta(record)
+		if err == nil && !bytes.Equal(AppendMeta(nil, size), record) {
+			t.Errorf("ParseMeta(%x) = %d, which is encoded as %x", record, size, AppendMeta(nil, size))
 		}
 	})
 }
