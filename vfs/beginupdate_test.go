@@ -64,8 +64,8 @@ func TestBeginUpdate(t *testing.T) {
 				if n := one[int](t, db, "select count(*) from t"); n != tt.rows {
 					t.Errorf("%d rows, want %d", n, tt.rows)
 				}
-				if marked, err := has(t.Context(), r.Actor, mark); err != nil || marked != (tt.rows == 1) {
-					t.Errorf("what was staged is there: %v, %v", marked, err)
+				if marked := isStored(t, r.Actor, mark); marked != (tt.rows == 1) {
+					t.Errorf("what was staged is there: %v", marked)
 				}
 			}
 		})

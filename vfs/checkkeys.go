@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/vfs/internal/oldkeys"
 )
 
 // A keyedFile is a file as its keys say it: by tag or, in the older form, by name.
@@ -34,7 +35,7 @@ func tagged(l actorstore.Layout, tag actorstore.FileTag) *keyedFile {
 func oldFile(l actorstore.Layout, name string) *keyedFile {
 	f := &keyedFile{layout: l, old: true, name: name}
 	for tag := actorstore.FileJournal; tag <= actorstore.FileSHM; tag++ {
-		if strings.HasSuffix(name, namedSuffixes[tag]) {
+		if strings.HasSuffix(name, oldkeys.Suffixes[tag]) {
 			f.tag = tag
 		}
 	}
@@ -46,7 +47,7 @@ func (f *keyedFile) sibling(tag actorstore.FileTag) *keyedFile {
 	if !f.old {
 		return tagged(f.layout, tag)
 	}
-	return &keyedFile{layout: f.layout, tag: tag, old: true, name: strings.TrimSuffix(f.name, namedSuffixes[f.tag]) + namedSuffixes[tag]}
+	return &keyedFile{layout: f.layout, tag: tag, old: true, name: strings.TrimSuffix(f.name, oldkeys.Suffixes[f.tag]) + oldkeys.Suffixes[tag]}
 }
 
 // chunked.AppendMeta appends the key of the size record.

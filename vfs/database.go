@@ -14,7 +14,9 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/errkind"
 	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
+	"github.com/greenroomdb/greenroom/vfs/internal/oldkeys"
 )
 
 // A database is what all connections to one mounted name share: the committed
@@ -25,7 +27,7 @@ import (
 type database struct {
 	name   string
 	actor  *actorstore.Actor // nil: a read-only view
-	source source
+	source chunked.Source
 	opts   *Options
 	log    *slog.Logger
 	stats  counters
@@ -69,7 +71,7 @@ type database struct {
 }
 
 // newDatabase loads the state of a, and finishes what a crash left unfinished. opts are complete, or nil.
-func newDatabase(ctx context.Context, name string, src source, a *actorstore.Actor, opts *Options) (*database, error) {
+func newDatabase(ctx context.Context, name string, src chunked.Source, a *actorstore.Actor, opts *Options) (*database, error) {
 	if opts == nil {
 		defaults := opts.withDefaults()
 		opts = &defaults
@@ -134,7 +136,10 @@ func (db *database) load(ctx context.Context) error {
 // loadNamed is load for a database under keys of the older form, by name, if the
 // actor has one: it must not look empty, and be written beside.
 func (db *database) loadNamed(ctx context.Context) error {
-	old, err := findNamed(ctx, db.source)
+	old, err := oldkeys.Find(ctx, db.source)
+	if errors.Is(err, errkind.ErrUnsupported) {
+		return fmt.Errorf("%w: %w", ErrUnsupported, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -148,11 +153,11 @@ func (db *database) loadNamed(ctx context.Context) error {
 
 // tidy finishes what a crash left unfinished, as far as that needs no SQLite.
 func (db *database) tidy(ctx context.Context, hot, dead bool) error {
-	old, named := db.source.(*namedSource)
+	old, named := db.source.(*oldkeys.Source)
 	if named && hot {
 		// Only its main file stays in the older form: what ends the journal, or
 		// writes another one, needn't know of it.
-		if err := db.move(ctx, old, &db.journal.file); err != nil {
+		if err := db.mover(old).Move(ctx, &db.journal.file); err != nil {
 			return err
 		}
 	}
@@ -160,9 +165,35 @@ func (db *database) tidy(ctx context.Context, hot, dead bool) error {
 		return err
 	}
 	if named {
-		db.journal.file.Reader = old.source
+		db.journal.file.Reader = old.Stored()
 	}
 	return nil
+}
+
+// takeOver is called by the writer before the store first changes: a database of
+// the older form is rewritten. Readers keep on reading meanwhile.
+func (db *database) takeOver(ctx context.Context) error {
+	old, ok := db.source.(*oldkeys.Source)
+	if !ok {
+		return nil
+	}
+	if err := db.mover(old).Move(ctx, &db.main); err != nil {
+		return err
+	}
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.source = old.Stored()
+	if db.main.Reader == actorstore.Reader(old) {
+		db.main.Reader = old.Stored()
+	}
+	return nil
+}
+
+// mover returns what rewrites files of old.
+func (db *database) mover(old *oldkeys.Source) *oldkeys.Mover {
+	return &oldkeys.Mover{Source: old, Limits: db.actor.Limits(), Land: func(ctx context.Context, b *batch.Batch) error {
+		return db.apply(ctx, b, false)
+	}}
 }
 
 // loadHeader reads the start of page 1.
@@ -212,15 +243,15 @@ func (db *database) leftover() bool {
 func (db *database) collect(ctx context.Context, hot, dead bool) error {
 	var b batch.Batch
 	b.Mode = batch.Ordered // whatever lands of it is good
-	old, named := db.source.(*namedSource)
+	old, named := db.source.(*oldkeys.Source)
 	if named {
-		if err := old.collect(ctx, &b, chunked.Count(db.main.Size())); err != nil {
+		if err := old.Collect(ctx, &b, chunked.Count(db.main.Size())); err != nil {
 			return err
 		}
-	} else if err := collectNamed(ctx, &b, db.source); err != nil {
+	} else if err := oldkeys.CollectStray(ctx, &b, db.source); err != nil {
 		return err
 	}
-	if err := db.collectChunks(ctx, &b, &db.main, chunked.Count(db.main.Size())); err != nil {
+	if err := db.main.Collect(ctx, &b, db.source, chunked.Count(db.main.Size())); err != nil {
 		return err
 	}
 	if err := db.collectBeside(ctx, &b, &db.journal.file, !hot); err != nil {
@@ -253,28 +284,7 @@ func (db *database) collectBeside(ctx context.Context, b *batch.Batch, f *chunke
 			b.Delete(f.Layout.AppendFileMeta(nil, f.Tag))
 		}
 	}
-	return db.collectChunks(ctx, b, f, from)
-}
-
-// collectChunks stages the removal of f's chunks from number from on, if any is
-// stored.
-func (db *database) collectChunks(ctx context.Context, b *batch.Batch, f *chunked.File, from int64) error {
-	if from >= chunked.MaxChunks {
-		return nil
-	}
-	start, end := f.Layout.FileChunks(f.Tag, uint32(from))
-	return collectRange(ctx, b, db.source, start, end)
-}
-
-// collectRange stages the removal of a range of keys, if any is stored.
-func collectRange(ctx context.Context, b *batch.Batch, r actorstore.Reader, start, end []byte) error {
-	for _, err := range r.List(ctx, actorstore.ListOptions{Start: start, End: end, Limit: 1, KeysOnly: true}) {
-		if err != nil {
-			return err
-		}
-		b.DeleteRange(start, end)
-	}
-	return nil
+	return f.Collect(ctx, b, db.source, from)
 }
 
 // fail makes every later operation fail. The first reason stays.

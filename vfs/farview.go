@@ -28,7 +28,7 @@ const viewBytes = 8 << 20
 func newFarView(v *actorstore.View) *farView { return &farView{View: v, pages: map[string][]byte{}} }
 
 // Snapshot is the view itself.
-func (v *farView) Snapshot(context.Context) (snapshot, error) { return farViewSnapshot{v}, nil }
+func (v *farView) Snapshot(context.Context) (chunked.Snapshot, error) { return farViewSnapshot{v}, nil }
 
 // A farViewSnapshot is a farView that nobody closes here.
 type farViewSnapshot struct{ *farView }
@@ -105,3 +105,15 @@ func (v *farView) keep(key, value []byte) {
 		v.order = v.order[1:] // what append moves to a larger array is without it
 	}
 }
+
+// A viewSource is the source of a view on a near engine.
+type viewSource struct{ *actorstore.View }
+
+// Snapshot returns the view itself: it is pinned already, and its owner's to close.
+func (s viewSource) Snapshot(context.Context) (chunked.Snapshot, error) {
+	return borrowed{s.View}, nil
+}
+
+type borrowed struct{ actorstore.Reader }
+
+func (borrowed) Close() error { return nil }

@@ -179,7 +179,7 @@ func (h *handle) pinWriter() error {
 		return err
 	}
 	// The current view's snapshot stays as long as there is a writer.
-	db.main.Reader = h.view.snap.Load().snapshot
+	db.main.Reader = h.view.snap.Load().Snapshot
 	return nil
 }
 
@@ -218,7 +218,7 @@ func (h *handle) readView(v *view, b []byte, off int64) (int, error) {
 		return 0, err
 	}
 	if h.ahead != nil {
-		h.ahead.prepare(h, p.snapshot, fileState{actorstore.FileMain, v.size}, off, int64(len(b)))
+		h.ahead.prepare(h, p.Snapshot, fileState{actorstore.FileMain, v.size}, off, int64(len(b)))
 	}
 	n, err := h.readPinned(p, v, b, off)
 	h.db.leave(p)

@@ -107,7 +107,7 @@ func writePages(t *testing.T, limits batch.Limits, pages int, appends bool) (com
 // newRigDatabase loads the database of r's actor without SQLite.
 func newRigDatabase(t *testing.T, r *fixture) *database {
 	t.Helper()
-	db, err := newDatabase(t.Context(), "x", actorSource{r.Actor}, r.Actor, nil)
+	db, err := newDatabase(t.Context(), "x", chunked.OfActor(r.Actor), r.Actor, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

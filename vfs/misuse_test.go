@@ -388,7 +388,7 @@ func TestTruncateAndAppend(t *testing.T) {
 	limits := batch.DefaultLimits()
 	limits.AtomicBatches, limits.Entries = 1, 8
 	r := newRig(t, limits)
-	db, err := newDatabase(t.Context(), "x", actorSource{r.Actor}, r.Actor, nil)
+	db, err := newDatabase(t.Context(), "x", chunked.OfActor(r.Actor), r.Actor, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
+	"github.com/greenroomdb/greenroom/vfs/internal/oldkeys"
 )
 
 // rename rewrites the files of a into the older form, with chunks as an older writer
@@ -25,7 +26,7 @@ func rename(t testing.TB, a *actorstore.Actor, base string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		key, ok := namedKey(layout, base, e.Key)
+		key, ok := oldkeys.Key(layout, base, e.Key)
 		if !ok {
 			t.Fatalf("%s has no older name", actorstore.Describe(e.Key))
 		}
@@ -161,61 +162,6 @@ func testNamed(t *testing.T, limits batch.Limits, base string) {
 	exec(t, db, "update t set b = randomblob(500)")
 	exec(t, db, "vacuum")
 	intact(t, db)
-	rig.Exact(t, r.Actor)
-}
-
-// TestNamedBounds: a chunk that is short reads as zeros up to its end, one without
-// bytes too, and nothing beyond the size is seen, in the older form and when moved.
-func TestNamedBounds(t *testing.T) {
-	const size = 3*chunked.Size + 100
-	r := newRig(t, batch.Limits{})
-	put := func(key, value []byte) {
-		if err := r.Actor.Put(t.Context(), key, value); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ff := bytes.Repeat([]byte{0xff}, chunked.Size)
-	put(layout.AppendNamedFileMeta(nil, "f"), chunked.AppendMeta(nil, size))
-	put(layout.AppendNamedFileChunk(nil, "f", 0), ff[:10])
-	put(layout.AppendNamedFileChunk(nil, "f", 1), nil)
-	put(layout.AppendNamedFileChunk(nil, "f", 3), ff) // its end is beyond the file's
-	want := make([]byte, size, size+2*chunked.Size)
-	copy(want, ff[:10])
-	copy(want[3*chunked.Size:], ff)
-	db, err := newDatabase(t.Context(), "f", actorSource{r.Actor}, r.Actor, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Beyond the end, written when the database was open: opening collects them.
-	put(layout.AppendNamedFileChunk(nil, "f", 4), ff)
-	put(layout.AppendNamedFileChunk(nil, "f", 1<<32-1), ff)
-	check := func(when string) {
-		t.Helper()
-		got := make([]byte, len(want)+chunked.Size)
-		n, _ := db.main.ReadAt(t.Context(), got, 0)
-		if !bytes.Equal(got[:n], want) {
-			t.Errorf("%s: read %d bytes, which are not the %d expected", when, n, len(want))
-		}
-	}
-	check("older form")
-	if err := db.takeOver(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	check("moved")
-	if left := namedLeft(t, r.Actor); len(left) > 0 {
-		t.Errorf("left: %q", left)
-	}
-	rig.Exact(t, r.Actor)
-	if _, err := db.main.WriteAt(t.Context(), []byte{1}, size+chunked.Size); err != nil {
-		t.Fatal(err)
-	}
-	want = append(want[:size], make([]byte, chunked.Size+1)...)
-	want[size+chunked.Size] = 1
-	check("grown")
-	if err := db.landMain(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	check("grown and stored")
 	rig.Exact(t, r.Actor)
 }
 

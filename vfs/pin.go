@@ -5,19 +5,21 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 )
 
 // A pin is an engine snapshot that any number of reads share. Who lets go of it
 // doesn't wait for reads that are under way: the last of them closes it, since a
 // snapshot must not be closed under a read.
 type pin struct {
-	snapshot
+	chunked.Snapshot
 	since time.Time
 	users atomic.Int64 // reads under way, and one for the view until it lets go
 }
 
-func newPin(s snapshot) *pin {
-	p := &pin{snapshot: s, since: time.Now()}
+func newPin(s chunked.Snapshot) *pin {
+	p := &pin{Snapshot: s, since: time.Now()}
 	p.users.Store(1)
 	return p
 }

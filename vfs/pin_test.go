@@ -299,7 +299,7 @@ func TestSnapshotOfWriter(t *testing.T) {
 func TestSnapshotOfHotJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, batch.Limits{})
-		db, err := newDatabase(t.Context(), "x", actorSource{r.Actor}, r.Actor, &Options{
+		db, err := newDatabase(t.Context(), "x", chunked.OfActor(r.Actor), r.Actor, &Options{
 			MaxSnapshotAge: time.Hour, MaxSnapshots: 1, TxMemory: leastTxMemory, Env: part.Env{Logger: New(nil).opts.Logger}})
 		if err != nil {
 			t.Fatal(err)

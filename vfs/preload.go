@@ -7,6 +7,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
+	"github.com/greenroomdb/greenroom/vfs/internal/oldkeys"
 )
 
 // On a far engine opening a database is one read. It brings the metadata of all files,
@@ -16,7 +17,7 @@ import (
 
 // A metaReader is a source of which the metadata of all files is known.
 type metaReader struct {
-	source
+	chunked.Source
 	metas      map[string][]byte
 	start, end []byte // the range of their keys
 }
@@ -24,7 +25,7 @@ type metaReader struct {
 // Get is the Reader's.
 func (r *metaReader) Get(ctx context.Context, key, dst []byte) ([]byte, error) {
 	if bytes.Compare(key, r.start) < 0 || bytes.Compare(key, r.end) >= 0 {
-		return r.source.Get(ctx, key, dst)
+		return r.Source.Get(ctx, key, dst)
 	}
 	if v, ok := r.metas[string(key)]; ok {
 		return append(dst, v...), nil
@@ -59,7 +60,7 @@ func (db *database) preload(ctx context.Context) (quick bool, done func()) {
 	from := db.loader()
 	var runs []chunkRun
 	db.hints, runs = newHints(from.Hints())
-	r := &metaReader{source: db.source, metas: map[string][]byte{}}
+	r := &metaReader{Source: db.source, metas: map[string][]byte{}}
 	layout := db.source.Layout()
 	r.start = layout.AppendFileMeta(nil, actorstore.FileMain)
 	_, r.end = layout.NamedFileMetas()
@@ -140,11 +141,11 @@ func (db *database) tidyLate(ctx context.Context) error {
 func (db *database) collectLate(ctx context.Context, from int64) error {
 	var b batch.Batch
 	b.Mode = batch.Ordered
-	if err := collectNamed(ctx, &b, db.source); err != nil {
+	if err := oldkeys.CollectStray(ctx, &b, db.source); err != nil {
 		return err
 	}
 	for _, f := range []*chunked.File{&db.main, &db.journal.file, &db.wal.file} {
-		if err := db.collectChunks(ctx, &b, f, from); err != nil {
+		if err := f.Collect(ctx, &b, db.source, from); err != nil {
 			return err
 		}
 		from = 0

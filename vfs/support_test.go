@@ -3,8 +3,10 @@ package vfs
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit/rig"
 	"github.com/greenroomdb/greenroom/kv"
@@ -71,4 +73,14 @@ func intact(t testing.TB, db queryer) {
 	if got := one[string](t, db, "PRAGMA integrity_check"); got != "ok" {
 		t.Fatalf("integrity_check: %s", got)
 	}
+}
+
+// isStored says whether r has key.
+func isStored(t testing.TB, r actorstore.Reader, key []byte) bool {
+	t.Helper()
+	_, err := r.Get(t.Context(), key, nil)
+	if err != nil && !errors.Is(err, actorstore.ErrNotFound) {
+		t.Fatal(err)
+	}
+	return err == nil
 }

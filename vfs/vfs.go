@@ -18,13 +18,13 @@ package vfs
 
 // Files, from the top down:
 //
-//	export.go walfile.go lock.go atomic.go move.go walmain.go store.go recover.go update.go
+//	export.go walfile.go lock.go atomic.go walmain.go store.go recover.go update.go
 //	checksqlite.go open.go stmt.go rows.go conn.go lost.go declared.go attach.go
 //	counter.go pragma.go queue.go vfs.go handle.go preload.go
 //	checkfile.go hints.go statspragma.go checkholes.go journal.go pin.go storedschema.go wal.go ahead.go cause.go
-//	check.go events.go schema.go view.go checkkeys.go database.go named.go temp.go farview.go
+//	check.go events.go schema.go view.go checkkeys.go database.go temp.go farview.go
 //	metrics.go mounted.go nolock.go errors.go kept.go options.go predict.go shm.go
-//	source.go stats.go
+//	stats.go
 
 import (
 	"context"
@@ -37,6 +37,7 @@ import (
 	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 )
 
 // A VFS gives SQLite the databases of actors, each under a name. It is safe for
@@ -100,7 +101,7 @@ func (v *VFS) Unregister() error {
 // Nothing else may write the keys of a's database while it is mounted; mounting a
 // second time, here or elsewhere, is ErrMounted.
 func (v *VFS) Mount(ctx context.Context, name string, a *actorstore.Actor) error {
-	return v.mount(ctx, name, actorSource{a}, a)
+	return v.mount(ctx, name, chunked.OfActor(a), a)
 }
 
 // mountView makes the database that view shows available as file:/name, for
@@ -109,7 +110,7 @@ func (v *VFS) mountView(ctx context.Context, name string, view *actorstore.View)
 	return v.mount(ctx, name, viewSource{view}, nil)
 }
 
-func (v *VFS) mount(ctx context.Context, name string, src source, a *actorstore.Actor) error {
+func (v *VFS) mount(ctx context.Context, name string, src chunked.Source, a *actorstore.Actor) error {
 	if err := checkName(name); err != nil {
 		return err
 	}

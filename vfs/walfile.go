@@ -4,6 +4,7 @@ import (
 	"io"
 
 	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
+	"github.com/greenroomdb/greenroom/vfs/internal/oldkeys"
 	"github.com/ncruces/go-sqlite3"
 	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
 )
@@ -63,7 +64,7 @@ func (h *handle) openLog() (*walFile, error) {
 // moveBeforeLog rewrites a database under keys of the older form, as its first writer.
 func (h *handle) moveBeforeLog() error {
 	db := h.db
-	if _, named := db.newest().(*namedSource); !named || db.actor == nil {
+	if _, named := db.newest().(*oldkeys.Source); !named || db.actor == nil {
 		return nil
 	}
 	db.mu.Lock()
@@ -85,7 +86,7 @@ func (h *handle) moveBeforeLog() error {
 }
 
 // newest returns the source of the newest state.
-func (db *database) newest() source {
+func (db *database) newest() chunked.Source {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	return db.source

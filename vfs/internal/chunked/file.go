@@ -3,7 +3,8 @@
 package chunked
 
 // Files, from the top down: file.go, the file; pages.go, what is not stored yet; lengths.go, the lengths of the chunks that
-// are; meta.go, the record of the file's size.
+// are; meta.go, the record of the file's size; source.go,
+// what is read.
 
 import (
 	"bytes"
@@ -299,7 +300,7 @@ func (f *File) Stage(b *batch.Batch, from, to int64) {
 	}
 	for _, p := range f.dirty.within(from, to) {
 		f.key = f.Layout.AppendFileChunk(f.key[:0], f.Tag, p.number)
-		b.PutPrior(f.key, p.buf[:f.chunkLen(p.number)], f.lens.prior(p.number))
+		b.PutPrior(f.key, p.buf[:chunkLen(f.size, p.number)], f.lens.prior(p.number))
 	}
 }
 
@@ -360,7 +361,7 @@ func (f *File) Learn(i uint32, n int) { f.lens.learn(i, n) }
 // landed records that the chunks of [from, to) that were staged are stored.
 func (f *File) landed(from, to int64) {
 	for _, p := range f.dirty.within(from, to) {
-		f.lens.set(p.number, f.chunkLen(p.number))
+		f.lens.set(p.number, chunkLen(f.size, p.number))
 	}
 }
 
@@ -395,9 +396,9 @@ func (f *File) Removed() {
 	f.lens.reset(0, 0)
 }
 
-// chunkLen is the length of chunk i: what the file's size leaves of it.
-func (f *File) chunkLen(i uint32) int {
-	return int(min(f.size-int64(i)*Size, Size))
+// chunkLen is the length of chunk i: what the size of its file leaves of it.
+func chunkLen(size int64, i uint32) int {
+	return int(min(size-int64(i)*Size, Size))
 }
 
 // AppendEnd appends the key behind the chunks of a file below number end.
