@@ -10,16 +10,6 @@ import (
 	"github.com/greenroomdb/greenroom/vfs"
 )
 
-// fewestAllocs is testing.AllocsPerRun at its best of several times: it counts what the
-// whole process allocates.
-func fewestAllocs(run func()) float64 {
-	fewest := testing.AllocsPerRun(20, run)
-	for range 9 {
-		fewest = min(fewest, testing.AllocsPerRun(20, run))
-	}
-	return fewest
-}
-
 // TestUpdateCost: a transaction of one row asks as much of the engine as the same through
 // package vfs, and allocates at most a tenth more.
 func TestUpdateCost(t *testing.T) {
@@ -66,7 +56,7 @@ func TestUpdateCost(t *testing.T) {
 			must(t, w.insert())
 		}
 		w.counts = r.engine.Counts()
-		w.allocs = fewestAllocs(func() { must(t, w.insert()) })
+		w.allocs = testkit.FewestAllocs(func() { must(t, w.insert()) })
 	}
 	below, own := ways[0], ways[1]
 	own.counts.Bytes, below.counts.Bytes = 0, 0 // of times and names

@@ -38,16 +38,6 @@ func pages(b *batch.Batch, key, page []byte, n int) {
 	b.Final().PutPrior(actorstore.LayoutGreenroom.AppendFileMeta(key, actorstore.FileMain), page[:10], batch.Absent)
 }
 
-// fewestAllocs is testing.AllocsPerRun at its best of some times: it counts what the whole
-// process allocates, and a collection in between empties pools.
-func fewestAllocs(f func()) float64 {
-	fewest := testing.AllocsPerRun(50, f)
-	for range 4 {
-		fewest = min(fewest, testing.AllocsPerRun(50, f))
-	}
-	return fewest
-}
-
 func TestCommitAllocates(t *testing.T) {
 	eng := &sink{Engine: memkv.New()}
 	a := openActor(t, openStore(t, eng, batch.Limits{}))
@@ -76,7 +66,7 @@ func TestCommitAllocates(t *testing.T) {
 			}
 		}
 		commit(100)() // the first of its size makes room
-		few, many := fewestAllocs(commit(10)), fewestAllocs(commit(100))
+		few, many := testkit.FewestAllocs(commit(10)), testkit.FewestAllocs(commit(100))
 		if few != 0 || many != 0 {
 			t.Errorf("%s: 10 of them allocate %v times, 100 %v times, want never", name, few, many)
 		}
@@ -93,14 +83,14 @@ func TestPageAllocates(t *testing.T) {
 	snap, err := a.Snapshot(ctx)
 	must(t, err)
 	for name, r := range map[string]actorstore.Reader{"actor": a, "snapshot": snap} {
-		if n := fewestAllocs(func() {
+		if n := testkit.FewestAllocs(func() {
 			if _, err := r.Page(ctx, key, dst); err != nil {
 				t.Fatal(err)
 			}
 		}); n != 0 {
 			t.Errorf("%s: a page allocates %v times", name, n)
 		}
-		if n := fewestAllocs(func() {
+		if n := testkit.FewestAllocs(func() {
 			if _, err := r.Page(ctx, key[:3], dst); err != actorstore.ErrNotFound {
 				t.Fatal(err)
 			}
@@ -162,7 +152,7 @@ func TestPutAllocates(t *testing.T) {
 		"put":    func() error { return u.Put(ctx, key, value) },
 		"delete": func() error { return u.Delete(ctx, key) },
 	} {
-		if n := fewestAllocs(func() { must(t, write()) }); n != 0 {
+		if n := testkit.FewestAllocs(func() { must(t, write()) }); n != 0 {
 			t.Errorf("a %s allocates %v times", name, n)
 		}
 	}

@@ -153,7 +153,7 @@ func TestCacheHitAllocates(t *testing.T) {
 			for range 2 {
 				readPage(t, r, 0)
 			}
-			if n := fewestAllocs(func() {
+			if n := testkit.FewestAllocs(func() {
 				if _, err := r.Page(ctx, key, dst); err != nil {
 					t.Fatal(err)
 				}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -148,10 +149,10 @@ func TestOnChangeAllocates(t *testing.T) {
 		must(t, a.Commit(context.Background(), &b))
 	}
 	commit()
-	none := fewestAllocs(commit)
+	none := testkit.FewestAllocs(commit)
 	told := 0
 	defer s.OnChange(func(actorstore.Change) { told++ })()
-	if some := fewestAllocs(commit); none != 0 || some != 0 || told == 0 {
+	if some := testkit.FewestAllocs(commit); none != 0 || some != 0 || told == 0 {
 		t.Errorf("without a listener a commit allocates %v times, with one %v times; it was told of %d", none, some, told)
 	}
 }

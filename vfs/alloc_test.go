@@ -78,16 +78,6 @@ func write(t testing.TB, h *handle, n int) {
 	must(h.Unlock(sqlitevfs.LOCK_NONE))
 }
 
-// fewestAllocs is testing.AllocsPerRun at its best of several times: it counts what the
-// whole process allocates, and Pebble works in the background.
-func fewestAllocs(run func()) float64 {
-	fewest := testing.AllocsPerRun(10, run)
-	for range 9 {
-		fewest = min(fewest, testing.AllocsPerRun(10, run))
-	}
-	return fewest
-}
-
 func TestNoAllocationPerPageRead(t *testing.T) {
 	const pages = 400
 	for name, open := range map[string]func(t *testing.T) kv.Engine{
@@ -118,7 +108,7 @@ func TestNoAllocationPerPageRead(t *testing.T) {
 					}
 				}
 				read() // makes the snapshot
-				if n := fewestAllocs(read); n > pages/20 && !testkit.Race {
+				if n := testkit.FewestAllocs(read); n > pages/20 && !testkit.Race {
 					t.Errorf("reading %d pages allocates %v times", pages, n)
 				}
 			})
@@ -130,9 +120,9 @@ func TestNoAllocationPerPageWritten(t *testing.T) {
 	engine := &sink{Engine: memkv.New()}
 	h := newFile(t, engine, 10*chunked.MaxKept)
 	engine.forget = true
-	few := fewestAllocs(func() { write(t, h, 10) })
+	few := testkit.FewestAllocs(func() { write(t, h, 10) })
 	for _, pages := range []int{110, 5 * chunked.MaxKept} { // of these most are in buffers that the file doesn't keep
-		many := fewestAllocs(func() { write(t, h, pages) })
+		many := testkit.FewestAllocs(func() { write(t, h, pages) })
 		if perPage := (many - few) / float64(pages-10); perPage > 0.05 && !testkit.Race {
 			t.Errorf("a commit of 10 pages allocates %v times, one of %d pages %v times", few, pages, many)
 		}

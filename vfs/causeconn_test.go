@@ -151,12 +151,12 @@ func TestCauseAllocs(t *testing.T) {
 			t.Fatal(err)
 		}
 		v := 0
-		query = fewestAllocs(func() {
+		query = testkit.FewestAllocs(func() {
 			if err := db.QueryRowContext(ctx, "select b from t where a = 1").Scan(&v); err != nil {
 				t.Fatal(err)
 			}
 		})
-		prepared = fewestAllocs(func() {
+		prepared = testkit.FewestAllocs(func() {
 			if err := stmt.QueryRowContext(ctx).Scan(&v); err != nil {
 				t.Fatal(err)
 			}
@@ -164,7 +164,7 @@ func TestCauseAllocs(t *testing.T) {
 		if err := stmt.Close(); err != nil {
 			t.Fatal(err)
 		}
-		tx = fewestAllocs(func() {
+		tx = testkit.FewestAllocs(func() {
 			tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 			if err == nil {
 				err = tx.Commit()

@@ -14,9 +14,8 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
-	"github.com/greenroomdb/greenroom/internal/errkind"
 	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
-	"github.com/greenroomdb/greenroom/vfs/internal/oldkeys"
+	"github.com/greenroomdb/greenroom/vfs/internal/readahead"
 )
 
 // A database is what all connections to one mounted name share: the committed
@@ -62,9 +61,8 @@ type database struct {
 	journal journal
 	wal     sharedLog
 
-	far    bool   // reading ahead pays; see ahead.go
-	hints  *hints // nil unless far
-	untidy bool   // what a crash may have left is still to be removed; the writer's
+	ahead  *readahead.Database // nil on a near engine
+	untidy bool                // what a crash may have left is still to be removed; the writer's
 
 	cause  atomic.Pointer[error] // the last error that SQLite was told
 	failed atomic.Pointer[error] // set once: no operation succeeds any more
@@ -76,11 +74,8 @@ func newDatabase(ctx context.Context, name string, src chunked.Source, a *actors
 		defaults := opts.withDefaults()
 		opts = &defaults
 	}
-	far := a != nil && a.Caches()
-	if v, ok := src.(viewSource); ok && v.Far() {
-		src, far = newFarView(v.View), true
-	}
-	db := &database{name: name, actor: a, source: src, opts: opts, log: opts.Logger, meter: newMeter(opts.Metrics), far: far}
+	db := &database{name: name, actor: a, source: src, opts: opts, log: opts.Logger, meter: newMeter(opts.Metrics)}
+	db.ahead = readahead.New(src, a, &db.stats.ahead)
 	db.main = chunked.File{Tag: actorstore.FileMain, Reader: src, Layout: src.Layout()}
 	db.journal.file = chunked.File{Tag: actorstore.FileJournal, Reader: src, Layout: src.Layout()}
 	db.wal.file = chunked.File{Tag: actorstore.FileWAL, Reader: src, Layout: src.Layout()}
@@ -96,8 +91,13 @@ func newDatabase(ctx context.Context, name string, src chunked.Source, a *actors
 }
 
 func (db *database) load(ctx context.Context) error {
-	quick, done := db.preload(ctx)
-	defer done()
+	fetched, found := db.ahead.Open(ctx)
+	quick := fetched != nil
+	if quick {
+		db.untidy = found
+		db.readFrom(fetched)
+		defer db.readFrom(db.source)
+	}
 	if err := db.main.Load(ctx); err != nil {
 		return err
 	}
@@ -133,67 +133,9 @@ func (db *database) load(ctx context.Context) error {
 	return nil
 }
 
-// loadNamed is load for a database under keys of the older form, by name, if the
-// actor has one: it must not look empty, and be written beside.
-func (db *database) loadNamed(ctx context.Context) error {
-	old, err := oldkeys.Find(ctx, db.source)
-	if errors.Is(err, errkind.ErrUnsupported) {
-		return fmt.Errorf("%w: %w", ErrUnsupported, err)
-	}
-	if err != nil {
-		return err
-	}
-	if old == nil {
-		return db.main.RefuseUnsized(ctx)
-	}
-	db.source = old
-	db.main.Reader, db.journal.file.Reader = old, old
-	return db.main.Load(ctx)
-}
-
-// tidy finishes what a crash left unfinished, as far as that needs no SQLite.
-func (db *database) tidy(ctx context.Context, hot, dead bool) error {
-	old, named := db.source.(*oldkeys.Source)
-	if named && hot {
-		// Only its main file stays in the older form: what ends the journal, or
-		// writes another one, needn't know of it.
-		if err := db.mover(old).Move(ctx, &db.journal.file); err != nil {
-			return err
-		}
-	}
-	if err := db.collect(ctx, hot, dead); err != nil {
-		return err
-	}
-	if named {
-		db.journal.file.Reader = old.Stored()
-	}
-	return nil
-}
-
-// takeOver is called by the writer before the store first changes: a database of
-// the older form is rewritten. Readers keep on reading meanwhile.
-func (db *database) takeOver(ctx context.Context) error {
-	old, ok := db.source.(*oldkeys.Source)
-	if !ok {
-		return nil
-	}
-	if err := db.mover(old).Move(ctx, &db.main); err != nil {
-		return err
-	}
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	db.source = old.Stored()
-	if db.main.Reader == actorstore.Reader(old) {
-		db.main.Reader = old.Stored()
-	}
-	return nil
-}
-
-// mover returns what rewrites files of old.
-func (db *database) mover(old *oldkeys.Source) *oldkeys.Mover {
-	return &oldkeys.Mover{Source: old, Limits: db.actor.Limits(), Land: func(ctx context.Context, b *batch.Batch) error {
-		return db.apply(ctx, b, false)
-	}}
+// readFrom has the files read from r.
+func (db *database) readFrom(r actorstore.Reader) {
+	db.main.Reader, db.journal.file.Reader, db.wal.file.Reader = r, r, r
 }
 
 // loadHeader reads the start of page 1.
@@ -235,56 +177,6 @@ func (db *database) leftover() bool {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	return db.hot && db.journal.there()
-}
-
-// collect removes what a crash left: chunks beyond the end of a file, which only
-// a commit in several parts can leave, and a journal that is over or a log that is
-// dead, whole. Nobody would ever see them, but they count against the quota.
-func (db *database) collect(ctx context.Context, hot, dead bool) error {
-	var b batch.Batch
-	b.Mode = batch.Ordered // whatever lands of it is good
-	old, named := db.source.(*oldkeys.Source)
-	if named {
-		if err := old.Collect(ctx, &b, chunked.Count(db.main.Size())); err != nil {
-			return err
-		}
-	} else if err := oldkeys.CollectStray(ctx, &b, db.source); err != nil {
-		return err
-	}
-	if err := db.main.Collect(ctx, &b, db.source, chunked.Count(db.main.Size())); err != nil {
-		return err
-	}
-	if err := db.collectBeside(ctx, &b, &db.journal.file, !hot); err != nil {
-		return err
-	}
-	if err := db.collectBeside(ctx, &b, &db.wal.file, dead); err != nil {
-		return err
-	}
-	if b.Len() == 0 {
-		return nil
-	}
-	if err := db.actor.Apply(ctx, &b); err != nil {
-		return err
-	}
-	if !hot {
-		db.journal.reset()
-	}
-	if dead {
-		db.wal.reset()
-	}
-	return nil
-}
-
-// collectBeside is collect for a file beside the main file, all of it if it is over.
-func (db *database) collectBeside(ctx context.Context, b *batch.Batch, f *chunked.File, over bool) error {
-	from := chunked.Count(f.Size())
-	if over {
-		from = 0
-		if f.Stored() >= 0 {
-			b.Delete(f.Layout.AppendFileMeta(nil, f.Tag))
-		}
-	}
-	return f.Collect(ctx, b, db.source, from)
 }
 
 // fail makes every later operation fail. The first reason stays.

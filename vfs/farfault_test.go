@@ -334,8 +334,8 @@ func TestFarStats(t *testing.T) {
 // TestNearPaysNothing: on a near engine nothing of this is there.
 func TestNearPaysNothing(t *testing.T) {
 	h := newFile(t, memkv.New(), 50)
-	if h.ahead != nil || h.db.hints != nil || h.db.far || h.db.untidy {
-		t.Errorf("%v, %v, %v, %v", h.ahead, h.db.hints, h.db.far, h.db.untidy)
+	if h.ahead != nil || h.db.ahead != nil || h.db.untidy {
+		t.Errorf("%v, %v, %v", h.ahead, h.db.ahead, h.db.untidy)
 	}
 	if hints := h.db.actor.Hints(); hints != nil {
 		t.Errorf("hints %x", hints)

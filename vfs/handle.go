@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
+	"github.com/greenroomdb/greenroom/vfs/internal/readahead"
 )
 
 // A handle is the main database file as one connection has it open. SQLite uses
@@ -43,12 +44,12 @@ type handle struct {
 	conn any                    // the connection, once SQLite has said which
 	busy func() bool            // asks its busy handler
 
-	told   *toldMemory // what SQLite was told, for its user; the connection's
-	ended  bool        // this statement has stored the end of a transaction, or of a rollback
-	staged *staged     // what lands with the transaction that is under way
-	keys   keysWish    // of the function of that Update
-	begun  bool        // BeginUpdate began, or is about to begin, the transaction
-	ahead  *ahead      // nil on a near engine
+	told   *toldMemory     // what SQLite was told, for its user; the connection's
+	ended  bool            // this statement has stored the end of a transaction, or of a rollback
+	staged *staged         // what lands with the transaction that is under way
+	keys   keysWish        // of the function of that Update
+	begun  bool            // BeginUpdate began, or is about to begin, the transaction
+	ahead  *readahead.Conn // nil on a near engine
 
 	closed bool
 
@@ -76,7 +77,7 @@ func (db *database) openHandle(ctx context.Context, readOnly bool) *handle {
 	db.handles++
 	return &handle{
 		db: db, ctx: ctx, readOnly: readOnly, mode: "delete", sync: syncFull,
-		shm: db.shm.open(), ahead: db.newAhead(), told: new(toldMemory),
+		shm: db.shm.open(), ahead: db.ahead.NewConn(), told: new(toldMemory),
 	}
 }
 
@@ -96,14 +97,12 @@ func (h *handle) Close() error {
 	}
 	err = errors.Join(err, h.Unlock(sqlitevfs.LOCK_NONE))
 	h.leave()
-	if h.ahead != nil {
-		h.ahead.close()
-	}
+	h.ahead.Close()
 	h.db.mu.Lock()
 	h.db.handles--
 	last := h.db.handles == 0
 	h.db.mu.Unlock()
-	if last && h.db.hints != nil {
+	if last {
 		h.db.keepHints(h.ctx)
 	}
 	return err
@@ -136,9 +135,7 @@ func (h *handle) ReadAt(b []byte, off int64) (int, error) {
 			}
 		}
 		h.overlayCounter(b[:n], off, &db.header, h.view)
-		if db.hints != nil {
-			db.hints.page(&db.header, b[:n], off, false)
-		}
+		db.saw(&db.header, b[:n], off, false)
 		return n, h.readError(err)
 	}
 	v := h.view
@@ -159,10 +156,28 @@ func (h *handle) ReadAt(b []byte, off int64) (int, error) {
 		n, err = h.readView(v, b, off)
 	}
 	h.overlayCounter(b[:n], off, &v.header, v)
-	if db.hints != nil {
-		db.hints.page(&v.header, b[:n], off, false)
-	}
+	db.saw(&v.header, b[:n], off, false)
 	return n, h.readError(err)
+}
+
+// saw tells the hints of a page that was read or written, b at off, of a file with the header hdr.
+func (db *database) saw(hdr *header, b []byte, off int64, written bool) {
+	if db.ahead != nil {
+		db.ahead.Saw(hdr.pageSize(), hdr.plain(), b, off, written)
+	}
+}
+
+// keepHints has the hints stored, when the last connection is closed.
+func (db *database) keepHints(ctx context.Context) {
+	if db.ahead == nil || db.healthy() != nil {
+		return
+	}
+	db.mu.Lock()
+	end := chunked.Count(db.cur.size)
+	db.mu.Unlock()
+	if err := db.ahead.Keep(ctx, end); err != nil {
+		db.log.Debug("vfs: hints of what is read first were not stored", "database", db.name, "error", err)
+	}
 }
 
 // pinWriter lets the writer, too, read from its view's snapshot until it changes
@@ -189,19 +204,19 @@ func (h *handle) prepareNewest(f *chunked.File, r actorstore.Reader, off, n int6
 	w := &h.db.wal
 	w.mem.RLock() // the writer with a journal needs none, but is alone with it
 	_, here := f.Overlay(nil, off)
-	state := fileState{f.Tag, min(f.Size(), max(f.Stored(), 0))}
+	size := min(f.Size(), max(f.Stored(), 0))
 	w.mem.RUnlock()
 	if here {
 		return
 	}
 	if r != actorstore.Reader(h.db.source) {
-		h.ahead.prepare(h, r, state, off, n)
+		h.ahead.Prepare(h.ctx, r, f.Tag, size, off, n)
 		return
 	}
 	// In WAL mode, or when the store has parts of the transaction, the newest state is
 	// what it reads.
 	if s, err := h.db.source.Snapshot(h.ctx); err == nil {
-		h.ahead.prepare(h, s, state, off, n)
+		h.ahead.Prepare(h.ctx, s, f.Tag, size, off, n)
 		_ = s.Close() // it asked the engine for nothing
 	}
 }
@@ -217,9 +232,7 @@ func (h *handle) readView(v *view, b []byte, off int64) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if h.ahead != nil {
-		h.ahead.prepare(h, p.Snapshot, fileState{actorstore.FileMain, v.size}, off, int64(len(b)))
-	}
+	h.ahead.Prepare(h.ctx, p.Snapshot, actorstore.FileMain, v.size, off, int64(len(b)))
 	n, err := h.readPinned(p, v, b, off)
 	h.db.leave(p)
 	return n, err
@@ -265,9 +278,7 @@ func (h *handle) WriteAt(b []byte, off int64) (int, error) {
 	if off < headerSize {
 		h.wroteHeader(b, off)
 	}
-	if db.hints != nil {
-		db.hints.page(&db.header, b, off, true)
-	}
+	db.saw(&db.header, b, off, true)
 	if !h.window && db.journal.active() {
 		err = db.spill(h.ctx)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/part"
 
 	"github.com/greenroomdb/greenroom/batch"
@@ -129,11 +130,11 @@ func TestMetricsCost(t *testing.T) {
 	}
 	var m *meter
 	var c counters
-	if n := fewestAllocs(func() { m.observe(metricWaitTime, m.start()); m.flush(&c); m.failed() }); n > 0 {
+	if n := testkit.FewestAllocs(func() { m.observe(metricWaitTime, m.start()); m.flush(&c); m.failed() }); n > 0 {
 		t.Errorf("%v allocations without a Sink", n)
 	}
 	m = newMeter(&mute{})
-	if n := fewestAllocs(func() {
+	if n := testkit.FewestAllocs(func() {
 		c.pageReads.Add(1)
 		m.observe(metricWaitTime, m.start())
 		m.flush(&c)

@@ -1,6 +1,10 @@
 package vfs
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/greenroomdb/greenroom/vfs/internal/readahead"
+)
 
 // Stats counts what the connections to one database did since it was mounted.
 type Stats struct {
@@ -65,7 +69,8 @@ type Stats struct {
 // counters is Stats while it is being counted.
 type counters struct {
 	atomicCommits, bufferedCommits, journalCommits, fallbacks, spills, published, snapshots, expired,
-	logCommits, checkpoints, cacheHits, prefetches, prefetched, prefetchUsed, prefetchWasted, pageReads, writerWaits, readerWaits, mostBehind, busyWriter, busySnapshot, recoveries atomic.Int64
+	logCommits, checkpoints, pageReads, writerWaits, readerWaits, mostBehind, busyWriter, busySnapshot, recoveries atomic.Int64
+	ahead readahead.Counters
 }
 
 func (c *counters) read() Stats {
@@ -81,11 +86,11 @@ func (c *counters) read() Stats {
 		Snapshots:       c.snapshots.Load(),
 		Expired:         c.expired.Load(),
 		PageReads:       c.pageReads.Load(),
-		CacheHits:       c.cacheHits.Load(),
-		Prefetches:      c.prefetches.Load(),
-		Prefetched:      c.prefetched.Load(),
-		PrefetchUsed:    c.prefetchUsed.Load(),
-		PrefetchWasted:  c.prefetchWasted.Load(),
+		CacheHits:       c.ahead.CacheHits.Load(),
+		Prefetches:      c.ahead.Prefetches.Load(),
+		Prefetched:      c.ahead.Prefetched.Load(),
+		PrefetchUsed:    c.ahead.Used.Load(),
+		PrefetchWasted:  c.ahead.Wasted.Load(),
 		WriterWaits:     c.writerWaits.Load(),
 		ReaderWaits:     c.readerWaits.Load(),
 		MostBehind:      c.mostBehind.Load(),

@@ -93,15 +93,10 @@ func (db *database) write(ctx context.Context, b *batch.Batch, durable bool, s *
 // beforeCommit is called before every commit of the database. It has work only on a far
 // engine.
 func (db *database) beforeCommit(ctx context.Context) error {
-	if db.hints == nil {
-		return nil
-	}
 	if err := db.tidyLate(ctx); err != nil {
 		return err
 	}
-	if b := db.hints.ripe(chunked.Count(db.main.Size())); b != nil {
-		db.actor.SetHints(b)
-	}
+	db.ahead.Ripen(chunked.Count(db.main.Size()))
 	return nil
 }
 

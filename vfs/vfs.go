@@ -20,10 +20,10 @@ package vfs
 //
 //	export.go walfile.go lock.go atomic.go walmain.go store.go recover.go update.go
 //	checksqlite.go open.go stmt.go rows.go conn.go lost.go declared.go attach.go
-//	counter.go pragma.go queue.go vfs.go handle.go preload.go
-//	checkfile.go hints.go statspragma.go checkholes.go journal.go pin.go storedschema.go wal.go ahead.go cause.go
-//	check.go events.go schema.go view.go checkkeys.go database.go temp.go farview.go
-//	metrics.go mounted.go nolock.go errors.go kept.go options.go predict.go shm.go
+//	counter.go pragma.go queue.go vfs.go leftover.go handle.go
+//	checkfile.go statspragma.go checkholes.go journal.go pin.go storedschema.go wal.go cause.go
+//	check.go events.go schema.go view.go checkkeys.go database.go temp.go
+//	metrics.go mounted.go nolock.go errors.go kept.go options.go shm.go
 //	stats.go
 
 import (
@@ -38,6 +38,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
+	"github.com/greenroomdb/greenroom/vfs/internal/readahead"
 )
 
 // A VFS gives SQLite the databases of actors, each under a name. It is safe for
@@ -107,7 +108,7 @@ func (v *VFS) Mount(ctx context.Context, name string, a *actorstore.Actor) error
 // mountView makes the database that view shows available as file:/name, for
 // reading. The caller keeps view open until Unmount.
 func (v *VFS) mountView(ctx context.Context, name string, view *actorstore.View) error {
-	return v.mount(ctx, name, viewSource{view}, nil)
+	return v.mount(ctx, name, readahead.OfView(view), nil)
 }
 
 func (v *VFS) mount(ctx context.Context, name string, src chunked.Source, a *actorstore.Actor) error {

@@ -3,6 +3,7 @@ package vfs
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"sync/atomic"
 	"time"
 
@@ -34,6 +35,15 @@ type header [headerSize]byte
 // then may the virtual change counter be overlaid and a commit be batch-atomic.
 func (h *header) plain() bool {
 	return bytes.HasPrefix(h[:], headerMagic) && h[headerReserved] == 0
+}
+
+// pageSize is the size of the database's pages in bytes, 0 if the header says none.
+func (h *header) pageSize() int64 {
+	size := int64(binary.BigEndian.Uint16(h[headerPageSize:]))
+	if size == 1 {
+		size = 1 << 16
+	}
+	return size
 }
 
 // logged says whether this is the header of a database in WAL mode.
@@ -132,7 +142,7 @@ func (db *database) beginChange(ctx context.Context, whole bool) error {
 // whose snapshots cost nothing.
 //
 // +checklocks:db.mu
-func alone(db *database) bool { return db.handles == 1 && !db.far && db.opening.TryLock() }
+func alone(db *database) bool { return db.handles == 1 && db.ahead == nil && db.opening.TryLock() }
 
 // admit lets connections be opened that wait because of alone.
 //

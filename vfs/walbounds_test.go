@@ -12,6 +12,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/internal/testkit/rig"
 )
 
@@ -239,7 +240,7 @@ func TestWALAllocs(t *testing.T) {
 	h := &handle{db: db, ctx: context.Background(), logged: true, sync: syncFull}
 	f := &walFile{h: h}
 	page := make([]byte, 4096)
-	if n := fewestAllocs(func() {
+	if n := testkit.FewestAllocs(func() {
 		if _, err := f.WriteAt(page, logHeader+frameHeader); err != nil {
 			t.Fatal(err)
 		}

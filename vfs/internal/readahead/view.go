@@ -1,4 +1,4 @@
-package vfs
+package readahead
 
 import (
 	"context"
@@ -25,18 +25,26 @@ type farView struct {
 // scans.
 const viewBytes = 8 << 20
 
-func newFarView(v *actorstore.View) *farView { return &farView{View: v, pages: map[string][]byte{}} }
+func newView(v *actorstore.View) *farView { return &farView{View: v, pages: map[string][]byte{}} }
+
+// OfView returns the source that is v. On a far engine it keeps in memory what was read ahead. The caller keeps v open.
+func OfView(v *actorstore.View) chunked.Source {
+	if v.Far() {
+		return newView(v)
+	}
+	return nearView{v}
+}
 
 // Snapshot is the view itself.
-func (v *farView) Snapshot(context.Context) (chunked.Snapshot, error) { return farViewSnapshot{v}, nil }
+func (v *farView) Snapshot(context.Context) (chunked.Snapshot, error) { return pinnedView{v}, nil }
 
-// A farViewSnapshot is a farView that nobody closes here.
-type farViewSnapshot struct{ *farView }
+// A pinnedView is a farView that its owner closes.
+type pinnedView struct{ *farView }
 
-var _ fetcher = farViewSnapshot{}
+var _ fetcher = pinnedView{}
 
 // Close does nothing.
-func (farViewSnapshot) Close() error { return nil }
+func (pinnedView) Close() error { return nil }
 
 // Page is the Reader's.
 func (v *farView) Page(ctx context.Context, key, dst []byte) ([]byte, error) {
@@ -106,11 +114,11 @@ func (v *farView) keep(key, value []byte) {
 	}
 }
 
-// A viewSource is the source of a view on a near engine.
-type viewSource struct{ *actorstore.View }
+// A nearView is the source of a view on a near engine.
+type nearView struct{ *actorstore.View }
 
 // Snapshot returns the view itself: it is pinned already, and its owner's to close.
-func (s viewSource) Snapshot(context.Context) (chunked.Snapshot, error) {
+func (s nearView) Snapshot(context.Context) (chunked.Snapshot, error) {
 	return borrowed{s.View}, nil
 }
 

@@ -1,4 +1,4 @@
-package vfs
+package readahead
 
 import (
 	"encoding/hex"
@@ -12,13 +12,13 @@ import (
 // The bytes of hints. They will not change.
 func TestHintsGolden(t *testing.T) {
 	for _, tt := range []struct {
-		runs []chunkRun
+		runs []run
 		hex  string
 	}{
 		{nil, "0100"},
-		{[]chunkRun{{16, 17}}, "01001000"},
-		{[]chunkRun{{0, 3}, {400, 401}, {100_000, 100_250}}, "01000002" + "8d0300" + "8f8a06" + "f901"},
-		{[]chunkRun{{1<<32 - 1, 1 << 32}}, "0100" + "ffffffff0f" + "00"},
+		{[]run{{16, 17}}, "01001000"},
+		{[]run{{0, 3}, {400, 401}, {100_000, 100_250}}, "01000002" + "8d0300" + "8f8a06" + "f901"},
+		{[]run{{1<<32 - 1, 1 << 32}}, "0100" + "ffffffff0f" + "00"},
 	} {
 		b := appendHints(nil, tt.runs)
 		if got := hex.EncodeToString(b); got != tt.hex {
@@ -52,9 +52,9 @@ func TestHintsCorrupt(t *testing.T) {
 
 // TestHintsBound leaves out what there is no room for.
 func TestHintsBound(t *testing.T) {
-	var runs []chunkRun
+	var runs []run
 	for i := range int64(1000) {
-		runs = append(runs, chunkRun{i << 21, i<<21 + 1})
+		runs = append(runs, run{i << 21, i<<21 + 1})
 	}
 	b := appendHints([]byte("before"), runs)
 	got, err := parseHints(b[len("before"):])
@@ -68,7 +68,7 @@ func TestHintsBound(t *testing.T) {
 
 func FuzzHints(f *testing.F) {
 	f.Add([]byte{1, 0})
-	f.Add(appendHints(nil, []chunkRun{{0, 3}, {400, 401}}))
+	f.Add(appendHints(nil, []run{{0, 3}, {400, 401}}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		runs, err := parseHints(b)
 		if err != nil || len(runs) == 0 {
@@ -94,24 +94,22 @@ func FuzzHints(f *testing.F) {
 
 // TestHintsPages collects what is read first and what is an inner page.
 func TestHintsPages(t *testing.T) {
-	hdr := header{headerPageSize: 0x20, headerReserved: 0} // 8192
-	copy(hdr[:], headerMagic)
 	h, _ := newHints(nil)
 	leaf, inner := make([]byte, 8192), make([]byte, 8192)
 	leaf[0], inner[0] = 13, 5
-	page := func(number int64, b []byte, written bool) { h.page(&hdr, b, number*8192, written) }
-	page(1, leaf, false)                     // among the first chunks
-	page(20, leaf, false)                    // 40, 41
-	page(21, leaf, true)                     // written: not read
-	page(30, inner, true)                    // 60, 61
-	h.page(&hdr, inner[:100], 31*8192, true) // no page
-	h.page(&hdr, inner, 31*8192+512, true)
+	page := func(number int64, b []byte, written bool) { h.page(8192, true, b, number*8192, written) }
+	page(1, leaf, false)                           // among the first chunks
+	page(20, leaf, false)                          // 40, 41
+	page(21, leaf, true)                           // written: not read
+	page(30, inner, true)                          // 60, 61
+	h.page(8192, true, inner[:100], 31*8192, true) // no page
+	h.page(8192, true, inner, 31*8192+512, true)
 	for i := range int64(firstReads) {
 		page(100+i, leaf, false)
 	}
 	page(300, inner, false) // 600, 601
 	got := asked(h.final(10_000, nil))
-	want := []chunkRun{{40, 42}, {60, 62}, {200, 200 + 2*(firstReads-1)}, {600, 602}}
+	want := []run{{40, 42}, {60, 62}, {200, 200 + 2*(firstReads-1)}, {600, 602}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
@@ -139,7 +137,7 @@ func TestHintsPages(t *testing.T) {
 	}
 	h.fetched(5000, inner[:chunked.Size]) // nobody asked for it
 	page(45, leaf, false)
-	want = []chunkRun{{60, 61}, {90, 92}, {600, 601}}
+	want = []run{{60, 61}, {90, 92}, {600, 601}}
 	if got := asked(h.final(10_000, nil)); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}

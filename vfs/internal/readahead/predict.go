@@ -1,4 +1,4 @@
-package vfs
+package readahead
 
 // A predictor says how much to read when a page is missing. It belongs to one
 // connection, because a pattern does: several scans at once are several connections,

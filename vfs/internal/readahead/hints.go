@@ -1,7 +1,6 @@
-package vfs
+package readahead
 
 import (
-	"context"
 	"encoding/binary"
 	"fmt"
 	"maps"
@@ -21,8 +20,8 @@ import (
 // They say where to look, and nothing about what is there. Hints that are old, damaged
 // or gone cost bytes or reads.
 
-// A chunkRun is the chunks [from, to) of the main file.
-type chunkRun struct{ from, to int64 }
+// A run is the chunks [from, to) of the main file.
+type run struct{ from, to int64 }
 
 const (
 	hintsVersion = 1
@@ -39,7 +38,7 @@ const (
 // appendHints appends the encoded hints: the version, u16 little-endian, then for each
 // run two varints, the gap since the end of the one before, and its length less 1. Runs
 // ascend and don't touch. What doesn't fit into the size of hints is left out.
-func appendHints(dst []byte, runs []chunkRun) []byte {
+func appendHints(dst []byte, runs []run) []byte {
 	start := len(dst)
 	dst = bare.AppendVersion(dst, hintsVersion)
 	end := int64(0)
@@ -56,7 +55,7 @@ func appendHints(dst []byte, runs []chunkRun) []byte {
 }
 
 // parseHints decodes hints. Those of a later version are none.
-func parseHints(b []byte) (runs []chunkRun, err error) {
+func parseHints(b []byte) (runs []run, err error) {
 	version, rest, err := bare.Version(b)
 	if err != nil {
 		return nil, fmt.Errorf("vfs: hints: %w", err)
@@ -74,7 +73,7 @@ func parseHints(b []byte) (runs []chunkRun, err error) {
 		if m <= 0 || gap >= uint64(chunked.MaxChunks) || more >= maxHinted || gap == 0 && len(runs) > 0 {
 			return nil, errHints
 		}
-		r := chunkRun{end + int64(gap), end + int64(gap) + int64(more) + 1}
+		r := run{end + int64(gap), end + int64(gap) + int64(more) + 1}
 		if total += r.to - r.from; r.to > chunked.MaxChunks || total > maxHinted {
 			return nil, errHints
 		}
@@ -99,13 +98,13 @@ type hints struct {
 }
 
 // newHints returns the hints of an actor that is being opened, and what they ask for.
-func newHints(stored []byte) (*hints, []chunkRun) {
+func newHints(stored []byte) (*hints, []run) {
 	runs := asked(stored)
 	return &hints{pages: map[int64]int64{}, known: chunksOf(runs)}, runs
 }
 
 // asked returns what stored hints ask for.
-func asked(stored []byte) []chunkRun {
+func asked(stored []byte) []run {
 	runs, err := parseHints(stored)
 	if err != nil {
 		return nil
@@ -114,7 +113,7 @@ func asked(stored []byte) []chunkRun {
 }
 
 // chunksOf returns the chunks of runs.
-func chunksOf(runs []chunkRun) map[int64]bool {
+func chunksOf(runs []run) map[int64]bool {
 	set := map[int64]bool{}
 	for _, r := range runs {
 		for c := r.from; c < r.to; c++ {
@@ -137,12 +136,8 @@ func (h *hints) fetched(chunk int64, b []byte) {
 // https://sqlite.org/fileformat2.html#b_tree_pages
 func innerPage(b []byte) bool { return len(b) > 0 && (b[0] == 2 || b[0] == 5) }
 
-// page records that a page was read or written: b, at offset off.
-func (h *hints) page(hdr *header, b []byte, off int64, written bool) {
-	size := int64(binary.BigEndian.Uint16(hdr[headerPageSize:]))
-	if size == 1 {
-		size = 1 << 16
-	}
+// page records that a page was read or written: b, at offset off of a file with pages of size bytes, plain SQLite or not.
+func (h *hints) page(size int64, plain bool, b []byte, off int64, written bool) {
 	if size == 0 || off%size != 0 || int64(len(b)) < min(size, chunked.Size) {
 		return
 	}
@@ -150,7 +145,7 @@ func (h *hints) page(hdr *header, b []byte, off int64, written bool) {
 	if chunk+n <= firstChunks {
 		return // fetched in any case
 	}
-	inner := off > 0 && innerPage(b) && hdr.plain()
+	inner := off > 0 && innerPage(b) && plain
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	first := !written && h.reads < firstReads
@@ -187,12 +182,12 @@ func (h *hints) encode(end int64) []byte {
 	for _, chunk := range h.older {
 		add(chunk, 1)
 	}
-	var runs []chunkRun
+	var runs []run
 	for _, c := range slices.Sorted(maps.Keys(set)) {
 		if n := len(runs); n > 0 && runs[n-1].to == c {
 			runs[n-1].to++
 		} else {
-			runs = append(runs, chunkRun{c, c + 1})
+			runs = append(runs, run{c, c + 1})
 		}
 	}
 	return appendHints(nil, runs)
@@ -227,22 +222,4 @@ func (h *hints) final(end int64, stored []byte) []byte {
 		return nil
 	}
 	return b
-}
-
-// keepHints stores the hints, if they are worth it, when the last connection is closed.
-// It is the first moment at which nobody waits for anything.
-func (db *database) keepHints(ctx context.Context) {
-	db.mu.Lock()
-	end := chunked.Count(db.cur.size)
-	db.mu.Unlock()
-	if db.actor == nil || db.healthy() != nil {
-		return
-	}
-	b := db.hints.final(end, db.actor.Hints())
-	if b == nil {
-		return
-	}
-	if err := db.actor.StoreHints(ctx, b); err != nil {
-		db.log.Debug("vfs: hints of what is read first were not stored", "database", db.name, "error", err)
-	}
 }

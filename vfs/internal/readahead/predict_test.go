@@ -1,10 +1,12 @@
-package vfs
+package readahead
 
 import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
 // A reading is what a pattern costs with a cache of so many chunks that drops the
@@ -250,7 +252,7 @@ func TestPredictFailed(t *testing.T) {
 func TestPredictAllocatesNothing(t *testing.T) {
 	var p predictor
 	i := int64(0)
-	if n := fewestAllocs(func() {
+	if n := testkit.FewestAllocs(func() {
 		p.miss(i, 1, 1<<30)
 		p.hit(i+1, 1)
 		i += 7
