@@ -14,6 +14,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv/memkv"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
 	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
+	"github.com/greenroomdb/greenroom/vfs/internal/format"
 )
 
 // A sink is an engine that, when told to, accepts commits and forgets them: what
@@ -59,7 +60,7 @@ func newFile(t *testing.T, engine kv.Engine, n int) *handle {
 func write(t testing.TB, h *handle, n int) {
 	t.Helper()
 	page := make([]byte, chunked.Size)
-	copy(page, headerMagic)
+	copy(page, format.Magic)
 	must := func(err error) {
 		if err != nil {
 			t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
+	"github.com/greenroomdb/greenroom/vfs/internal/format"
 )
 
 // findings returns what a check yields, each on a line that doesn't name the actor.
@@ -186,7 +187,7 @@ var plants = []struct {
 	{"damaged page", func(p *planter) { p.chunk(main, 3, 4096, 1) }, []string{"sqlite: Tree 2 page 4: btreeInitPage() returns error code 11"}},
 	{"damaged schema", func(p *planter) {
 		page := make([]byte, 4096)
-		copy(page, headerMagic)
+		copy(page, format.Magic)
 		page[16], page[18], page[19], page[31] = 16, 1, 1, 32
 		p.Put(layout.AppendFileChunk(nil, main, 0), page)
 	}, []string{"sqlite: SQLite refuses it: sqlite3: "}},

@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
+	"github.com/greenroomdb/greenroom/vfs/internal/format"
 )
 
 // TestCheckCrashed crashes cases of TestCrash everywhere. What is left is harmless; when
@@ -183,4 +185,24 @@ func TestCheckBeforeTruncation(t *testing.T) {
 			}
 		}
 	}
+}
+
+// page1 returns the first chunk of a database.
+func page1(pageSize int, trunk uint32) []byte {
+	b := make([]byte, chunked.Size)
+	copy(b, format.Magic)
+	binary.BigEndian.PutUint16(b[format.PageSizeAt:], uint16(pageSize>>16|pageSize))
+	binary.BigEndian.PutUint32(b[format.FreeListAt:], trunk)
+	return b
+}
+
+// trunk returns the first chunk of a trunk page.
+func trunk(next uint32, leaves ...uint32) []byte {
+	b := make([]byte, chunked.Size)
+	binary.BigEndian.PutUint32(b, next)
+	binary.BigEndian.PutUint32(b[4:], uint32(len(leaves)))
+	for i, p := range leaves {
+		binary.BigEndian.PutUint32(b[8+4*i:], p)
+	}
+	return b
 }

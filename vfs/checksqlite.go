@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -8,17 +9,24 @@ import (
 	"github.com/ncruces/go-sqlite3"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/vfs/internal/filecheck"
 )
 
 // whereSQLite is the place of what SQLite finds.
 const whereSQLite = "sqlite"
 
+// A sqliteCheck is SQLite's part of a check.
+type sqliteCheck struct {
+	*filecheck.Checker
+	ctx context.Context
+}
+
 // integrity lets SQLite look at the database of the view.
-func (c *checker) integrity(view *actorstore.View) error {
+func (c *sqliteCheck) integrity(view *actorstore.View) error {
 	db, err := OpenView(c.ctx, view, nil)
 	switch {
 	case errors.Is(err, ErrUnsupported):
-		return nil // nobody can read it yet, and nothing is wrong with it
+		return nil // it can't be read yet, and nothing is wrong with it
 	case err != nil:
 		return c.complaint(err, Cause(err))
 	}
@@ -32,7 +40,7 @@ func (c *checker) integrity(view *actorstore.View) error {
 
 // tables looks at the database as a whole. If SQLite lacks what the program registers, tables
 // looks at each table by itself.
-func (c *checker) tables(db *DB) error {
+func (c *sqliteCheck) tables(db *DB) error {
 	told := map[string]bool{} // lines that were found: the pragmas repeat each other
 	err := c.pragma(db, "integrity_check", told)
 	if lacking(err) == "" {
@@ -48,7 +56,7 @@ func (c *checker) tables(db *DB) error {
 	for _, name := range names {
 		err := c.pragma(db, "integrity_check("+sqlite3.Quote(name)+")", told)
 		if what := lacking(err); what != "" {
-			err = c.findAt(unchecked, whereSQLite, fmt.Sprintf("table %s can't be checked here, but by its program: %s", name, what))
+			err = c.FindAt(filecheck.Unchecked, whereSQLite, fmt.Sprintf("table %s can't be checked here, but by its program: %s", name, what))
 		}
 		if err != nil {
 			return err
@@ -58,7 +66,7 @@ func (c *checker) tables(db *DB) error {
 }
 
 // tableNames returns the names of the tables, those of virtual tables included.
-func (c *checker) tableNames(db *DB) (names []string, err error) {
+func (c *sqliteCheck) tableNames(db *DB) (names []string, err error) {
 	rows, err := db.QueryContext(c.ctx, "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
 	if err != nil {
 		return nil, err
@@ -93,7 +101,7 @@ func lacking(err error) string {
 // aren't found again.
 //
 // https://sqlite.org/pragma.html#pragma_integrity_check
-func (c *checker) pragma(db *DB, pragma string, told map[string]bool) (err error) {
+func (c *sqliteCheck) pragma(db *DB, pragma string, told map[string]bool) (err error) {
 	rows, err := db.QueryContext(c.ctx, "PRAGMA "+pragma)
 	if err != nil {
 		return err
@@ -109,7 +117,7 @@ func (c *checker) pragma(db *DB, pragma string, told map[string]bool) (err error
 				continue
 			}
 			told[line] = true
-			if err := c.findAt(fault, whereSQLite, line); err != nil {
+			if err := c.FindAt(filecheck.Fault, whereSQLite, line); err != nil {
 				return err
 			}
 		}
@@ -119,20 +127,20 @@ func (c *checker) pragma(db *DB, pragma string, told map[string]bool) (err error
 
 // complaint tells errors apart with which SQLite refuses a damaged database, which are
 // findings, from those of the engine. cause is what this package told SQLite.
-func (c *checker) complaint(err, cause error) error {
+func (c *sqliteCheck) complaint(err, cause error) error {
 	switch {
-	case err == nil || errors.Is(err, errStopped):
+	case err == nil || errors.Is(err, filecheck.ErrStopped):
 		return err
 	case c.ctx.Err() != nil:
 		return c.ctx.Err()
 	case errors.Is(cause, actorstore.ErrCorrupt):
-		return c.findAt(fault, whereSQLite, cause.Error())
+		return c.FindAt(filecheck.Fault, whereSQLite, cause.Error())
 	case cause != nil:
 		return cause
-	case errors.Is(err, sqlite3.CORRUPT) && !c.sound:
+	case errors.Is(err, sqlite3.CORRUPT) && !c.Sound():
 		return nil // it gave up after what it has found
 	case errors.Is(err, sqlite3.CORRUPT), errors.Is(err, sqlite3.NOTADB):
-		return c.findAt(fault, whereSQLite, fmt.Sprintf("SQLite refuses it: %v", err))
+		return c.FindAt(filecheck.Fault, whereSQLite, fmt.Sprintf("SQLite refuses it: %v", err))
 	}
 	return err
 }

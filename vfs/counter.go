@@ -3,6 +3,8 @@ package vfs
 import (
 	"encoding/binary"
 	"math/rand/v2"
+
+	"github.com/greenroomdb/greenroom/vfs/internal/format"
 )
 
 // SQLite finds out that another connection changed the database by its change
@@ -23,12 +25,12 @@ import (
 // https://sqlite.org/fileformat2.html#file_change_counter
 
 // overlayCounter puts h's counter for view v into b, which was read from off.
-func (h *handle) overlayCounter(b []byte, off int64, hdr *header, v *view) {
+func (h *handle) overlayCounter(b []byte, off int64, hdr *format.Header, v *view) {
 	end := off + int64(len(b))
-	if off >= headerVersionOf+4 || end <= headerCounter {
+	if off >= format.VersionForAt+4 || end <= format.CounterAt {
 		return
 	}
-	if !hdr.plain() {
+	if !hdr.Plain() {
 		h.shown = false // now it is shown SQLite's own
 		return
 	}
@@ -41,13 +43,13 @@ func (h *handle) overlayCounter(b []byte, off int64, hdr *header, v *view) {
 	}
 	// Where the two disagree they go on to: the size in the header is none then.
 	second := h.counter
-	if [4]byte(hdr[headerCounter:]) != [4]byte(hdr[headerVersionOf:]) {
+	if [4]byte(hdr[format.CounterAt:]) != [4]byte(hdr[format.VersionForAt:]) {
 		second = ^second
 	}
 	for k, n := range [...]uint32{h.counter, second} {
 		var counter [4]byte
 		binary.BigEndian.PutUint32(counter[:], n)
-		at := [...]int64{headerCounter, headerVersionOf}[k]
+		at := [...]int64{format.CounterAt, format.VersionForAt}[k]
 		if from := max(at, off); from < min(at+4, end) {
 			copy(b[from-off:], counter[from-at:])
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
+	"github.com/greenroomdb/greenroom/vfs/internal/format"
 	"github.com/greenroomdb/greenroom/vfs/internal/readahead"
 )
 
@@ -34,8 +35,8 @@ type database struct {
 
 	owner atomic.Pointer[handle] // the writer: who holds RESERVED or more; set under mu
 
-	main   chunked.File // the writer's
-	header header       // of page 1, as the writer sees it
+	main   chunked.File  // the writer's
+	header format.Header // of page 1, as the writer sees it
 	batch  batch.Batch
 	subs   []batch.Sub // scratch
 
@@ -109,7 +110,7 @@ func (db *database) load(ctx context.Context) error {
 	if err := db.loadHeader(ctx); err != nil {
 		return err
 	}
-	plain := db.main.Size() == 0 || bytes.HasPrefix(db.header[:], headerMagic)
+	plain := db.main.Size() == 0 || bytes.HasPrefix(db.header[:], format.Magic)
 	if err := db.journal.load(ctx, plain); err != nil {
 		return err
 	}
@@ -140,8 +141,8 @@ func (db *database) readFrom(r actorstore.Reader) {
 
 // loadHeader reads the start of page 1.
 func (db *database) loadHeader(ctx context.Context) error {
-	db.header = header{}
-	_, err := db.main.ReadAt(ctx, db.header[:min(headerSize, db.main.Size())], 0)
+	db.header = format.Header{}
+	_, err := db.main.ReadAt(ctx, db.header[:min(format.HeaderSize, db.main.Size())], 0)
 	return err
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
+	"github.com/greenroomdb/greenroom/vfs/internal/format"
 	"github.com/ncruces/go-sqlite3"
 	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
 )
@@ -53,9 +54,9 @@ func (db *DB) Export(ctx context.Context, w io.Writer) (size int64, err error) {
 		return 0, fmt.Errorf("vfs: export: %w", errors.Join(err, ctx.Err()))
 	}
 	switch {
-	case h.view.header.logged():
+	case h.view.header.Logged():
 		size, err = db.exportLogged(ctx, w)
-	case h.view.size > 0 && !bytes.HasPrefix(h.view.header[:], headerMagic) && d.wal.there():
+	case h.view.size > 0 && !bytes.HasPrefix(h.view.header[:], format.Magic) && d.wal.there():
 		// What is encrypted doesn't say that it is in WAL mode; SQLite has opened the
 		// log all the same, and the copy that it makes would be in the clear.
 		err = fmt.Errorf("%w: the log of an encrypted database; leave WAL mode first", ErrUnsupported)

@@ -17,6 +17,7 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
+	"github.com/greenroomdb/greenroom/vfs/internal/format"
 )
 
 // openFile opens a database file of the operating system.
@@ -64,10 +65,10 @@ func backup(t *testing.T, db *DB) []byte {
 // https://sqlite.org/fileformat2.html#the_database_header
 func masked(image []byte) []byte {
 	image = bytes.Clone(image)
-	if len(image) >= headerSize {
-		clear(image[headerCounter : headerCounter+4])
+	if len(image) >= format.HeaderSize {
+		clear(image[format.CounterAt : format.CounterAt+4])
 		clear(image[40:44])
-		clear(image[headerVersionOf : headerVersionOf+8])
+		clear(image[format.VersionForAt : format.VersionForAt+8])
 	}
 	return image
 }
@@ -304,7 +305,7 @@ func TestExportHole(t *testing.T) {
 	r := newRig(t, batch.Limits{Storage: 2 << 30})
 	var b batch.Batch
 	page := make([]byte, chunked.Size)
-	copy(page, headerMagic)
+	copy(page, format.Magic)
 	put := func(i uint32, last byte) {
 		p := bytes.Clone(page)
 		p[chunked.Size-1] = last

@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
+	"github.com/greenroomdb/greenroom/vfs/internal/format"
 	"github.com/greenroomdb/greenroom/vfs/internal/readahead"
 )
 
@@ -161,9 +162,9 @@ func (h *handle) ReadAt(b []byte, off int64) (int, error) {
 }
 
 // saw tells the hints of a page that was read or written, b at off, of a file with the header hdr.
-func (db *database) saw(hdr *header, b []byte, off int64, written bool) {
+func (db *database) saw(hdr *format.Header, b []byte, off int64, written bool) {
 	if db.ahead != nil {
-		db.ahead.Saw(hdr.pageSize(), hdr.plain(), b, off, written)
+		db.ahead.Saw(hdr.PageSize(), hdr.Plain(), b, off, written)
 	}
 }
 
@@ -223,7 +224,7 @@ func (h *handle) prepareNewest(f *chunked.File, r actorstore.Reader, off, n int6
 
 // fromHeader says whether a read lies within the header that memory holds.
 func fromHeader(n int, off, size int64) bool {
-	return off+int64(n) <= min(headerSize, size)
+	return off+int64(n) <= min(format.HeaderSize, size)
 }
 
 // readView reads chunks of the committed state v.
@@ -275,7 +276,7 @@ func (h *handle) WriteAt(b []byte, off int64) (int, error) {
 	if err != nil {
 		return n, h.sqliteError(err, sqlite3.IOERR_WRITE)
 	}
-	if off < headerSize {
+	if off < format.HeaderSize {
 		h.wroteHeader(b, off)
 	}
 	db.saw(&db.header, b, off, true)
@@ -295,14 +296,14 @@ func (h *handle) WriteAt(b []byte, off int64) (int, error) {
 // https://sqlite.org/fileformat2.html#file_format_version_numbers
 func (h *handle) wroteHeader(b []byte, off int64) {
 	page := h.db.main.Page(0)
-	if off == 0 && len(b) >= headerSize {
-		h.counter = binary.BigEndian.Uint32(b[headerCounter:])
-		if h.shm == nil && !h.exclusive && (*header)(page[:headerSize]).logged() {
-			page[headerWriteVersion], page[headerReadVersion] = 1, 1
+	if off == 0 && len(b) >= format.HeaderSize {
+		h.counter = binary.BigEndian.Uint32(b[format.CounterAt:])
+		if h.shm == nil && !h.exclusive && (*format.Header)(page[:format.HeaderSize]).Logged() {
+			page[format.WriteVersionAt], page[format.ReadVersionAt] = 1, 1
 			h.counter++
 		}
 	}
-	copy(h.db.header[:], page[:headerSize])
+	copy(h.db.header[:], page[:format.HeaderSize])
 }
 
 // writable returns an error unless h may write.
@@ -332,7 +333,7 @@ func (h *handle) Truncate(size int64) error {
 // resizeMain makes the main file, as the writer sees it, longer or shorter.
 func (db *database) resizeMain(ctx context.Context, size int64) error {
 	err := db.main.Resize(ctx, size)
-	if err == nil && size < headerSize {
+	if err == nil && size < format.HeaderSize {
 		clear(db.header[max(size, 0):])
 	}
 	return err
@@ -372,7 +373,7 @@ func (h *handle) Size() (int64, error) {
 
 // seen returns the size and the header of the state that h reads without a log: the
 // writer's, that of its view, or the newest one.
-func (h *handle) seen() (int64, *header) {
+func (h *handle) seen() (int64, *format.Header) {
 	if h.owns() {
 		return h.db.main.Size(), &h.db.header
 	}
@@ -409,5 +410,5 @@ func (h *handle) DeviceCharacteristics() sqlitevfs.DeviceCharacteristic {
 // plain says whether the file is plain SQLite, or empty.
 func (h *handle) plain() bool {
 	size, header := h.seen()
-	return size == 0 || header.plain()
+	return size == 0 || header.Plain()
 }

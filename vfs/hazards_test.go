@@ -23,6 +23,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
+	"github.com/greenroomdb/greenroom/vfs/internal/format"
 )
 
 // What other SQLite VFSes on key-value stores got wrong, one by one. The list, with
@@ -65,7 +66,7 @@ func writePages(t *testing.T, limits batch.Limits, pages int, appends bool) (com
 	db := newRigDatabase(t, r)
 	h := db.openHandle(t.Context(), false)
 	page := bytes.Repeat([]byte{1}, chunked.Size)
-	copy(page, headerMagic)
+	copy(page, format.Magic)
 	transact := func(from int) error {
 		err := errors.Join(h.Lock(sqlitevfs.LOCK_SHARED), h.Lock(sqlitevfs.LOCK_RESERVED),
 			h.Lock(sqlitevfs.LOCK_EXCLUSIVE), h.BeginAtomicWrite())
@@ -182,7 +183,7 @@ func TestStaleSize(t *testing.T) {
 		t.Fatal(err)
 	}
 	binary.BigEndian.PutUint32(page[28:], binary.BigEndian.Uint32(page[28:])-4)
-	page[headerCounter], page[headerVersionOf] = 9, 5
+	page[format.CounterAt], page[format.VersionForAt] = 9, 5
 	if err := r.Actor.Put(t.Context(), first, page); err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +221,7 @@ func TestLockBytePage(t *testing.T) {
 		t.Fatal(err)
 	}
 	binary.BigEndian.PutUint32(page[28:], pages)
-	copy(page[headerVersionOf:headerVersionOf+4], page[headerCounter:])
+	copy(page[format.VersionForAt:format.VersionForAt+4], page[format.CounterAt:])
 	var b batch.Batch
 	b.Put(first, page)
 	b.Put(layout.AppendFileMeta(nil, actorstore.FileMain), chunked.AppendMeta(nil, pages*chunked.Size))

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
+	"github.com/greenroomdb/greenroom/vfs/internal/format"
 	"github.com/ncruces/go-sqlite3"
 	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
 )
@@ -28,13 +29,6 @@ type journal struct {
 	storedLive bool // +checklocks:mu
 }
 
-// zeroHeader is what SQLite writes over a journal's header to end it. A zero as the
-// first byte alone doesn't say that: a VFS on top may encrypt the header, and then every
-// 256th begins so.
-//
-// https://sqlite.org/fileformat2.html#the_rollback_journal
-var zeroHeader = make([]byte, 28)
-
 // load reads the journal's state from the store. Beside a main file that is plain SQLite
 // a first byte of zero is enough, as it is to SQLite.
 func (j *journal) load(ctx context.Context, plain bool) error {
@@ -44,12 +38,12 @@ func (j *journal) load(ctx context.Context, plain bool) error {
 		return err
 	}
 	j.exists = j.file.Stored() >= 0
-	start := make([]byte, min(int64(len(zeroHeader)), j.file.Size()))
+	start := make([]byte, min(int64(len(format.JournalOver)), j.file.Size()))
 	if len(start) > 0 {
 		if _, err := j.file.ReadAt(ctx, start, 0); err != nil {
 			return err
 		}
-		j.live = start[0] != 0 || !plain && !bytes.HasPrefix(zeroHeader, start)
+		j.live = !format.IsJournalOver(start, plain)
 	}
 	j.storedLive = j.live
 	return nil
@@ -225,7 +219,7 @@ func (f *journalFile) WriteAt(b []byte, off int64) (int, error) {
 	}
 	f.db.wentOn(off)
 	j := &f.db.journal
-	if off == 0 && bytes.HasPrefix(b, zeroHeader) && j.active() {
+	if off == 0 && bytes.HasPrefix(b, format.JournalOver) && j.active() {
 		// That is how journal_mode=PERSIST says that it is over; encrypted, it is seen
 		// when COMMIT_PHASETWO follows.
 		if err := f.db.finishJournal(f.ctx, false); err != nil {
@@ -246,7 +240,7 @@ func (f *journalFile) write(b []byte, off int64) (int, error) {
 	defer j.mu.Unlock()
 	n, err := j.file.WriteAt(f.ctx, b, off)
 	if err == nil && off == 0 && n > 0 {
-		j.live = !bytes.HasPrefix(b, zeroHeader)
+		j.live = !bytes.HasPrefix(b, format.JournalOver)
 	}
 	return n, err
 }

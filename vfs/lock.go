@@ -98,7 +98,7 @@ func (h *handle) lockShared() error {
 	// can't be overtaken between the two locks. Not while a journal must be
 	// rolled back: that needs the way from SHARED straight to EXCLUSIVE.
 	// Nor in WAL mode, in which SQLite's index says who writes.
-	for h.wantWrite && !db.hot && !h.readOnly && db.owner.Load() != h && db.wal.users == 0 && !db.cur.header.logged() {
+	for h.wantWrite && !db.hot && !h.readOnly && db.owner.Load() != h && db.wal.users == 0 && !db.cur.header.Logged() {
 		if db.owner.Load() == nil {
 			db.begin(h)
 		} else if !db.await(h, true) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/part"
 	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
+	"github.com/greenroomdb/greenroom/vfs/internal/format"
 
 	"github.com/ncruces/go-sqlite3"
 	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
@@ -321,7 +322,7 @@ func TestSnapshotOfHotJournal(t *testing.T) {
 		}
 		db.journal.open(true)
 		j := &journalFile{db: db, ctx: t.Context()}
-		_, err = j.WriteAt(journalMagic, 0)
+		_, err = j.WriteAt(format.JournalMagic, 0)
 		must(err)
 		_, err = w.WriteAt(make([]byte, chunked.Size), chunked.Size)
 		must(err)
@@ -336,7 +337,7 @@ func TestSnapshotOfHotJournal(t *testing.T) {
 		must(late.Lock(sqlitevfs.LOCK_SHARED))
 		for _, h := range []*handle{reader, late} {
 			clear(page)
-			if _, err = h.ReadAt(page, chunked.Size); err != nil || !(*header)(page[:headerSize]).plain() {
+			if _, err = h.ReadAt(page, chunked.Size); err != nil || !(*format.Header)(page[:format.HeaderSize]).Plain() {
 				t.Errorf("the committed page is lost: %v", err)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/greenroomdb/greenroom/vfs/internal/format"
 	"github.com/ncruces/go-sqlite3"
 	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
 )
@@ -18,25 +19,20 @@ import (
 // business. Any connection does it before its first read, so one is opened for that,
 // on a VFS that is registered for as long as it takes.
 
-// journalMagic begins a rollback journal.
-//
-// https://sqlite.org/fileformat2.html#the_rollback_journal
-var journalMagic = []byte{0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7}
-
 // legible says whether the stored journal begins as SQLite's do. The journal of an
 // encrypting VFS doesn't. SQLite alone would take it for one that is over, and remove
 // it: only a connection through that VFS can roll it back.
 func (j *journal) legible(ctx context.Context) (bool, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	start := make([]byte, len(journalMagic))
+	start := make([]byte, len(format.JournalMagic))
 	if j.file.Size() < int64(len(start)) {
 		return false, nil
 	}
 	if _, err := j.file.ReadAt(ctx, start, 0); err != nil {
 		return false, err
 	}
-	return bytes.Equal(start, journalMagic), nil
+	return bytes.Equal(start, format.JournalMagic), nil
 }
 
 // recover rolls back the journal that was found when db was loaded, if SQLite can
@@ -98,10 +94,10 @@ func (h *handle) guardLog(name *sqlitevfs.Filename) error {
 // readable returns an error unless main, as the VFS on top has it, is a database, so
 // that what lies beside it can be read in the same way.
 func readable(main sqlitevfs.File) error {
-	start := make([]byte, headerSize)
+	start := make([]byte, format.HeaderSize)
 	n, err := main.ReadAt(start, 0)
 	switch {
-	case bytes.HasPrefix(start[:n], headerMagic):
+	case bytes.HasPrefix(start[:n], format.Magic):
 		return nil
 	case err == nil || err == io.EOF:
 		return errWrongKey

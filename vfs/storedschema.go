@@ -8,6 +8,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
+	"github.com/greenroomdb/greenroom/vfs/internal/format"
 )
 
 // Schema returns the version of the schema of an actor's database, as it is stored: its PRAGMA user_version, by which actors are found
@@ -21,7 +22,7 @@ func Schema(ctx context.Context, r actorstore.Reader) (uint64, error) {
 	if err != nil || len(page) == 0 { // without a main file a log means nothing
 		return 0, err
 	}
-	version := schemaOf(page)
+	version := format.UserVersion(page)
 	logged, found, err := loggedSchema(ctx, &storedFile{r: r, tag: actorstore.FileWAL})
 	if found {
 		version = logged
@@ -33,26 +34,26 @@ func Schema(ctx context.Context, r actorstore.Reader) (uint64, error) {
 //
 // https://www.sqlite.org/fileformat.html#the_write_ahead_log
 func loggedSchema(ctx context.Context, log *storedFile) (version uint64, found bool, err error) {
-	head, err := log.read(ctx, 0, logHeader)
+	head, err := log.read(ctx, 0, format.LogHeaderSize)
 	frame := int64(0)
-	if err == nil && len(head) == logHeader {
-		frame = frameOf(head)
+	if err == nil && len(head) == format.LogHeaderSize {
+		frame = format.FrameSize(head)
 	}
 	if frame == 0 {
 		return 0, false, err
 	}
-	salts := bytes.Clone(head[logSalts : logSalts+8])
+	salts := bytes.Clone(head[format.LogSaltsAt : format.LogSaltsAt+8])
 	var pending uint64 // of a transaction that may not have ended
 	written := false
-	for at := int64(logHeader); ; at += frame {
-		b, err := log.read(ctx, at, frameHeader+headerUserVersion+4)
-		if err != nil || len(b) < frameHeader+headerUserVersion+4 || !bytes.Equal(b[frameSalts:frameSalts+8], salts) {
+	for at := int64(format.LogHeaderSize); ; at += frame {
+		b, err := log.read(ctx, at, format.FrameHeaderSize+format.UserVersionAt+4)
+		if err != nil || len(b) < format.FrameHeaderSize+format.UserVersionAt+4 || !bytes.Equal(b[format.FrameSaltsAt:format.FrameSaltsAt+8], salts) {
 			return version, found, err // frames of before are behind it
 		}
 		if binary.BigEndian.Uint32(b) == 1 {
-			pending, written = schemaOf(b[frameHeader:]), true
+			pending, written = format.UserVersion(b[format.FrameHeaderSize:]), true
 		}
-		if binary.BigEndian.Uint32(b[frameCommit:]) != 0 && written {
+		if binary.BigEndian.Uint32(b[format.FrameCommitAt:]) != 0 && written {
 			version, found, written = pending, true, false
 		}
 	}

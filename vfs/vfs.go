@@ -19,10 +19,10 @@ package vfs
 // Files, from the top down:
 //
 //	export.go walfile.go lock.go atomic.go walmain.go store.go recover.go update.go
-//	checksqlite.go open.go stmt.go rows.go conn.go lost.go declared.go attach.go
+//	check.go checksqlite.go open.go stmt.go rows.go conn.go lost.go declared.go attach.go
 //	counter.go pragma.go queue.go vfs.go leftover.go handle.go
-//	checkfile.go statspragma.go checkholes.go journal.go pin.go storedschema.go wal.go cause.go
-//	check.go events.go schema.go view.go checkkeys.go database.go temp.go
+//	statspragma.go journal.go pin.go storedschema.go wal.go cause.go
+//	events.go schema.go view.go database.go temp.go
 //	metrics.go mounted.go nolock.go errors.go kept.go options.go shm.go
 //	stats.go
 

@@ -1,57 +1,13 @@
 package vfs
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
 	"sync/atomic"
 	"time"
 
+	"github.com/greenroomdb/greenroom/vfs/internal/format"
 	"github.com/ncruces/go-sqlite3"
 )
-
-// headerSize is the size of SQLite's database header, at the start of page 1.
-//
-// https://sqlite.org/fileformat2.html#the_database_header
-const headerSize = 100
-
-// Offsets in the header that this package must know.
-const (
-	headerWriteVersion = 18 // 1: rollback journal, 2: WAL
-	headerReadVersion  = 19 // the same
-	headerReserved     = 20 // bytes reserved at the end of each page; checksums need 8
-	headerCounter      = 24 // file change counter, u32 big-endian
-	headerVersionOf    = 92 // the counter for which the size at 28 is valid
-)
-
-var headerMagic = []byte("SQLite format 3\x00")
-
-// A header is the start of page 1, kept in memory: SQLite looks at it at the
-// start of every transaction.
-type header [headerSize]byte
-
-// plain says whether this is the header of a database that SQLite itself wrote
-// with nothing between: not encrypted, no checksums at the end of pages. Only
-// then may the virtual change counter be overlaid and a commit be batch-atomic.
-func (h *header) plain() bool {
-	return bytes.HasPrefix(h[:], headerMagic) && h[headerReserved] == 0
-}
-
-// pageSize is the size of the database's pages in bytes, 0 if the header says none.
-func (h *header) pageSize() int64 {
-	size := int64(binary.BigEndian.Uint16(h[headerPageSize:]))
-	if size == 1 {
-		size = 1 << 16
-	}
-	return size
-}
-
-// logged says whether this is the header of a database in WAL mode.
-//
-// https://sqlite.org/fileformat2.html#file_format_version_numbers
-func (h *header) logged() bool {
-	return bytes.HasPrefix(h[:], headerMagic) && h[headerReadVersion] == 2
-}
 
 // A view is one committed state of the database. What it says never changes unless the
 // only connection replaces it, but for the snapshot, which is made when the first reader
@@ -59,7 +15,7 @@ func (h *header) logged() bool {
 type view struct {
 	seq    uint64 // counts up by one with every view of the database
 	size   int64
-	header header
+	header format.Header
 
 	snap     atomic.Pointer[pin]
 	refs     int       // +checklocks:database.mu

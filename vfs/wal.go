@@ -13,6 +13,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
+	"github.com/greenroomdb/greenroom/vfs/internal/format"
 )
 
 // In journal_mode=WAL SQLite writes what a transaction changed to the end of a log,
@@ -26,20 +27,6 @@ import (
 // the log may be stored first, also when the checkpoint is refused.
 //
 // https://sqlite.org/wal.html
-
-// The log's header and that of a frame.
-//
-// https://sqlite.org/fileformat2.html#the_write_ahead_log
-const (
-	logHeader      = 32
-	logPageSize    = 8 // in the log's header, u32 big-endian
-	frameHeader    = 24
-	frameCommit    = 4 // in a frame's header: the database's size, 0 if no commit
-	logSalts       = 16
-	frameSalts     = 8 // two words as in the log's header, else the frame is one of before
-	logMagic       = 0x377f0682
-	logMagicNative = logMagic | 1 // checksums of big-endian words
-)
 
 // A sharedLog is the write-ahead log of a database, and what its users share.
 type sharedLog struct {
@@ -95,24 +82,15 @@ func (w *sharedLog) load(ctx context.Context, mainSize int64) (dead bool, err er
 	dead = w.file.Size() == 0 || mainSize == 0
 	w.exists = w.file.Stored() >= 0 && !dead
 	w.frame, w.tailOf = 0, -1
-	var head [logHeader]byte
-	if dead || w.file.Size() < logHeader {
+	var head [format.LogHeaderSize]byte
+	if dead || w.file.Size() < format.LogHeaderSize {
 		return dead, nil
 	}
 	if _, err := w.file.ReadAt(ctx, head[:], 0); err != nil {
 		return false, err
 	}
-	w.frame = frameOf(head[:])
+	w.frame = format.FrameSize(head[:])
 	return false, nil
-}
-
-// frameOf returns the length of a frame in a log with this header, 0 if it isn't one.
-func frameOf(head []byte) int64 {
-	magic, size := binary.BigEndian.Uint32(head), int64(binary.BigEndian.Uint32(head[logPageSize:]))
-	if magic != logMagic && magic != logMagicNative || size < 512 || size > 1<<16 || size&(size-1) != 0 {
-		return 0
-	}
-	return frameHeader + size
 }
 
 // reset records that the log is gone, in memory and in the store.
@@ -151,22 +129,22 @@ func (w *sharedLog) there() bool {
 //
 // +checklocks:w.write
 func (w *sharedLog) note(b []byte, off int64) (end bool) {
-	if off == 0 && len(b) >= logHeader {
-		w.frame = frameOf(b)
+	if off == 0 && len(b) >= format.LogHeaderSize {
+		w.frame = format.FrameSize(b)
 	}
 	w.restarted = w.restarted || off == 0
 	w.next = off + int64(len(b))
 	if w.frame == 0 {
 		return false
 	}
-	if len(b) >= frameCommit+4 && off >= logHeader && (off-logHeader)%w.frame == 0 {
+	if len(b) >= format.FrameCommitAt+4 && off >= format.LogHeaderSize && (off-format.LogHeaderSize)%w.frame == 0 {
 		w.commitEnd, w.page, w.pageAt = 0, binary.BigEndian.Uint32(b), off
-		if binary.BigEndian.Uint32(b[frameCommit:]) != 0 {
+		if binary.BigEndian.Uint32(b[format.FrameCommitAt:]) != 0 {
 			w.commitEnd = off + w.frame
 		}
 	}
-	if w.page == 1 && off == w.pageAt+frameHeader { // SQLite keeps it in its cache until a transaction ends
-		w.schema, w.schemaNew = schemaOf(b), true
+	if w.page == 1 && off == w.pageAt+format.FrameHeaderSize { // SQLite keeps it in its cache until a transaction ends
+		w.schema, w.schemaNew = format.UserVersion(b), true
 	}
 	end = w.commitEnd > 0 && w.next == w.commitEnd
 	// A header that is written anew, with another checksum, follows its page.

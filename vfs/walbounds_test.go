@@ -14,6 +14,7 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/internal/testkit/rig"
+	"github.com/greenroomdb/greenroom/vfs/internal/format"
 )
 
 // TestWALCounts: a small transaction is one engine commit, at every level.
@@ -241,10 +242,10 @@ func TestWALAllocs(t *testing.T) {
 	f := &walFile{h: h}
 	page := make([]byte, 4096)
 	if n := testkit.FewestAllocs(func() {
-		if _, err := f.WriteAt(page, logHeader+frameHeader); err != nil {
+		if _, err := f.WriteAt(page, format.LogHeaderSize+format.FrameHeaderSize); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := f.ReadAt(page, logHeader+frameHeader); err != nil {
+		if _, err := f.ReadAt(page, format.LogHeaderSize+format.FrameHeaderSize); err != nil {
 			t.Fatal(err)
 		}
 	}); n > 0 {

@@ -4,6 +4,7 @@ import (
 	"io"
 
 	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
+	"github.com/greenroomdb/greenroom/vfs/internal/format"
 	"github.com/greenroomdb/greenroom/vfs/internal/oldkeys"
 	"github.com/ncruces/go-sqlite3"
 	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
@@ -194,7 +195,7 @@ func (f *walFile) WriteAt(b []byte, off int64) (int, error) {
 		return 0, h.sqliteError(err, sqlite3.IOERR_WRITE)
 	}
 	w.mem.Lock()
-	if off == 0 && len(b) == logHeader && w.crowded(db.actor) {
+	if off == 0 && len(b) == format.LogHeaderSize && w.crowded(db.actor) {
 		// It begins again, and no reader needs what it had. SQLite writes the header alone
 		// at no other time; a VFS on top that encrypts writes whole blocks.
 		err = w.file.Resize(h.ctx, 0)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/greenroomdb/greenroom/vfs/internal/format"
 	"github.com/ncruces/go-sqlite3"
 	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
 )
@@ -45,8 +46,8 @@ func (h *handle) writeLogged(b []byte, off int64) (int, error) {
 	w.mem.Lock()
 	defer w.mem.Unlock()
 	n, err := db.main.WriteAt(h.ctx, b, off)
-	if err == nil && off < headerSize {
-		copy(db.header[:], db.main.Page(0)[:headerSize])
+	if err == nil && off < format.HeaderSize {
+		copy(db.header[:], db.main.Page(0)[:format.HeaderSize])
 	}
 	return n, h.sqliteError(err, sqlite3.IOERR_WRITE)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/internal/testkit/rig"
+	"github.com/greenroomdb/greenroom/vfs/internal/format"
 )
 
 // A wrapping is a VFS of go-sqlite3 that sits on this one.
@@ -111,7 +112,7 @@ func TestWrap(t *testing.T) {
 					scalar(t, c, "PRAGMA checksum_verification", "1")
 				}
 				for e, err := range r.Actor.List(t.Context(), actorstore.ListOptions{}) {
-					if err != nil || w.encrypts() && (bytes.Contains(e.Value, []byte(secret)) || bytes.Contains(e.Value, headerMagic)) {
+					if err != nil || w.encrypts() && (bytes.Contains(e.Value, []byte(secret)) || bytes.Contains(e.Value, format.Magic)) {
 						t.Errorf("%s is not encrypted, %v", actorstore.Describe(e.Key), err)
 					}
 				}

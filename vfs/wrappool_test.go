@@ -13,6 +13,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/vfs/internal/format"
 )
 
 // A VFS on top of a pool's: its files are found through it.
@@ -59,7 +60,7 @@ func TestWrapOption(t *testing.T) {
 				t.Error(err)
 			}
 			var file bytes.Buffer
-			if _, err := db.Export(t.Context(), &file); err != nil || bytes.Contains(file.Bytes(), headerMagic) || bytes.Contains(file.Bytes(), []byte(secret)) {
+			if _, err := db.Export(t.Context(), &file); err != nil || bytes.Contains(file.Bytes(), format.Magic) || bytes.Contains(file.Bytes(), []byte(secret)) {
 				t.Errorf("the export is not encrypted, %v", err)
 			}
 			if got := one[string](t, db, "pragma journal_mode=wal"); got != "wal" {

@@ -38,11 +38,11 @@ type Mover struct {
 func (m *Mover) Move(ctx context.Context, f *chunked.File) error {
 	old, layout := m.Source, f.Layout
 	name := old.file(f.Tag)
-	there, err := has(ctx, old.source, layout.AppendNamedFileMeta(nil, name))
+	there, err := stored(ctx, old.source, layout.AppendNamedFileMeta(nil, name))
 	if err != nil || !there {
 		return err
 	}
-	done, err := has(ctx, old.source, layout.AppendFileMeta(nil, f.Tag))
+	done, err := stored(ctx, old.source, layout.AppendFileMeta(nil, f.Tag))
 	if err != nil {
 		return err
 	}
@@ -73,8 +73,8 @@ func (m *Mover) fresh() *batch.Batch {
 	return &m.batch
 }
 
-// has says whether key is stored.
-func has(ctx context.Context, r actorstore.Reader, key []byte) (bool, error) {
+// stored says whether r has key.
+func stored(ctx context.Context, r actorstore.Reader, key []byte) (bool, error) {
 	_, err := r.Get(ctx, key, nil)
 	if errors.Is(err, actorstore.ErrNotFound) {
 		return false, nil

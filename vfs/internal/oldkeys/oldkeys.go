@@ -166,7 +166,7 @@ func isCompanion(name string) bool {
 // the main file's chunks from number from on, as far as they are there.
 func (s *Source) Collect(ctx context.Context, b *batch.Batch, from int64) error {
 	layout, journal, main := s.Layout(), s.file(actorstore.FileJournal), s.file(actorstore.FileMain)
-	there, err := has(ctx, s.source, layout.AppendNamedFileMeta(nil, journal))
+	there, err := stored(ctx, s.source, layout.AppendNamedFileMeta(nil, journal))
 	if err != nil {
 		return err
 	}
@@ -199,7 +199,7 @@ func CollectStray(ctx context.Context, b *batch.Batch, r actorstore.Reader) erro
 			if !ok {
 				continue
 			}
-			there, err := has(ctx, r, layout.AppendNamedFileMeta(nil, name))
+			there, err := stored(ctx, r, layout.AppendNamedFileMeta(nil, name))
 			if err != nil {
 				return err
 			}

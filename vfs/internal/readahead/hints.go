@@ -14,7 +14,7 @@ import (
 
 // On a far engine the first statement on a database would take a read for each level of
 // a b-tree. So the actor keeps hints: which pages were read first when it was opened
-// lately, and which are the inner pages of its b-trees. Whoever opens it next fetches
+// lately, and which are the inner pages of its b-trees. Opening it fetches
 // them together with the metadata.
 //
 // They say where to look, and nothing about what is there. Hints that are old, damaged
@@ -82,7 +82,7 @@ func parseHints(b []byte) (runs []run, err error) {
 	return runs, nil
 }
 
-// errHints is damage. Nobody is told: hints that can't be read are none.
+// errHints is damage, of which no caller is told: such hints ask for nothing.
 var errHints = fmt.Errorf("vfs: hints: %w", actorstore.ErrCorrupt)
 
 // hints are those of a database while it is open, on a far engine.

@@ -50,7 +50,7 @@ func TestHintsCorrupt(t *testing.T) {
 	}
 }
 
-// TestHintsBound leaves out what there is no room for.
+// TestHintsBound leaves out what doesn't fit.
 func TestHintsBound(t *testing.T) {
 	var runs []run
 	for i := range int64(1000) {
@@ -135,7 +135,7 @@ func TestHintsPages(t *testing.T) {
 			h.fetched(c, b[:chunked.Size])
 		}
 	}
-	h.fetched(5000, inner[:chunked.Size]) // nobody asked for it
+	h.fetched(5000, inner[:chunked.Size]) // it wasn't asked for
 	page(45, leaf, false)
 	want = []run{{60, 61}, {90, 92}, {600, 601}}
 	if got := asked(h.final(10_000, nil)); !reflect.DeepEqual(got, want) {

@@ -10,8 +10,8 @@ import (
 
 // On a far engine opening a database is one read. It brings the metadata of all files,
 // which lie before the chunks, the first chunks of the main file and those that the
-// hints name. What a crash may have left besides is looked for before the first change:
-// nobody sees it until then.
+// hints name. What a crash left besides is looked for before the first change:
+// it isn't seen until then.
 
 // A metaReader is a source of which the metadata of all files is known.
 type metaReader struct {

@@ -88,7 +88,7 @@ func (p *predictor) hit(i, n int64) {
 	if p.touch(i, n) {
 		return
 	}
-	// Somebody else has read them, or written them: the stream goes on behind. If it is
+	// Another connection has read or written them: the stream goes on behind. If it is
 	// a leap it does so from where it was.
 	for k := range p.streams {
 		s := &p.streams[k]

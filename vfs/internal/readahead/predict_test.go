@@ -178,7 +178,7 @@ func TestPredictScattered(t *testing.T) {
 }
 
 // TestPredictAdverse reads what looks like the beginning of a stream over and over, and
-// is none.
+// never becomes one.
 func TestPredictAdverse(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	r := newReading(1, 1<<20, unbounded)

@@ -6,7 +6,7 @@
 // the Store, which all connections and actors share. Reading ahead never fails
 // anything: if it does, the page is read by itself, and that error counts.
 //
-// On a near engine, and where the Store has no cache, there is no Database and no Conn: both are nil, and their methods do
+// On a near engine, and where the Store has no cache, Database and Conn are nil, and their methods do
 // nothing.
 package readahead
 
@@ -118,7 +118,7 @@ type Conn struct {
 }
 
 // cacheShare is the part of the cache that one window may take. A quarter of the cache is
-// for what nobody has asked for twice.
+// for what is asked for only once.
 const cacheShare = 16
 
 // fileBase sets the chunk numbers of the files apart, for one predictor.

@@ -100,7 +100,7 @@ func (v *farView) keep(key, value []byte) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if _, ok := v.pages[string(key)]; ok || len(value) > chunked.Size {
-		return // it is no page, or is here
+		return // it isn't a page, or is here
 	}
 	k := string(key)
 	v.pages[k] = append([]byte(nil), value...)

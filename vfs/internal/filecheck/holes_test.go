@@ -1,95 +1,21 @@
-package vfs
+package filecheck
 
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/greenroomdb/greenroom/actorstore"
-	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
+	"github.com/greenroomdb/greenroom/vfs/internal/format"
 )
 
-// missing returns the numbers of the chunks that the main file doesn't have.
-func missing(t testing.TB, a *actorstore.Actor) (holes []uint32, count int64) {
-	t.Helper()
-	f := tagged(layout, main)
-	snap, err := a.Snapshot(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer snap.Close()
-	c := &checker{ctx: t.Context(), r: snap}
-	if err := c.load(f); err != nil {
-		t.Fatal(err)
-	}
-	count = chunked.Count(f.size)
-	for i := range uint32(count) {
-		if _, err := a.Get(t.Context(), f.appendChunk(nil, i), nil); errors.Is(err, actorstore.ErrNotFound) {
-			holes = append(holes, i)
-		}
-	}
-	return holes, count
-}
-
-// TestCheckFreePages: pages that were never anything but free are not stored, and that
-// is no damage; any other that is missing is.
-func TestCheckFreePages(t *testing.T) {
-	for _, pragmas := range [][]string{
-		{"page_size=512"}, {"page_size=4096"}, {"page_size=65536"}, {"page_size=2048", "auto_vacuum=incremental"},
-	} {
-		t.Run(strings.Join(pragmas, ","), func(t *testing.T) {
-			r := newRig(t, batch.Limits{})
-			db := r.open(t, &Options{Pragmas: append(pragmas, "cache_size=-32000")})
-			exec(t, db, table)
-			exec(t, db, "begin; insert into t(b) select zeroblob(60000) from generate_series(1, 50); delete from t; commit")
-			exec(t, db, "insert into t(b) values (randomblob(200000))")
-			holes, count := missing(t, r.Actor)
-			if len(holes) < 100 {
-				t.Fatalf("only %d of %d chunks are missing: this tests nothing", len(holes), count)
-			}
-			intact(t, db)
-			compareFindings(t, checkView(t, r.Store, r.Actor.ID(), nil), nil)
-
-			// The trunk pages are in use, of course, and so is what holds the row.
-			var lost []string
-			for i := uint32(1); i < uint32(count); i++ {
-				if slices.Contains(holes, i) {
-					continue
-				}
-				key := layout.AppendFileChunk(nil, main, i)
-				v, err := r.Actor.Get(t.Context(), key, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := r.Actor.Delete(t.Context(), key); err != nil {
-					t.Fatal(err)
-				}
-				got := checkView(t, r.Store, r.Actor.ID(), &CheckOptions{FilesOnly: true})
-				if len(got) > 1 || len(got) == 1 && !strings.Contains(got[0], missed) {
-					t.Errorf("chunk %d: %q", i, got)
-				}
-				lost = append(lost, got...)
-				if err := r.Actor.Put(t.Context(), key, v); err != nil {
-					t.Fatal(err)
-				}
-				if len(lost) > 5 {
-					break
-				}
-			}
-			if len(lost) == 0 {
-				t.Error("no chunk in use was missed")
-			}
-		})
-	}
-}
+const main = actorstore.FileMain
 
 // A pagesReader serves the chunks that a test gives, as every file.
 type pagesReader struct {
-	CheckReader
+	Reader
 	pages map[uint32][]byte
 }
 
@@ -106,27 +32,28 @@ func (r pagesReader) Page(_ context.Context, key, dst []byte) ([]byte, error) {
 // lostIn returns which of the holes of a main file mean damage.
 func lostIn(t *testing.T, pages map[uint32][]byte, size int64, gaps ...[2]int64) (first, lost int64) {
 	t.Helper()
-	c := &checker{ctx: t.Context(), r: pagesReader{pages: pages}, yield: func(actorstore.Finding, error) bool { return true }}
-	if err := c.holes.reset(c, &keyedFile{tag: main, size: size}, true); err != nil {
+	c := &Checker{ctx: t.Context(), r: pagesReader{pages: pages}, yield: func(actorstore.Finding, error) bool { return true }}
+	h := &holes{c: c, f: &keyedFile{tag: main, size: size}, judge: true}
+	if err := h.begin(); err != nil {
 		t.Fatal(err)
 	}
 	for _, g := range gaps {
-		if err := c.holes.add(g[0], g[1]); err != nil {
+		if err := h.add(g[0], g[1]); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := c.holes.finish(); err != nil {
+	if err := h.finish(); err != nil {
 		t.Fatal(err)
 	}
-	return c.holes.first, c.holes.lost
+	return h.first, h.lost
 }
 
 // page1 returns the first chunk of a database.
 func page1(pageSize int, trunk uint32) []byte {
 	b := make([]byte, chunked.Size)
-	copy(b, headerMagic)
-	binary.BigEndian.PutUint16(b[headerPageSize:], uint16(pageSize>>16|pageSize))
-	binary.BigEndian.PutUint32(b[headerFreeList:], trunk)
+	copy(b, format.Magic)
+	binary.BigEndian.PutUint16(b[format.PageSizeAt:], uint16(pageSize>>16|pageSize))
+	binary.BigEndian.PutUint32(b[format.FreeListAt:], trunk)
 	return b
 }
 

@@ -1,4 +1,4 @@
-package vfs
+package filecheck
 
 import (
 	"bytes"
@@ -7,17 +7,15 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
+	"github.com/greenroomdb/greenroom/vfs/internal/format"
 )
 
-// Offsets in the header and in a trunk page of the free list that a check needs.
+// Offsets in a trunk page of the free list.
 //
 // https://sqlite.org/fileformat2.html#the_freelist
 const (
-	headerPageSize  = 16 // u16 big-endian, 1 means 65536
-	headerPageCount = 28 // u32 big-endian; valid where the two counters agree
-	headerFreeList  = 32 // page number of the first trunk page, u32 big-endian
-	trunkLeaves     = 4  // behind the number of the next trunk: how many leaves follow
-	trunkHeader     = 8
+	trunkLeaves = 4 // behind the number of the next trunk: how many leaves follow
+	trunkHeader = 8
 )
 
 // lockByte is where the page begins that SQLite never writes.
@@ -29,13 +27,13 @@ const lockByte = 1 << 30
 const maxHoles = 4096
 
 // holes judges the chunks that are missing in one file. In a journal each is lost. In
-// a main file SQLite leaves out pages that nobody will read: the lock-byte page,
+// a main file SQLite leaves out pages that will never be read: the lock-byte page,
 // leaves of the free list, which it doesn't write when they were never anything else,
 // and what is beyond the size in its header, but for the last: a file is cut to that
 // after the commit that says so, and a crash may come between.
 // So the free list is read when there are holes, once for every maxHoles of them.
 type holes struct {
-	c     *checker
+	c     *Checker
 	f     *keyedFile
 	judge bool  // whether holes mean anything
 	pages int64 // the page size; 0: each hole means damage
@@ -55,30 +53,26 @@ type hole struct {
 	used     int64 // pages that lie in it at least in part, but for those that may
 }
 
-// reset begins with another file; with judge false its holes mean nothing.
-func (h *holes) reset(c *checker, f *keyedFile, judge bool) error {
-	h.c, h.f, h.judge = c, f, judge
-	h.pages, h.trunk, h.list, h.lost, h.first = 0, 0, h.list[:0], 0, -1
-	h.end = f.size
+// begin reads what decides about the holes of h.f.
+func (h *holes) begin() error {
+	c, f := h.c, h.f
+	h.first, h.end = -1, f.size
 	if f.tag != actorstore.FileMain || f.size == 0 {
 		return nil
 	}
-	b := h.buf[:headerSize]
+	b := h.buf[:format.HeaderSize]
 	if err := c.read(f, b, 0); err != nil {
 		return err
 	}
-	size := int64(binary.BigEndian.Uint16(b[headerPageSize:]))
-	if size == 1 {
-		size = 1 << 16
-	}
-	if !bytes.HasPrefix(b, headerMagic) || size < 512 || size&(size-1) != 0 {
+	size := (*format.Header)(b).PageSize()
+	if !bytes.HasPrefix(b, format.Magic) || size < 512 || size&(size-1) != 0 {
 		h.pages = -1
 		return nil
 	}
 	c.plain = c.plain || f.live
-	h.pages, h.trunk = size, binary.BigEndian.Uint32(b[headerFreeList:])
-	pages := binary.BigEndian.Uint32(b[headerPageCount:])
-	if bytes.Equal(b[headerCounter:][:4], b[headerVersionOf:][:4]) && pages > 0 {
+	h.pages, h.trunk = size, binary.BigEndian.Uint32(b[format.FreeListAt:])
+	pages := binary.BigEndian.Uint32(b[format.PageCountAt:])
+	if bytes.Equal(b[format.CounterAt:][:4], b[format.VersionForAt:][:4]) && pages > 0 {
 		h.end = min(f.size, int64(pages)*size)
 	}
 	return nil
@@ -104,7 +98,7 @@ func (h *holes) add(from, to int64) error {
 		// Page 1 is there in every file, whatever it is encrypted with.
 		h.lose(0, 1)
 		return h.add(1, to)
-	case h.pages < 0: // nobody can tell
+	case h.pages < 0: // it can't be known
 	case to-from <= maxHoles:
 		for ; from < to; from++ {
 			if err := h.note(hole{from: from, to: from + 1}); err != nil {
@@ -210,6 +204,6 @@ func (h *holes) finish() error {
 	if err := h.settle(); err != nil || h.lost == 0 {
 		return err
 	}
-	return h.c.find(fault, h.f.appendChunk(nil, uint32(h.first)),
+	return h.c.find(Fault, h.f.appendChunk(nil, uint32(h.first)),
 		"it is missing below the size of %d bytes, and reads as zeros%s", h.f.size, alike(h.lost-1))
 }

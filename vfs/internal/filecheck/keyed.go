@@ -1,4 +1,4 @@
-package vfs
+package filecheck
 
 import (
 	"bytes"
