@@ -1,6 +1,7 @@
 package traces
 
 import (
+	"bytes"
 	"cmp"
 	"math"
 	"slices"
@@ -304,35 +305,31 @@ func attrsOf(rows []attrRow, strings []string) []Attr {
 	return attrs
 }
 
-// matches reports whether the query selects the span, by what only a whole one tells.
-func (q *Query) matches(d *SpanData) bool {
-	if q.Name != "" && d.Name != q.Name || !q.TraceID.IsZero() && d.TraceID != q.TraceID {
-		return false
-	}
-	if len(q.Status) > 0 && !slices.Contains(q.Status, d.Status.Code) {
-		return false
-	}
-	if q.MinDuration > 0 || q.MaxDuration > 0 {
-		took := d.Duration()
-		if d.Running() || took < q.MinDuration || q.MaxDuration > 0 && took >= q.MaxDuration {
-			return false
+// start returns where the first record is, or the first one with which the span began.
+func (s *gathered) start(base bool) place {
+	first := place{chunk: chunkKey{math.MaxInt64, 0}}
+	for i := range s.records {
+		if r := &s.records[i]; (r.base() || !base) && r.place.compare(first) < 0 {
+			first = r.place
 		}
 	}
-	return q.Match == nil || q.Match(d)
+	return first
 }
 
-// behind reports whether a span whose first record in the range is at m is behind After.
-func (q *Query) behind(m moment) bool { return q.After.IsZero() || m.position().compare(q.After) > 0 }
-
-// filters reports whether spans have to be put together to know whether they are selected.
-func (q *Query) filters() bool {
-	return !q.After.IsZero() || q.Name != "" || len(q.Status) > 0 || q.MinDuration > 0 || q.MaxDuration > 0 || q.Match != nil
-}
-
-// bound returns the time in Unix ns, or what no time is.
-func bound(t time.Time, none uint64) uint64 {
-	if t.IsZero() {
-		return none
+// newest returns where the last record is that says what the span is.
+func (s *gathered) newest() (last place) {
+	for i := range s.records {
+		if r := &s.records[i]; r.base() && r.place.compare(last) >= 0 {
+			last = r.place
+		}
 	}
-	return unixNano(t)
+	return last
 }
+
+// startsBefore is the order of spans by their first records in the range.
+func startsBefore(s, o *gathered) bool {
+	return cmp.Or(s.first.compare(o.first), bytes.Compare(s.id[:], o.id[:])) < 0
+}
+
+// base reports whether it is a record with which a span can begin.
+func (r *record) base() bool { return r.kind == kindStart || r.kind == kindSnapshot }

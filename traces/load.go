@@ -3,8 +3,6 @@ package traces
 import (
 	"context"
 	"errors"
-	"math"
-	"slices"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 )
@@ -70,33 +68,9 @@ func (t *Traces) load(ctx context.Context) (err error) {
 	return nil
 }
 
-// newest returns the chunk that was cut last, which says what spans ran; nil without one,
-// and if it is damaged.
-func (s *scanner) newest(ctx context.Context) (k keyed, err error) {
-	var tip optional[chunkKey]
-	seq := uint64(0)
-	for start, l := range s.cat.ledgers {
-		if l.chunks > 0 && l.seq >= seq {
-			tip, seq = some(chunkKey{start, l.last}), l.seq
-		}
-	}
-	start, end := chunksRange(s.cat.layout)
-	last, err := lastKey(ctx, s.snap, start, end)
-	if err != nil || !last.set {
-		return keyed{}, err
-	}
-	// The last key isn't always of the chunk that was cut last: what is dated back is in
-	// an earlier bucket. But what other programs wrote, the ledgers don't know.
-	if l, ok := s.cat.ledgers[last.value.bucket]; !tip.set || !ok || last.value.id >= l.next {
-		tip = last
-	}
-	c, err := s.chunk(ctx, tip.value)
-	return keyed{tip.value, c}, err
-}
-
 // resume ends the spans that ran when the host died, or makes them go on.
 func (t *Traces) resume(ctx context.Context, s *scanner, newest keyed, since optional[numbered]) error {
-	found, err := t.leftOpen(ctx, s, newest, since)
+	found, err := newLookback(s).leftOpen(ctx, newest, since, t.opts.Adopt)
 	if err != nil || len(found) == 0 {
 		return err
 	}
@@ -122,88 +96,6 @@ func (t *Traces) resume(ctx context.Context, s *scanner, newest keyed, since opt
 		}
 	}
 	return nil
-}
-
-// leftOpen returns the spans that are stored and have no end, oldest first: those that ran
-// when the newest chunk was cut. If ends that were recorded until then were not stored by
-// then, and the chunk lists nothing of their spans, since says from what chunk on to look
-// for others.
-func (t *Traces) leftOpen(ctx context.Context, s *scanner, newest keyed, since optional[numbered]) (open []*gathered, err error) {
-	g := &gatherer{
-		scanner: s, from: math.MaxUint64, to: math.MaxUint64, spans: map[SpanID]*gathered{}, resources: resources{},
-		actives: map[SpanID][]active{},
-	}
-	g.ran(newest.active)
-	if since.set {
-		err := g.scan(ctx, s.cat.since(since.value), func(c keyed) error {
-			g.runners(c)
-			g.snapshots(c.active)
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-		g.snapshots(newest.active)
-	}
-	var found []*gathered
-	for id := range g.actives {
-		found = append(found, &gathered{id: id})
-	}
-	if err := g.bases(ctx, found); err != nil {
-		return nil, err
-	}
-	found = slices.DeleteFunc(found, func(s *gathered) bool { return !s.base })
-	for _, s := range found {
-		switch last := s.newest().chunk; {
-		case since.set: // ends may be anywhere: a program dates them as it likes
-		case s.mixed():
-			s.since = s.horizon()
-		default:
-			s.since = horizon{math.MaxUint64, last, last} // its events are for readers
-		}
-	}
-	if t.opts.Adopt || since.set {
-		// Without a bound: what is missing would be missing in the next snapshot, for ever.
-		if err := g.between(ctx, found, math.MaxInt); err != nil {
-			return nil, err
-		}
-	}
-	for _, s := range found {
-		open = append(open, slices.DeleteFunc(s.apart(0), func(s *gathered) bool { return s.ended })...)
-	}
-	slices.SortFunc(open, func(a, b *gathered) int { return a.start(true).compare(b.start(true)) })
-	return open, nil
-}
-
-// snapshots notes where spans were recorded whole. Of several such places, and of their
-// beginnings, not all may be stored.
-func (g *gatherer) snapshots(list []active) {
-	for _, a := range list {
-		if a.snapshot.set {
-			g.ran([]active{{span: a.span, start: a.snapshot.value}})
-		}
-	}
-}
-
-// start returns where the first record is, or the first one with which the span began.
-func (s *gathered) start(base bool) place {
-	first := place{chunk: chunkKey{math.MaxInt64, 0}}
-	for i := range s.records {
-		if r := &s.records[i]; (r.base() || !base) && r.place.compare(first) < 0 {
-			first = r.place
-		}
-	}
-	return first
-}
-
-// newest returns where the last record is that says what the span is.
-func (s *gathered) newest() (last place) {
-	for i := range s.records {
-		if r := &s.records[i]; r.base() && r.place.compare(last) >= 0 {
-			last = r.place
-		}
-	}
-	return last
 }
 
 // terminate ends a span that was left open.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/greenroomdb/greenroom/actorstore"
@@ -15,22 +16,22 @@ const defaultMaxChunks = 64
 
 // complete reads what is missing of the spans of the range: what they began with, and
 // what was recorded of them before the range, wherever that is.
-func (g *gatherer) complete(ctx context.Context) error {
+func (rd *reader) complete(ctx context.Context) error {
 	var all, missing []*gathered
-	for _, s := range g.spans {
+	for _, s := range rd.spans {
 		if !s.inRange {
 			continue
 		}
 		all = append(all, s)
-		if !s.starts() || s.mixed() || s.orphaned() || g.elsewhereBegun(s) {
+		if !s.starts() || s.mixed() || s.orphaned() || rd.elsewhereBegun(s) {
 			missing = append(missing, s)
 		}
 	}
 	for _, listed := range []bool{true, false} {
-		if err := g.lookBack(ctx, missing, listed); err != nil {
+		if err := rd.lookBack(ctx, missing, listed); err != nil {
 			return err
 		}
-		if err := g.bases(ctx, missing); err != nil {
+		if err := rd.bases(ctx, missing); err != nil {
 			return err
 		}
 		// What lists of running spans say may be behind the range, of those dated back.
@@ -40,18 +41,18 @@ func (g *gatherer) complete(ctx context.Context) error {
 	for _, s := range found {
 		s.since = s.horizon()
 	}
-	return g.between(ctx, found, cmp.Or(g.q.MaxChunks, defaultMaxChunks))
+	return rd.between(ctx, found, cmp.Or(rd.q.MaxChunks, defaultMaxChunks))
 }
 
 // elsewhereBegun reports whether a span with the id ran that began in a chunk of which
 // nothing was taken.
-func (g *gatherer) elsewhereBegun(s *gathered) bool {
-	return slices.ContainsFunc(g.actives[s.id], func(a active) bool { return !g.taken(a.start.chunk) })
+func (rd *reader) elsewhereBegun(s *gathered) bool {
+	return slices.ContainsFunc(rd.actives[s.id], func(a active) bool { return !rd.taken(a.start.chunk) })
 }
 
 // taken reports whether all that the chunk has of spans of the range was gathered.
-func (g *gatherer) taken(k chunkKey) bool {
-	s, ok := g.scanned[k]
+func (rd *reader) taken(k chunkKey) bool {
+	s, ok := rd.scanned[k]
 	return ok && (s.touches || !s.older)
 }
 
@@ -62,19 +63,19 @@ const maxBack = 8
 // lookBack searches the chunks before the first records of the spans. Those that are listed
 // among the running ones of some chunk are not searched for: others ended in the first one
 // of the range, or were dated.
-func (g *gatherer) lookBack(ctx context.Context, missing []*gathered, listed bool) error {
+func (rd *reader) lookBack(ctx context.Context, missing []*gathered, listed bool) error {
 	before := map[chunkKey]optional[chunkKey]{} // what was looked at, with the one before it
 	for _, s := range missing {
 		at := s.start(false).chunk
 		for i := range maxBack {
 			// Of one with a beginning nothing may be missing but events, or a span with its id.
-			if s.base && i > 0 || !s.base && listed && len(g.actives[s.id]) > 0 {
+			if s.base && i > 0 || !s.base && listed && len(rd.actives[s.id]) > 0 {
 				break
 			}
 			last, ok := before[at]
 			if !ok {
 				var err error
-				if last, err = g.lookAt(ctx, at); err != nil {
+				if last, err = rd.lookAt(ctx, at); err != nil {
 					return err
 				}
 				before[at] = last
@@ -88,32 +89,32 @@ func (g *gatherer) lookBack(ctx context.Context, missing []*gathered, listed boo
 }
 
 // lookAt notes what spans ran when the chunk before another was cut, and what began in it.
-func (g *gatherer) lookAt(ctx context.Context, next chunkKey) (k optional[chunkKey], err error) {
-	if k, err = g.keyBefore(ctx, next); err != nil || !k.set || g.scanned[k.value].touches {
+func (rd *reader) lookAt(ctx context.Context, next chunkKey) (k optional[chunkKey], err error) {
+	if k, err = rd.keyBefore(ctx, next); err != nil || !k.set || rd.scanned[k.value].touches {
 		return k, err
 	}
-	c, err := g.chunk(ctx, k.value)
+	c, err := rd.chunk(ctx, k.value)
 	if err == nil && c != nil {
-		g.runners(keyed{k.value, c})
+		rd.runners(keyed{k.value, c})
 	}
 	return k, err
 }
 
 // runners notes what spans ran when a chunk was cut, and what began in it.
-func (g *gatherer) runners(c keyed) {
-	g.ran(c.active)
+func (rd *reader) runners(c keyed) {
+	rd.ran(c.active)
 	for i := range c.records {
 		if r := &c.records[i]; r.base() {
-			g.ran([]active{{span: r.span, start: place{c.key, uint32(i)}}})
+			rd.ran([]active{{span: r.span, start: place{c.key, uint32(i)}}})
 		}
 	}
 }
 
 // bases reads the records with which the spans began, of chunks of which nothing was taken.
-func (g *gatherer) bases(ctx context.Context, missing []*gathered) error {
+func (rd *reader) bases(ctx context.Context, missing []*gathered) error {
 	wanted := map[chunkKey][]*gathered{}
 	want := func(s *gathered, p place) {
-		if g.taken(p.chunk) || slices.Contains(s.begins, p) {
+		if rd.taken(p.chunk) || slices.Contains(s.begins, p) {
 			return
 		}
 		s.begins = append(s.begins, p)
@@ -122,7 +123,7 @@ func (g *gatherer) bases(ctx context.Context, missing []*gathered) error {
 		}
 	}
 	for _, s := range missing {
-		for _, a := range g.actives[s.id] {
+		for _, a := range rd.actives[s.id] {
 			want(s, a.start)
 			if a.snapshot.set {
 				want(s, a.snapshot.value)
@@ -131,54 +132,47 @@ func (g *gatherer) bases(ctx context.Context, missing []*gathered) error {
 	}
 	keys := slices.SortedFunc(maps.Keys(wanted), chunkKey.compare)
 	for _, k := range keys {
-		c, err := g.chunk(ctx, k)
+		c, err := rd.chunk(ctx, k)
 		if err != nil {
 			return err
 		}
-		if c != nil {
-			g.takeBases(keyed{k, c}, wanted[k])
+		if c == nil {
+			continue
+		}
+		for _, r := range (keyed{k, c}).timed(rd.resources.of) {
+			for _, s := range wanted[k] {
+				if r.base() && r.at < rd.to && r.span == s.id && slices.Contains(s.begins, r.place) {
+					rd.keep(s, r)
+				}
+			}
 		}
 	}
 	return nil
 }
 
-// takeBases takes the records of a chunk with which the spans began.
-func (g *gatherer) takeBases(c keyed, spans []*gathered) {
-	for _, r := range c.timed(g.resources.of) {
-		if !r.base() || r.at >= g.to {
-			continue
-		}
-		for _, s := range spans {
-			if r.span == s.id && slices.Contains(s.begins, r.place) {
-				g.keep(s, r)
-			}
-		}
-	}
-}
-
 // between reads what happened to the spans before the range, since their horizons, as far as
 // the budget allows, the newest first. Most of it is in the chunks between the beginning and
 // the range, and what was dated back in others.
-func (g *gatherer) between(ctx context.Context, spans []*gathered, budget int) error {
+func (rd *reader) between(ctx context.Context, spans []*gathered, budget int) error {
 	byID := map[SpanID]*gathered{}
 	for _, s := range spans {
-		if s.since.at < g.from || s.since.key.bucket <= int64(g.from/1e9) {
+		if s.since.at < rd.from || s.since.key.bucket <= int64(rd.from/1e9) {
 			byID[s.id] = s
 		}
 	}
 	if len(byID) == 0 {
 		return nil
 	}
-	keys, err := g.keysBetween(ctx, byID)
+	keys, err := rd.keysBetween(ctx, byID)
 	if err != nil {
 		return err
 	}
-	return g.backwards(ctx, keys, budget, byID)
+	return rd.backwards(ctx, keys, budget, byID)
 }
 
 // keysBetween returns the keys of the chunks that may have records of the spans from before
 // the range: those that are covered are known, for others the store is asked.
-func (g *gatherer) keysBetween(ctx context.Context, spans map[SpanID]*gathered) (keys []chunkKey, err error) {
+func (rd *reader) keysBetween(ctx context.Context, spans map[SpanID]*gathered) (keys []chunkKey, err error) {
 	since, all := map[uint64]horizon{}, nowhere() // by trace
 	for _, s := range spans {
 		all = all.join(s.since)
@@ -190,9 +184,9 @@ func (g *gatherer) keysBetween(ctx context.Context, spans map[SpanID]*gathered) 
 			since[h] = known.join(s.since)
 		}
 	}
-	for i := range g.cat.chunks {
-		c := &g.cat.chunks[i]
-		if c.min >= g.from || !c.within(all) || g.taken(c.key) || g.inMemory(c.key) {
+	for i := range rd.cat.chunks {
+		c := &rd.cat.chunks[i]
+		if c.min >= rd.from || !c.within(all) || rd.taken(c.key) || rd.inMemory(c.key) {
 			continue
 		}
 		for h, from := range since {
@@ -203,13 +197,13 @@ func (g *gatherer) keysBetween(ctx context.Context, spans map[SpanID]*gathered) 
 		}
 	}
 	// A record isn't earlier than its bucket: those that begin behind the range have none.
-	gaps := keyRange{appendChunkKey(g.cat.layout, nil, all.gaps), bucketStart(g.cat.layout, int64(g.from/1e9)+1)}
-	for _, r := range g.cat.ranges(gaps, func(*covered) bool { return false }) {
-		for e, err := range g.snap.Survey(ctx, r.start, r.end) {
+	gaps := keyRange{appendChunkKey(rd.cat.layout, nil, all.gaps), bucketStart(rd.cat.layout, int64(rd.from/1e9)+1)}
+	for _, r := range rd.cat.ranges(gaps, func(*covered) bool { return false }) {
+		for e, err := range rd.snap.Survey(ctx, r.start, r.end) {
 			if err != nil && (e.Key == nil || !errors.Is(err, actorstore.ErrCorrupt)) {
 				return nil, err
 			}
-			if k, ok := parseChunkKey(g.cat.layout, e.Key); ok && !g.taken(k) && !g.inMemory(k) {
+			if k, ok := parseChunkKey(rd.cat.layout, e.Key); ok && !rd.taken(k) && !rd.inMemory(k) {
 				keys = append(keys, k)
 			}
 		}
@@ -222,18 +216,18 @@ func (g *gatherer) keysBetween(ctx context.Context, spans map[SpanID]*gathered) 
 func (c *covered) within(h horizon) bool { return c.max > h.at || c.key.compare(h.key) >= 0 }
 
 // backwards takes the records of the spans in the chunks, from the last one on.
-func (g *gatherer) backwards(ctx context.Context, keys []chunkKey, budget int, spans map[SpanID]*gathered) error {
+func (rd *reader) backwards(ctx context.Context, keys []chunkKey, budget int, spans map[SpanID]*gathered) error {
 	take := func(c keyed) error {
-		for _, r := range c.timed(g.resources.of) {
+		for _, r := range c.timed(rd.resources.of) {
 			s := spans[r.span]
-			if s != nil && r.at < g.to && (r.at >= s.since.at || c.key.compare(s.since.key) >= 0) && !slices.Contains(s.begins, r.place) {
-				g.keep(s, r)
+			if s != nil && r.at < rd.to && (r.at >= s.since.at || c.key.compare(s.since.key) >= 0) && !slices.Contains(s.begins, r.place) {
+				rd.keep(s, r)
 			}
 		}
 		return nil
 	}
-	for _, c := range g.memory {
-		if !g.taken(c.key) {
+	for _, c := range rd.memory {
+		if !rd.taken(c.key) {
 			if err := take(c); err != nil {
 				return err
 			}
@@ -243,24 +237,24 @@ func (g *gatherer) backwards(ctx context.Context, keys []chunkKey, budget int, s
 	for ; len(keys) > 0; keys = keys[:len(keys)-1] {
 		k := keys[len(keys)-1]
 		if budget--; budget < 0 {
-			g.partly(keys, spans)
+			rd.partly(keys, spans)
 			return nil
 		}
-		damaged := len(g.damaged)
-		if err := g.stored(ctx, []keyRange{{appendChunkKey(g.cat.layout, nil, k), afterChunk(g.cat.layout, k)}}, take); err != nil {
+		damaged := len(rd.damaged)
+		if err := rd.stored(ctx, []keyRange{{appendChunkKey(rd.cat.layout, nil, k), afterChunk(rd.cat.layout, k)}}, take); err != nil {
 			return err
 		}
-		if len(g.damaged) > damaged {
-			g.partly([]chunkKey{k}, spans)
+		if len(rd.damaged) > damaged {
+			rd.partly([]chunkKey{k}, spans)
 		}
 	}
 	return nil
 }
 
 // partly says of the spans that may have something in the chunks that it is missing.
-func (g *gatherer) partly(keys []chunkKey, spans map[SpanID]*gathered) {
+func (rd *reader) partly(keys []chunkKey, spans map[SpanID]*gathered) {
 	for _, k := range keys {
-		c, known := g.cat.find(k)
+		c, known := rd.cat.find(k)
 		for _, s := range spans {
 			has := func(h uint64) bool { return !known || c.within(s.since) && c.has(h) }
 			s.partial = s.partial || slices.ContainsFunc(s.traces, has)
@@ -268,6 +262,66 @@ func (g *gatherer) partly(keys []chunkKey, spans map[SpanID]*gathered) {
 	}
 }
 
-func (g *gatherer) inMemory(k chunkKey) bool {
-	return slices.ContainsFunc(g.memory, func(c keyed) bool { return c.key == k })
+// newLookback returns one that selects nothing, and finds what is behind everything.
+func newLookback(s *scanner) *reader {
+	return &reader{
+		scanner: s, from: math.MaxUint64, to: math.MaxUint64, resources: resources{}, actives: map[SpanID][]active{},
+	}
+}
+
+// leftOpen returns the spans that are stored and have no end, oldest first: those that ran
+// when the newest chunk was cut. If ends that were recorded until then were not stored by
+// then, and the chunk lists nothing of their spans, since says from what chunk on to look
+// for others. With whole, everything that was recorded of them is read, and not only their beginnings.
+func (rd *reader) leftOpen(ctx context.Context, newest keyed, since optional[numbered], whole bool) (open []*gathered, err error) {
+	rd.ran(newest.active)
+	if since.set {
+		err := rd.scan(ctx, rd.cat.since(since.value), func(c keyed) error {
+			rd.runners(c)
+			rd.snapshots(c.active)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		rd.snapshots(newest.active)
+	}
+	var found []*gathered
+	for id := range rd.actives {
+		found = append(found, &gathered{id: id})
+	}
+	if err := rd.bases(ctx, found); err != nil {
+		return nil, err
+	}
+	found = slices.DeleteFunc(found, func(s *gathered) bool { return !s.base })
+	for _, s := range found {
+		switch last := s.newest().chunk; {
+		case since.set: // ends may be anywhere: a program dates them as it likes
+		case s.mixed():
+			s.since = s.horizon()
+		default:
+			s.since = horizon{math.MaxUint64, last, last} // its events are for readers
+		}
+	}
+	if whole || since.set {
+		// Without a bound: what is missing would be missing in the next snapshot, for ever.
+		if err := rd.between(ctx, found, math.MaxInt); err != nil {
+			return nil, err
+		}
+	}
+	for _, s := range found {
+		open = append(open, slices.DeleteFunc(s.apart(0), func(s *gathered) bool { return s.ended })...)
+	}
+	slices.SortFunc(open, func(a, b *gathered) int { return a.start(true).compare(b.start(true)) })
+	return open, nil
+}
+
+// snapshots notes where spans were recorded whole. Of several such places, and of their
+// beginnings, not all may be stored.
+func (rd *reader) snapshots(list []active) {
+	for _, a := range list {
+		if a.snapshot.set {
+			rd.ran([]active{{span: a.span, start: a.snapshot.value}})
+		}
+	}
 }

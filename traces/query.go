@@ -1,6 +1,9 @@
 package traces
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // A Query selects spans. The zero Query selects all.
 type Query struct {
@@ -55,4 +58,37 @@ type Damage struct {
 	Key   []byte // of the actor
 	Words string // the key for people
 	Err   error  // wraps actorstore.ErrCorrupt
+}
+
+// matches reports whether the query selects the span, by what only a whole one tells.
+func (q *Query) matches(d *SpanData) bool {
+	if q.Name != "" && d.Name != q.Name || !q.TraceID.IsZero() && d.TraceID != q.TraceID {
+		return false
+	}
+	if len(q.Status) > 0 && !slices.Contains(q.Status, d.Status.Code) {
+		return false
+	}
+	if q.MinDuration > 0 || q.MaxDuration > 0 {
+		took := d.Duration()
+		if d.Running() || took < q.MinDuration || q.MaxDuration > 0 && took >= q.MaxDuration {
+			return false
+		}
+	}
+	return q.Match == nil || q.Match(d)
+}
+
+// behind reports whether a span whose first record in the range is at m is behind After.
+func (q *Query) behind(m moment) bool { return q.After.IsZero() || m.position().compare(q.After) > 0 }
+
+// filters reports whether spans have to be put together to know whether they are selected.
+func (q *Query) filters() bool {
+	return !q.After.IsZero() || q.Name != "" || len(q.Status) > 0 || q.MinDuration > 0 || q.MaxDuration > 0 || q.Match != nil
+}
+
+// bound returns the time in Unix ns, or what no time is.
+func bound(t time.Time, none uint64) uint64 {
+	if t.IsZero() {
+		return none
+	}
+	return unixNano(t)
 }

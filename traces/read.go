@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/greenroomdb/greenroom/actorstore"
@@ -78,46 +77,19 @@ func (t *Traces) unwritten(ctx context.Context) (memory []keyed, err error) {
 }
 
 func read(ctx context.Context, snap *actorstore.Snapshot, q Query, maxRead int, memory []keyed) (*Result, error) {
-	g, err := newGatherer(ctx, snap, q, maxRead, memory)
+	rd, err := newReader(ctx, snap, q, maxRead, memory)
 	if err != nil {
 		return nil, fmt.Errorf("traces: read: %w", err)
 	}
-	spans := g.result()
-	if (g.pruned || g.lossy) && len(spans) < g.limit {
+	spans := rd.result()
+	if (rd.pruned || rd.lossy) && len(spans) < rd.limit {
 		// Some that were wanted at first are not, because of what was recorded late, and
 		// others were forgotten for them.
-		g.keepAll = true
-		if err := g.restart(ctx); err != nil {
+		rd.keepAll = true
+		if err := rd.gather(ctx); err != nil {
 			return nil, fmt.Errorf("traces: read: %w", err)
 		}
-		spans = g.result()
+		spans = rd.result()
 	}
-	return &Result{spans, g.last, g.limit, g.clamped, g.damaged, g.read}, nil
-}
-
-// newGatherer returns one that has gathered what q selects.
-func newGatherer(ctx context.Context, snap *actorstore.Snapshot, q Query, maxRead int, memory []keyed) (*gatherer, error) {
-	g := &gatherer{
-		scanner: &scanner{}, q: q, from: bound(q.Start, 0), to: bound(q.End, math.MaxUint64),
-		spans: map[SpanID]*gathered{}, resources: resources{},
-	}
-	if q.Limit < 0 || g.to <= g.from {
-		return g, nil
-	}
-	if g.limit = maxRead; q.Limit > 0 {
-		g.limit, g.clamped = min(q.Limit, maxRead), q.Limit > maxRead
-	}
-	var err error
-	if g.scanner, err = newScanner(ctx, snap, memory); err != nil {
-		return nil, err
-	}
-	return g, g.gather(ctx)
-}
-
-// restart gathers everything once more.
-func (g *gatherer) restart(ctx context.Context) error {
-	g.spans, g.first, g.only, g.fresh, g.ripe = map[SpanID]*gathered{}, nil, nil, nil, nil
-	g.matched, g.pruned, g.lossy = 0, false, false
-	g.clamped = g.q.Limit > g.limit
-	return g.gather(ctx)
+	return &Result{spans, rd.last, rd.limit, rd.clamped, rd.damaged, rd.read}, nil
 }

@@ -165,6 +165,12 @@ func (s *scanner) chunk(ctx context.Context, k chunkKey) (c *chunk, err error) {
 	return c, err
 }
 
+// inMemory reports whether a chunk is one of the memory.
+func (s *scanner) inMemory(k chunkKey) bool {
+	_, ok := slices.BinarySearchFunc(s.memory, k, func(c keyed, k chunkKey) int { return c.key.compare(k) })
+	return ok
+}
+
 // keyBefore returns the key of the last chunk before another.
 func (s *scanner) keyBefore(ctx context.Context, k chunkKey) (before optional[chunkKey], err error) {
 	start, _ := chunksRange(s.snap.Layout())
@@ -203,4 +209,28 @@ func (c keyed) timed(resource func(*record, []string) *Resource) []timed {
 	}
 	slices.SortStableFunc(out, func(a, b timed) int { return cmp.Compare(a.at, b.at) })
 	return out
+}
+
+// newest returns the chunk that was cut last, which says what spans ran; nil without one,
+// and if it is damaged.
+func (s *scanner) newest(ctx context.Context) (k keyed, err error) {
+	var tip optional[chunkKey]
+	seq := uint64(0)
+	for start, l := range s.cat.ledgers {
+		if l.chunks > 0 && l.seq >= seq {
+			tip, seq = some(chunkKey{start, l.last}), l.seq
+		}
+	}
+	start, end := chunksRange(s.cat.layout)
+	last, err := lastKey(ctx, s.snap, start, end)
+	if err != nil || !last.set {
+		return keyed{}, err
+	}
+	// The last key isn't always of the chunk that was cut last: what is dated back is in
+	// an earlier bucket. But what other programs wrote, the ledgers don't know.
+	if l, ok := s.cat.ledgers[last.value.bucket]; !tip.set || !ok || last.value.id >= l.next {
+		tip = last
+	}
+	c, err := s.chunk(ctx, tip.value)
+	return keyed{tip.value, c}, err
 }

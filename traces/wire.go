@@ -22,28 +22,28 @@ func (t *Traces) ReadWire(ctx context.Context, start, end time.Time, limit int) 
 	}
 	q := Query{Start: time.UnixMilli(int64(w.start)), End: time.UnixMilli(int64(w.end)), Limit: limit}
 	err = t.reading(ctx, func(snap *actorstore.Snapshot, memory []keyed) error {
-		g, err := newGatherer(ctx, snap, q, min(t.opts.MaxRead, math.MaxUint32), memory)
+		rd, err := newReader(ctx, snap, q, min(t.opts.MaxRead, math.MaxUint32), memory)
 		if err != nil {
 			return fmt.Errorf("traces: read: %w", err)
 		}
-		g.wire(w)
+		w.take(rd)
 		return nil
 	})
 	return w.append(nil), err
 }
 
-// wire puts what was gathered into w: of the spans that began before the range the newest
+// take puts what was gathered into w: of the spans that began before the range the newest
 // record that says what they are, and everything in the range.
-func (g *gatherer) wire(w *wireRange) {
-	w.limit, w.clamped = uint32(g.limit), g.clamped
+func (w *wireRange) take(rd *reader) {
+	w.limit, w.clamped = uint32(rd.limit), rd.clamped
 	var bases, records []timed
-	for _, s := range g.spans {
+	for _, s := range rd.spans {
 		if !s.inRange || !s.base {
 			continue
 		}
-		for _, part := range s.apart(g.from) {
+		for _, part := range s.apart(rd.from) {
 			if part.inRange {
-				base, in := part.split(g.from)
+				base, in := part.split(rd.from)
 				bases, records = append(bases, base...), append(records, in...)
 			}
 		}
