@@ -71,9 +71,9 @@ func TestSecondOpenChunk(t *testing.T) {
 	r.Begin("new", nil).End()
 	for size := 0; size < minChunk-60; {
 		s.AddEvent(Event{Name: "e", Time: at(3590)})
-		r.Traces.mu.Lock()
-		size = r.Traces.open[0].size(r.active, r.refBytes)
-		r.Traces.unlock()
+		r.Traces.store.mu.Lock()
+		size = r.Traces.store.open[0].size(r.Traces.store.running.n, r.Traces.store.running.bytes)
+		r.Traces.store.unlock()
 	}
 	for i := range 9 {
 		r.Begin(fmt.Sprint("s", i), nil)

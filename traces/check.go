@@ -3,6 +3,8 @@ package traces
 import (
 	"context"
 	"fmt"
+
+	"github.com/greenroomdb/greenroom/actorstore"
 )
 
 // check compares the index with the chunks.
@@ -55,4 +57,15 @@ func (s *scanner) checkCovered(k *covered, c keyed, find func(format string, arg
 			return
 		}
 	}
+}
+
+// Check reports what is wrong with the traces that s shows, beside the chunks that are
+// damaged, which Read reports: an index that promises what isn't there, or can't be read.
+// It reads every chunk. An error is that of reading.
+func Check(ctx context.Context, s *actorstore.Snapshot) (findings []string, err error) {
+	sc, err := newScanner(ctx, s, nil)
+	if err != nil {
+		return nil, err
+	}
+	return sc.check(ctx)
 }

@@ -1,7 +1,6 @@
 package traces
 
 import (
-	"math"
 	"strings"
 	"unicode/utf8"
 )
@@ -33,6 +32,8 @@ func reservedKey(key string) bool {
 // A draft is a record on its way into a chunk: all but the numbers of its strings. Its
 // memory is used again.
 type draft struct {
+	limits *limiter
+
 	rec   record
 	name  string
 	keys  []string  // of rec.attrs, then of the attributes of all links
@@ -44,36 +45,16 @@ type draft struct {
 	room   int // bytes that are left
 }
 
-// bounds are what records are cut to, in bytes unless it says otherwise.
-type bounds struct {
-	record  int // of a record with its strings
-	name    int // characters of a name, and bytes of a key
-	message int // characters of a status
-	state   int // bytes of a trace state, which is of no use in part
-	text    int // characters of a text in an attribute
-}
-
-// boundsOf returns the bounds in chunks of so many bytes. A chunk has room for a resource,
-// a record, and the list of the spans that run.
-func boundsOf(chunk, text int) bounds {
-	b := bounds{record: chunk / 4, name: chunk / 128, message: chunk / 32, state: 512, text: chunk / 16}
-	if text > 0 {
-		b.text = min(b.text, text)
-	}
-	b.state = min(b.state, chunk/64)
-	return b
-}
-
 // fixedRoom is what the parts of a record take that are always there: of a snapshot, with
 // the longest counts.
 const fixedRoom = 8 + 1 + 17 + 9 + 10 + 4 + 4 + 8 + 2 + 4 + 5 + 4 + 5 + 4 + 4
 
 // begin empties d for a record of that kind.
-func (d *draft) begin(kind recordKind, b *bounds) {
+func (d *draft) begin(kind recordKind) {
 	clear(d.keys)
 	clear(d.attrs)
 	*d = draft{
-		rec: record{kind: kind}, room: b.record - fixedRoom,
+		limits: d.limits, rec: record{kind: kind}, room: d.limits.bounds.record - fixedRoom,
 		keys: d.keys[:0], attrs: d.attrs[:0], ends: d.ends[:0], links: d.links[:0], values: d.values[:0],
 	}
 }
@@ -82,28 +63,6 @@ func (d *draft) begin(kind recordKind, b *bounds) {
 func (d *draft) setName(s string) {
 	d.name = s
 	d.room -= len(s) + 3
-}
-
-// text returns s as it can be stored, at most limit characters of it.
-func (t *Traces) text(s string, limit int) string {
-	if !utf8.ValidString(s) {
-		s = strings.ToValidUTF8(s, "\uFFFD")
-	}
-	short := cutText(s, limit)
-	if len(short) < len(s) {
-		t.stats.Truncated++
-	}
-	return short
-}
-
-// setState sets the trace state.
-func (t *Traces) setState(d *draft, s string) {
-	if s == "" {
-		return
-	}
-	if d.rec.state, d.room = some(s), d.room-len(s)-3; d.room < 0 {
-		d.rec.state, d.room = optional[string]{}, d.room+len(s)+3
-	}
 }
 
 // setStatus sets the status; its message has been cut.
@@ -116,14 +75,24 @@ func (d *draft) setStatus(s *Status) {
 	d.rec.status = some(row)
 }
 
+// setState sets the trace state.
+func (d *draft) setState(s string) {
+	if s == "" {
+		return
+	}
+	if d.rec.state, d.room = some(s), d.room-len(s)-3; d.room < 0 {
+		d.rec.state, d.room = optional[string]{}, d.room+len(s)+3
+	}
+}
+
 // addAttr adds an attribute if there is room; otherwise it counts it as dropped. A text, and
 // bytes, for which the room is missing is cut, and leaves some for others.
-func (t *Traces) addAttr(d *draft, a *Attr) (ok bool) {
+func (d *draft) addAttr(a *Attr) (ok bool) {
 	from := len(d.values)
 	key := a.Key
 	cost := 4 + 3 + len(key) + 3
-	e := valueEncoder{limit: t.bounds.text, most: from + d.room - cost}
-	if ok = key != "" && len(key) <= t.bounds.name && utf8.ValidString(key) && d.room > cost; ok {
+	e := valueEncoder{limit: d.limits.bounds.text, most: from + d.room - cost}
+	if ok = key != "" && len(key) <= d.limits.bounds.name && utf8.ValidString(key) && d.room > cost; ok {
 		d.values, ok = e.append(d.values, &a.Value, 0)
 	}
 	if ok && len(d.values) > e.most && a.Value.cuttable() {
@@ -132,11 +101,11 @@ func (t *Traces) addAttr(d *draft, a *Attr) (ok bool) {
 	}
 	if !ok || len(d.values) > e.most {
 		d.values = d.values[:from]
-		t.stats.DroppedAttributes++
+		d.limits.stats.DroppedAttributes++
 		return false
 	}
 	if e.cut {
-		t.stats.Truncated++
+		d.limits.stats.Truncated++
 	}
 	d.room -= cost + len(d.values) - from
 	d.keys, d.ends = append(d.keys, key), append(d.ends, len(d.values))
@@ -144,9 +113,9 @@ func (t *Traces) addAttr(d *draft, a *Attr) (ok bool) {
 }
 
 // addAttrs adds attributes, and returns how many of them had no room.
-func (t *Traces) addAttrs(d *draft, attrs []Attr) (dropped uint32) {
+func (d *draft) addAttrs(attrs []Attr) (dropped uint32) {
 	for i := range attrs {
-		if !t.addAttr(d, &attrs[i]) {
+		if !d.addAttr(&attrs[i]) {
 			dropped++
 		}
 	}
@@ -155,12 +124,12 @@ func (t *Traces) addAttrs(d *draft, attrs []Attr) (dropped uint32) {
 
 // addLinks adds links, and returns how many of them had no room. It comes after the
 // attributes of the span.
-func (t *Traces) addLinks(d *draft, links []Link) (dropped uint32) {
+func (d *draft) addLinks(links []Link) (dropped uint32) {
 	for i := range links {
 		l := &links[i]
 		cost := 17 + 9 + 1 + 3 + len(l.TraceState) + 5 + 4
 		if cost > d.room {
-			t.stats.DroppedLinks++
+			d.limits.stats.DroppedLinks++
 			dropped++
 			continue
 		}
@@ -170,15 +139,69 @@ func (t *Traces) addLinks(d *draft, links []Link) (dropped uint32) {
 			row.state = some(l.TraceState)
 		}
 		before := len(d.keys)
-		row.dropped = addCounts(row.dropped, t.addAttrs(d, l.Attributes))
+		row.dropped = addCounts(row.dropped, d.addAttrs(l.Attributes))
 		d.links = append(d.links, len(d.keys)-before)
 		d.rec.links = append(d.rec.links, row)
 	}
 	return dropped
 }
 
-// addCounts adds without going over.
-func addCounts(a, b uint32) uint32 { return uint32(min(uint64(a)+uint64(b), math.MaxUint32)) }
+// whole drafts a start or a snapshot of the span as it is now.
+func (d *draft) whole(s *Span, kind recordKind) {
+	d.bare(s, kind)
+	if kind == kindSnapshot && s.status.set {
+		d.setStatus(&s.status.value)
+	}
+	if s.lostEvents > 0 {
+		a := Int(keyDroppedEvents, int64(s.lostEvents))
+		d.addAttr(&a)
+	}
+	r := &d.rec
+	r.dropped = addCounts(s.dropped, d.addAttrs(s.attrs))
+	r.droppedLinks = addCounts(s.droppedLinks, d.addLinks(s.links))
+}
+
+// bare drafts what of the span never changes.
+func (d *draft) bare(s *Span, kind recordKind) {
+	d.begin(kind)
+	r := &d.rec
+	r.trace, r.span, r.parent.value, r.parent.set = s.trace, s.id, s.parent, !s.parent.IsZero()
+	r.spanKind, r.flags = uint32(s.kind), s.flags
+	d.setName(s.name)
+	d.setState(s.traceState)
+	if kind == kindSnapshot {
+		r.start = s.began
+	}
+	d.setScope(s.scope)
+}
+
+// setScope says what recorded the span.
+func (d *draft) setScope(s *Scope) {
+	if s == nil {
+		return
+	}
+	for _, a := range [...]Attr{
+		String(keyScopeName, s.Name), String(keyScopeVersion, s.Version), String(keyScopeSchema, s.SchemaURL),
+	} {
+		if a.Value.text != "" {
+			d.addAttr(&a)
+		}
+	}
+	if len(s.Attributes) > 0 {
+		a := Attr{keyScopeAttrs, MapValue(s.Attributes...)}
+		d.addAttr(&a)
+	}
+}
+
+// event drafts an event of a span.
+func (d *draft) event(id SpanID, e *Event) {
+	d.begin(kindEvent)
+	d.rec.span = id
+	d.setName(d.limits.text(e.Name, d.limits.bounds.name))
+	dropped := e.DroppedAttributes
+	attrs := d.limits.first(e.Attributes, d.limits.most.EventAttributes, &dropped)
+	d.rec.dropped = addCounts(dropped, d.addAttrs(attrs))
+}
 
 // finish gives all strings their numbers in b, and completes rec.
 func (d *draft) finish(b *builder) {

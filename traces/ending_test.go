@@ -73,9 +73,9 @@ func TestLostBeginningAtEnd(t *testing.T) {
 	go func() { done <- r.Flush(ctx) }()
 	<-pause.Reached()
 	s := r.Begin("start", nil)
-	r.Traces.mu.Lock()
-	r.cutAll() // one too many
-	r.Traces.unlock()
+	r.Traces.store.mu.Lock()
+	r.Traces.store.cutAll() // one too many
+	r.Traces.store.unlock()
 	pause.Release()
 	must(t, <-done)
 	want(t, "dropped", r.Stats().DroppedChunks, 1)
@@ -114,12 +114,12 @@ func TestDroppedEnd(t *testing.T) {
 		r.Begin(fmt.Sprint("x", i), nil).End()
 		wantErr(t, "flush", r.Flush(ctx), actorstore.ErrQuota)
 	}
-	r.Traces.mu.Lock()
-	ends := len(r.unended)
-	for _, p := range r.queue {
+	r.Traces.store.mu.Lock()
+	ends := len(r.Traces.store.unended)
+	for _, p := range r.Traces.store.queue {
 		ends += len(p.ends)
 	}
-	r.Traces.unlock()
+	r.Traces.store.unlock()
 	if ends > 3 {
 		t.Errorf("%d ends are kept", ends)
 	}

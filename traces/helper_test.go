@@ -97,11 +97,11 @@ func (r *rig) close() {
 // crash gives everything up without a flush.
 func (r *rig) crash() {
 	if r.Traces != nil {
-		r.Traces.mu.Lock()
-		r.Traces.closed = true
-		r.Traces.mu.Unlock()
-		r.Traces.cancel()
-		<-r.Traces.done
+		r.Traces.store.mu.Lock()
+		r.Traces.store.closed = true
+		r.Traces.store.mu.Unlock()
+		r.Traces.writer.cancel()
+		<-r.Traces.writer.done
 		r.Traces.free()
 		r.Traces = nil
 	}
@@ -225,9 +225,9 @@ func (w *watch) pass(d time.Duration) { w.ns.Add(int64(d)) }
 
 // keep sets Options.MaxAge, so that the writer trims no earlier.
 func (r *rig) keep(d time.Duration) {
-	r.Traces.mu.Lock()
-	defer r.Traces.mu.Unlock()
-	r.Traces.opts.MaxAge = d
+	r.Traces.store.mu.Lock()
+	defer r.Traces.store.mu.Unlock()
+	r.Traces.store.opts.MaxAge = d
 }
 
 // attr returns an attribute as text.
@@ -283,8 +283,8 @@ func (s *Span) data() SpanData {
 	if s == nil {
 		return SpanData{}
 	}
-	s.t.mu.Lock()
-	defer s.t.unlock()
+	s.r.st.mu.Lock()
+	defer s.r.st.unlock()
 	d := SpanData{
 		TraceID: s.trace, SpanID: s.id, Parent: s.parent, Name: s.name, Kind: s.kind,
 		Start: timeOf(s.began), TraceState: s.traceState, Flags: s.flags, Status: s.status.value,

@@ -5,6 +5,9 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
 )
 
 // A TraceID names a trace: 16 bytes, not all of them zero, as in W3C Trace Context
@@ -88,3 +91,49 @@ func unhex(dst []byte, s string) bool {
 	_, err := hex.Decode(dst, []byte(s))
 	return err == nil
 }
+
+// newTraceID and newSpanID return random ids.
+func newTraceID() (id TraceID) {
+	for id.IsZero() {
+		binary.BigEndian.PutUint64(id[:8], rand.Uint64())
+		binary.BigEndian.PutUint64(id[8:], rand.Uint64())
+	}
+	return id
+}
+
+func newSpanID() (id SpanID) {
+	for id.IsZero() {
+		binary.BigEndian.PutUint64(id[:], rand.Uint64())
+	}
+	return id
+}
+
+// hashTrace returns a number that traces have in common rarely, and that is never 0.
+// It is a part of the format of the index.
+func hashTrace(id TraceID) uint64 {
+	h := mix(binary.BigEndian.Uint64(id[:8])) + binary.BigEndian.Uint64(id[8:])
+	return max(mix(h), 1)
+}
+
+// mix is the finalizer of SplitMix64 (https://prng.di.unimi.it/splitmix64.c).
+func mix(x uint64) uint64 {
+	x ^= x >> 30
+	x *= 0xbf58476d1ce4e5b9
+	x ^= x >> 27
+	x *= 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// unixNano is t in Unix nanoseconds, as they can be stored.
+func unixNano(t time.Time) uint64 {
+	if t.Unix() < 0 {
+		return 0
+	}
+	if t.Unix() >= math.MaxInt64/int64(1e9) {
+		return math.MaxInt64
+	}
+	return uint64(t.UnixNano())
+}
+
+// timeOf returns the time, in UTC: nothing says where it was recorded.
+func timeOf(ns uint64) time.Time { return time.Unix(0, int64(ns)).UTC() }

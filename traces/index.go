@@ -25,9 +25,9 @@ type bucketNotes struct {
 
 // enter has the notes about a chunk land with b; since is that of the ledger.
 //
-// +checklocks:tx.t.mu
+// +checklocks:tx.st.mu
 func (tx *Tx) enter(b *batch.Batch, p *pending, since optional[numbered]) error {
-	key, a := p.key(), tx.t.actor
+	key, a := p.key(), tx.st.actor
 	n := tx.notes(key.bucket)
 	n.chunks++
 	n.next = max(n.next, key.id+1)
@@ -52,12 +52,12 @@ func (tx *Tx) enter(b *batch.Batch, p *pending, since optional[numbered]) error 
 
 // notes returns the notes of a bucket as tx leaves them.
 //
-// +checklocks:tx.t.mu
+// +checklocks:tx.st.mu
 func (tx *Tx) notes(bucket int64) bucketNotes {
 	if n, ok := tx.buckets[bucket]; ok {
 		return n
 	}
-	return tx.t.index.buckets[bucket]
+	return tx.st.index.buckets[bucket]
 }
 
 // follow takes over the changes of a batch that landed.
@@ -98,4 +98,68 @@ func (n *bucketNotes) enter(k chunkKey, p *pending) (notes []indexNote) {
 		notes = append(notes, indexNote{actorstore.Note{Key: indexKey(k, part), Value: n.tail}, false})
 	}
 	return notes
+}
+
+// newerThan reports whether there is a newer bucket: the newest one stays.
+func (x *index) newerThan(start int64) bool {
+	for k, n := range x.buckets {
+		if k > start && n.chunks > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// several reports whether there is more than one bucket.
+func (x *index) several() bool {
+	full := 0
+	for _, n := range x.buckets {
+		if n.chunks > 0 {
+			full++
+		}
+	}
+	return full > 1
+}
+
+// empty has the notes land with b of a bucket that has no chunks any more.
+//
+// +checklocks:tx.st.mu
+func (tx *Tx) empty(b *batch.Batch) error {
+	if !tx.emptied.set {
+		return nil
+	}
+	start := tx.emptied.value
+	n := tx.notes(start)
+	n.chunks, n.bytes, n.tail = 0, 0, nil
+	tx.buckets[start] = n
+	if !n.stored {
+		return nil
+	}
+	return tx.st.actor.StageNote(b, ledgerKey(start), n.ledger.append(nil))
+}
+
+// forget has b remove notes, as removeNotes says.
+//
+// +checklocks:tx.st.mu
+func (tx *Tx) forget(b *batch.Batch) error {
+	for _, key := range tx.stale {
+		k, kind, _ := parseNoteKey(key)
+		n := tx.notes(k.bucket)
+		if k.bucket < tx.before && n.chunks > 0 {
+			continue
+		}
+		if n.tailAt == k {
+			n.tail = nil // the next chunk begins a note of its own
+		}
+		if kind == noteIndex {
+			tx.more--
+		} else {
+			n.stored, n.ledger = false, ledger{next: n.next}
+		}
+		tx.buckets[k.bucket] = n
+		if err := tx.st.actor.StageNote(b, key, nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }

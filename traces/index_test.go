@@ -44,7 +44,7 @@ func TestLookup(t *testing.T) {
 	long.End()
 	r.flush()
 	st := r.Stats()
-	t.Logf("%d spans, %d chunks of %d bytes, %d notes", spans, st.Chunks, st.Bytes, r.index.notes)
+	t.Logf("%d spans, %d chunks of %d bytes, %d notes", spans, st.Chunks, st.Bytes, r.Traces.store.index.notes)
 	if spans == 1_000_000 && st.Chunks < 500 || st.DroppedRecords > 0 {
 		t.Errorf("%+v", st)
 	}
@@ -98,8 +98,8 @@ func TestTimeLookup(t *testing.T) {
 	}
 	r.verify("small chunks")
 	// Small chunks share notes.
-	if r.index.notes > 20 {
-		t.Errorf("%d notes for 100 chunks", r.index.notes)
+	if r.Traces.store.index.notes > 20 {
+		t.Errorf("%d notes for 100 chunks", r.Traces.store.index.notes)
 	}
 }
 
@@ -157,13 +157,13 @@ func TestNoteBound(t *testing.T) {
 		r.Begin(fmt.Sprint("s", i), nil).End()
 		r.flush()
 	}
-	index, _, err := r.staleNotes(ctx, 0, 20)
+	index, _, err := r.Traces.trim.staleNotes(ctx, 0, 20)
 	must(t, err)
 	if len(index) != 20 {
 		t.Fatalf("%d notes", len(index))
 	}
-	must(t, r.removeNotes(ctx, index, 0))
-	want(t, "notes", r.index.notes, 10)
+	must(t, r.Traces.trim.removeNotes(ctx, index, 0))
+	want(t, "notes", r.Traces.store.index.notes, 10)
 	want(t, "spans", len(r.read(Query{}).Spans), 30)
 	want(t, "an old one", names(r.read(between(3600, 3601))), "s1")
 	r.verify("few notes")

@@ -29,19 +29,19 @@ func (r *rig) countEnds() (n int) {
 
 // cutNow cuts what is being filled, and doesn't wait until it is written.
 func (r *rig) cutNow() {
-	r.Traces.mu.Lock()
-	defer r.Traces.unlock()
-	r.cutAll()
+	r.Traces.store.mu.Lock()
+	defer r.Traces.store.unlock()
+	r.Traces.store.cutAll()
 }
 
 // awaitCut waits until all that was cut is written, and leaves what is being filled.
 func (r *rig) awaitCut() error {
-	r.Traces.mu.Lock()
-	f := &flush{upto: r.Traces.seq, done: make(chan error, 1)}
-	r.flushes = append(r.flushes, f)
-	r.settleFlushes(0, nil)
-	r.kick()
-	r.Traces.unlock()
+	r.Traces.store.mu.Lock()
+	f := &flush{upto: r.Traces.store.seq, done: make(chan error, 1)}
+	r.Traces.store.flushes = append(r.Traces.store.flushes, f)
+	r.Traces.store.settleFlushes(0, nil)
+	r.Traces.store.kick()
+	r.Traces.store.unlock()
 	return <-f.done
 }
 
@@ -78,14 +78,14 @@ var lostEnds = []struct {
 		w.set(at(3700))
 		r.Begin("other", nil).End()
 		s.EndWith(at(3550), nil)
-		r.Traces.mu.Lock()
-		for _, b := range r.Traces.open {
+		r.Traces.store.mu.Lock()
+		for _, b := range r.Traces.store.open {
 			if b.bucket.start > t0.Unix() {
-				r.cut(b)
+				r.Traces.store.cut(b)
 				break
 			}
 		}
-		r.Traces.unlock()
+		r.Traces.store.unlock()
 		must(r.t, r.awaitCut())
 		return r.flush
 	}},
@@ -346,10 +346,10 @@ func TestRefusedInARow(t *testing.T) {
 		r := newRigOn(t, memkv.New(), quiet(), batch.Limits{})
 		r.Begin("s", nil).End()
 		for _, err := range []error{errDisk, batch.ErrTooLarge, batch.ErrTooLarge, errDisk, batch.ErrTooLarge, batch.ErrTooLarge} {
-			r.Traces.mu.Lock()
-			r.cutAll()
-			r.failedAttempt(r.queue[0], err)
-			r.Traces.unlock()
+			r.Traces.store.mu.Lock()
+			r.Traces.store.cutAll()
+			r.Traces.writer.failedAttempt(r.Traces.store.queue[0], err)
+			r.Traces.store.unlock()
 		}
 		want(t, "waiting", r.Stats().Pending, 1)
 		for range hopelessTries {

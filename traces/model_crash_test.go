@@ -71,11 +71,11 @@ func (m *crashModel) settle(rt *rapid.T) {
 
 // cutOne cuts one of the chunks that are being filled, as if it were full.
 func (m *crashModel) cutOne(*rapid.T) {
-	m.Traces.mu.Lock()
-	if n := len(m.Traces.open); n > 0 {
-		m.cut(m.Traces.open[0])
+	m.Traces.store.mu.Lock()
+	if n := len(m.Traces.store.open); n > 0 {
+		m.Traces.store.cut(m.Traces.store.open[0])
 	}
-	m.Traces.unlock()
+	m.Traces.store.unlock()
 	if err := m.awaitCut(); err != nil && !isBusy(err) {
 		m.t.Fatal(err)
 	}

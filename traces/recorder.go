@@ -1,94 +1,288 @@
 package traces
 
-import (
-	"encoding/binary"
-	"math"
-	"math/rand/v2"
-	"slices"
-	"time"
-)
+import "time"
 
-// maxOpen is how many chunks are filled at once. Two are enough for what is dated back
-// across the beginning of a bucket not to cut the newest one each time.
-const maxOpen = 2
+// A recorder turns what happens to spans into records, and puts these into the chunks that the
+// store fills. It has the spans that run. The lock of the store guards it: a span and the place
+// of its record change together.
+type recorder struct {
+	*config
+	st     *store
+	limits *limiter
 
-// bucketAt returns the bucket of a time in Unix ns.
-//
-// +checklocks:t.mu
-func (t *Traces) bucketAt(at uint64) *bucket {
-	start := t.bucketStart(at)
-	k := t.buckets[start]
-	if k == nil {
-		k = &bucket{start: start}
-		t.buckets[start] = k
+	running         *running  // +checklocks:st.mu
+	latest          uint64    // Unix ns of the last look at the clock  +checklocks:st.mu
+	draft, resDraft draft     // +checklocks:st.mu
+	resOf           *Resource // that resDraft is of  +checklocks:st.mu
+	adopted         []*Span   // +checklocks:st.mu
+}
+
+// newRecorder returns a recorder without spans.
+func newRecorder(st *store) *recorder {
+	l := &limiter{boundsOf(st.limit, st.opts.Limits.ValueLength), st.opts.Limits, st.opts.Resource, &st.stats}
+	r := &recorder{config: st.config, st: st, limits: l, running: &st.running, draft: draft{limits: l}, resDraft: draft{limits: l}}
+	st.heal = r.heal
+	return r
+}
+
+// begin starts a span whose parent is around, unless o says otherwise. A nil o is the zero
+// StartOptions.
+func (r *recorder) begin(around *Span, name string, o *StartOptions) *Span {
+	if o == nil {
+		o = &StartOptions{}
 	}
-	return k
+	s := &Span{r: r, id: o.SpanID, trace: o.TraceID, parent: o.ParentID}
+	switch {
+	case o.Root:
+		s.parent, s.trace = SpanID{}, TraceID{}
+	case o.Parent != nil:
+		s.inherit(o.Parent)
+	case o.TraceID.IsZero() && around != nil:
+		s.inherit(around)
+	}
+	s.identify()
+	r.st.mu.Lock()
+	defer r.st.unlock()
+	r.heal()
+	if r.st.usable() != nil {
+		r.ignore()
+		return s
+	}
+	r.limits.fill(s, name, o)
+	if r.running.n == r.maxActive && r.dropDeepest(s) {
+		return s
+	}
+	r.enter(s, o.Time)
+	return s
 }
 
-// bucketStart returns the Unix second at which the bucket of a time begins.
-func (t *Traces) bucketStart(at uint64) int64 {
-	s := int64(at / 1e9)
-	return s - s%int64(t.opts.BucketSize/time.Second)
-}
-
-// builder returns the chunk of k that is being filled.
+// enter records the beginning of a span at a time, now if that is zero.
 //
-// +checklocks:t.mu
-func (t *Traces) builder(k *bucket) *builder {
-	for i, b := range t.open {
-		if b.bucket == k {
-			if i > 0 { // the last used one stands first
-				t.open[0], t.open[i] = t.open[i], t.open[0]
-			}
-			return b
+// +checklocks:r.st.mu
+func (r *recorder) enter(s *Span, at time.Time) {
+	now := r.now()
+	if s.began = now; !at.IsZero() {
+		s.began = unixNano(at)
+	}
+	// A record that begins in a bucket that is over would need a chunk of its own there, and
+	// one that is dated ahead would undo what is recorded until then: it becomes a snapshot,
+	// which says both when it was made and when the span began.
+	kind, when := kindStart, s.began
+	if s.began > now || r.st.bucketStart(s.began) != r.st.bucketStart(now) {
+		kind, when = kindSnapshot, now
+	}
+	r.draft.whole(s, kind)
+	place, ok := r.put(when, s, addition{1, activeSize})
+	if !ok {
+		s.state = spanDropped
+		return
+	}
+	s.state, s.start, s.whole = spanActive, place, now
+	r.running.link(s)
+}
+
+// dropDeepest makes room for one more span: the deepest one is recorded no more, and of
+// those the newest. It reports whether that is s itself, which is not recorded at all.
+//
+// +checklocks:r.st.mu
+func (r *recorder) dropDeepest(s *Span) bool {
+	// From the newest to the oldest, so that of the same depth the newest is met first; s
+	// is the newest of all.
+	victim := s
+	for o := r.running.newest; o != nil; o = o.older {
+		if o.depth > victim.depth {
+			victim = o
 		}
 	}
-	// When a bucket begins, the one before ends: its last chunk is to list the spans that
-	// run at that moment, which is where a reader of the new one looks for them.
-	for i := len(t.open) - 1; i >= 0; i-- {
-		if len(t.open) == maxOpen || t.open[i].bucket.start < k.start {
-			t.cut(t.open[i])
-		}
+	r.st.stats.DroppedSpans++
+	r.st.count(metricDroppedSpans, 1)
+	if victim == s {
+		s.state = spanDropped
+		return true
 	}
-	b := newBuilder(k, t.spare, t.room)
-	t.spare = nil
-	t.serial++
-	b.serial = t.serial
-	t.open = append([]*builder{b}, t.open...)
-	t.kick() // the writer must know when it gets too old
-	return b
+	r.running.leave(victim, spanDropped)
+	return false
 }
 
-// An addition is what putting a record adds to the list of spans that run.
-type addition struct{ refs, bytes int }
+// putMore records an update or an event, and the whole span if that was long ago.
+//
+// +checklocks:r.st.mu
+func (r *recorder) putMore(s *Span, at uint64) {
+	before := len(r.draft.values)
+	if _, ok := r.put(at, s, addition{}); !ok {
+		return
+	}
+	s.bytes += before + 64 // about the size of the record
+	// As it is now, whatever it was that has a date: what it wasn't then must not be seen.
+	now := r.now()
+	if s.bytes >= r.opts.SnapshotBytes || now > s.whole && now-s.whole >= uint64(r.opts.SnapshotInterval) {
+		r.restate(s, now)
+	}
+}
+
+// restate records the span whole.
+//
+// +checklocks:r.st.mu
+func (r *recorder) restate(s *Span, at uint64) {
+	r.draft.whole(s, kindSnapshot)
+	more := addition{0, placeSize}
+	if s.snapshot.set {
+		more.bytes = 0
+	}
+	place, ok := r.put(at, s, more)
+	if !ok {
+		return
+	}
+	r.running.bytes += more.bytes
+	s.snapshot, s.bytes, s.whole = some(place), 0, at
+}
+
+// dateBack records what span it is in a bucket that is over, in which something is to be
+// dated back, if its beginning was recorded later: from then on it begins there. What it has
+// is there with its end, and not with an event, after which that may have changed.
+//
+// +checklocks:r.st.mu
+func (r *recorder) dateBack(s *Span, at uint64, ends bool) {
+	start, home := r.st.bucketStart(at), s.start.bucket.start
+	if ends && s.home.set {
+		home = s.home.value
+	}
+	if start >= home {
+		return
+	}
+	more := addition{}
+	if ends {
+		r.draft.whole(s, kindSnapshot)
+	} else {
+		r.draft.bare(s, kindSnapshot)
+		if !s.snapshot.set {
+			more.bytes = placeSize
+		}
+	}
+	place, ok := r.put(at, s, more)
+	if !ok || ends {
+		return
+	}
+	if !s.home.set {
+		s.home = some(home)
+	}
+	if !s.snapshot.set {
+		s.snapshot = some(s.start)
+	}
+	s.start = place
+	r.running.bytes += more.bytes
+}
+
+// putEnd records the end of a span.
+//
+// +checklocks:r.st.mu
+func (r *recorder) putEnd(s *Span, at uint64, status *Status) {
+	d := &r.draft
+	d.begin(kindEnd)
+	d.rec.span = s.id
+	if status != nil {
+		s.status = some(r.limits.status(status))
+		d.setStatus(&s.status.value)
+	}
+	place, ok := r.put(at, s, addition{})
+	if s.ended == 0 {
+		s.ended = r.st.seq + 1
+	}
+	if ok && s.beginsBeside(place) {
+		b := r.st.builder(place.bucket) // which is the one that has it
+		b.ends = append(b.ends, ending{s, at})
+	}
+}
+
+// recordWhole records a span that ended at end and its events.
+//
+// +checklocks:r.st.mu
+func (r *recorder) recordWhole(s *Span, d *SpanData, end uint64) {
+	events := d.Events
+	if limit := r.opts.Limits.Events; limit >= 0 && len(events) > limit {
+		r.st.stats.DroppedEvents += int64(len(events) - limit)
+		s.lostEvents, events = len(events)-limit, events[:limit]
+	}
+	s.lostEvents += int(d.DroppedEvents)
+	// If a chunk is cut meanwhile it lists the span as one that runs: the host may die
+	// before its end is stored. Without room, an end before the beginning does it.
+	more := addition{1, activeSize}
+	if r.running.n == r.maxActive {
+		r.putEnd(s, end, nil)
+		more = addition{}
+	}
+	// The span at the time of its end, whenever it began: it may be days long.
+	r.draft.whole(s, kindSnapshot)
+	place, ok := r.put(end, s, more)
+	if !ok {
+		return
+	}
+	if s.start = place; more.refs > 0 {
+		r.running.link(s)
+	}
+	for i := range events {
+		r.draft.event(s.id, &events[i])
+		r.put(unixNano(events[i].Time), s, addition{})
+	}
+	r.putEnd(s, end, nil)
+	if more.refs > 0 {
+		r.running.leave(s, spanEnded)
+	}
+}
+
+// heal records the spans whose beginning was dropped, and ends that were.
+//
+// +checklocks:r.st.mu
+func (r *recorder) heal() {
+	if !r.running.lost {
+		return
+	}
+	r.running.lost = false
+	at := r.now()
+	for s := r.running.oldest; s != nil; s = s.next {
+		if s.lost {
+			s.lost = false
+			r.restate(s, at)
+		}
+	}
+	unended := r.st.unended
+	r.st.unended = nil
+	for _, e := range unended {
+		var status *Status
+		if e.span.status.set {
+			status = &e.span.status.value
+		}
+		r.putEnd(e.span, e.at, status)
+	}
+}
 
 // put puts the draft into the chunk of its time, of which it decides before what it will
 // be: with the strings that are new in it, and with the list of the spans that run. So no
 // chunk is ever too large. s is the span, nil for a record of none.
 //
-// +checklocks:t.mu
-func (t *Traces) put(at uint64, s *Span, more addition) (seat, bool) {
+// +checklocks:r.st.mu
+func (r *recorder) put(at uint64, s *Span, more addition) (seat, bool) {
 	// What is dated ahead is in the bucket of today: those to come are not there yet.
-	if at > t.latest {
-		t.latest = max(t.latest, t.now())
+	if at > r.latest {
+		r.latest = max(r.latest, r.now())
 	}
-	k := t.bucketAt(min(at, t.latest))
-	refs, refBytes := t.active+more.refs, t.refBytes+more.bytes
-	b := t.builder(k)
+	k := r.st.bucketAt(min(at, r.latest))
+	refs, refBytes := r.running.n+more.refs, r.running.bytes+more.bytes
+	b := r.st.builder(k)
 	// A chunk that is cut takes its strings along, so the record is put together anew.
-	for !t.try(b, at, s, refs, refBytes) {
+	for !r.try(b, at, s, refs, refBytes) {
 		if b.count == 0 {
-			t.stats.DroppedRecords++ // no bounds allow this
+			r.st.stats.DroppedRecords++ // no bounds allow this
 			return seat{}, false
 		}
-		t.cut(b)
-		b = t.builder(k)
+		r.st.cut(b)
+		b = r.st.builder(k)
 	}
-	b.saw(at, t.hashIn(b, s))
+	b.saw(at, s.hashIn(b))
 	// The others must list what is added, too.
-	for i := len(t.open) - 1; i > 0; i-- {
-		if o := t.open[i]; o.size(refs, refBytes) > t.limit {
-			t.cut(o)
+	for i := len(r.st.open) - 1; i > 0; i-- {
+		if o := r.st.open[i]; o.size(refs, refBytes) > r.limit {
+			r.st.cut(o)
 		}
 	}
 	return seat{k, b.number, uint32(b.count - 1)}, true
@@ -96,16 +290,16 @@ func (t *Traces) put(at uint64, s *Span, more addition) (seat, bool) {
 
 // try appends the draft to b, if it fits.
 //
-// +checklocks:t.mu
-func (t *Traces) try(b *builder, at uint64, s *Span, refs, refBytes int) bool {
+// +checklocks:r.st.mu
+func (r *recorder) try(b *builder, at uint64, s *Span, refs, refBytes int) bool {
 	m, n, count, resource := b.mark(), len(b.records), b.count, b.resource
-	limit := t.target
+	limit := r.target
 	if count == 0 {
-		limit = t.limit // the target may be less than the list of running spans alone
+		limit = r.limit // the target may be less than the list of running spans alone
 	}
-	d := &t.draft
+	d := &r.draft
 	if s != nil && s.resource != resource && (d.rec.kind == kindStart || d.rec.kind == kindSnapshot) {
-		t.stateResource(b, at, s.resource)
+		r.stateResource(b, at, s.resource)
 	}
 	d.finish(b)
 	d.rec.offset = at - b.base
@@ -122,16 +316,16 @@ func (t *Traces) try(b *builder, at uint64, s *Span, refs, refBytes int) bool {
 // stateResource says in b what records from here on. The format has no place for it: it is
 // an update of the span that no span is, which other readers ignore.
 //
-// +checklocks:t.mu
-func (t *Traces) stateResource(b *builder, at uint64, r *Resource) {
-	d := &t.resDraft
-	if t.resOf != r || len(d.ends) == 0 && r != nil {
-		d.begin(kindUpdate, &t.bounds)
-		t.resOf = r
-		if r != nil {
-			d.rec.dropped = t.addAttrs(d, r.Attributes)
-			if r.SchemaURL != "" {
-				d.rec.dropped += t.addAttrs(d, []Attr{String(keySchema, r.SchemaURL)})
+// +checklocks:r.st.mu
+func (r *recorder) stateResource(b *builder, at uint64, res *Resource) {
+	d := &r.resDraft
+	if r.resOf != res || len(d.ends) == 0 && res != nil {
+		d.begin(kindUpdate)
+		r.resOf = res
+		if res != nil {
+			d.rec.dropped = d.addAttrs(res.Attributes)
+			if res.SchemaURL != "" {
+				d.rec.dropped += d.addAttrs([]Attr{String(keySchema, res.SchemaURL)})
 			}
 		}
 	}
@@ -139,184 +333,44 @@ func (t *Traces) stateResource(b *builder, at uint64, r *Resource) {
 	d.rec.offset = at - b.base
 	b.records = d.rec.append(b.records)
 	b.count++
-	b.resource = r
+	b.resource = res
 }
 
-// hashIn returns the hash of the span's trace if b hasn't got it from this span, else 0.
-func (t *Traces) hashIn(b *builder, s *Span) uint64 {
-	if s == nil || s.seen == b.serial {
-		return 0
-	}
-	s.seen = b.serial
-	return s.hash
-}
+// An addition is what putting a record adds to the list of spans that run.
+type addition struct{ refs, bytes int }
 
-// cut takes a chunk out of those that are being filled, to be written.
-//
-// +checklocks:t.mu
-func (t *Traces) cut(b *builder) {
-	for i, o := range t.open {
-		if o == b {
-			t.open = append(t.open[:i], t.open[i+1:]...)
-			break
-		}
-	}
-	t.seq++
-	p := b.cut(t.refs(), t.refBytes, t.seq)
-	t.spare, t.room = b.ids, min(len(b.records)+len(b.records)/8, t.limit)
-	b.ids = nil
-	t.queue = append(t.queue, p)
-	t.pendingBytes += p.size
-	for len(t.queue) > t.opts.MaxPending || t.pendingBytes > t.opts.MaxPendingBytes {
-		if !t.dropOldest() {
-			break
-		}
-	}
-	t.kick()
-}
-
-// refs lists the spans that run.
-//
-// +checklocks:t.mu
-func (t *Traces) refs() []ref {
-	refs := make([]ref, 0, t.active)
-	for s := t.oldest; s != nil; s = s.next {
-		refs = append(refs, ref{s.id, s.start, s.snapshot})
-	}
-	return refs
-}
-
-// dropOldest drops the oldest chunk that isn't being written.
-//
-// +checklocks:t.mu
-func (t *Traces) dropOldest() bool {
-	for i, p := range t.queue {
-		if p.state == waiting {
-			err := t.stats.LastWriteError
-			t.later(func() { t.log.Warn("traces: chunk dropped", "actor", t.actor.ID(), "records", p.count, "err", err) })
-			t.drop(i)
-			return true
-		}
-	}
-	return false
-}
-
-// drop gives up the i-th chunk of the queue. Spans that run, and of which it had the
-// beginning, are to be recorded whole once more.
-//
-// +checklocks:t.mu
-func (t *Traces) drop(i int) {
-	p := t.queue[i]
-	t.remove(i)
-	t.stats.DroppedChunks++
-	t.stats.DroppedRecords += int64(p.count)
-	t.count(metricDroppedChunks, 1)
-	t.settleFlushes(p.seq, ErrDropped)
-	in := func(s seat) bool { return s.bucket == p.bucket && s.number == p.number }
-	for s := t.oldest; s != nil; s = s.next {
-		if in(s.start) || s.snapshot.set && in(s.snapshot.value) {
-			s.lost, t.lost = true, true
-		}
-	}
-	t.unended = append(t.unended, p.ends...)
-	t.lost = t.lost || len(t.unended) > 0
-	// The end of what doesn't begin is of no use.
-	begins := func(e ending) bool { return in(e.span.base()) }
-	t.unended = slices.DeleteFunc(t.unended, begins)
-	for _, p := range t.queue {
-		p.ends = slices.DeleteFunc(p.ends, begins)
-	}
-	for _, b := range t.open {
-		b.ends = slices.DeleteFunc(b.ends, begins)
-	}
-}
-
-// base returns where the newest record is that says what the span is.
-func (s *Span) base() seat {
-	if s.snapshot.set {
-		return s.snapshot.value
-	}
-	return s.start
-}
-
-// remove takes the i-th chunk out of the queue.
-//
-// +checklocks:t.mu
-func (t *Traces) remove(i int) {
-	p := t.queue[i]
-	p.state = gone
-	t.pendingBytes -= p.size
-	t.queue = append(t.queue[:i], t.queue[i+1:]...)
-}
-
-// heal records the spans whose beginning was dropped, and ends that were.
-//
-// +checklocks:t.mu
-func (t *Traces) heal() {
-	if !t.lost {
+// record records a span that has ended elsewhere, all of it at once: for spans that were
+// not started here, or were dropped since. Of one that is stored already it replaces
+// everything but the events. A span without ids is given them; one that still runs ends
+// now.
+func (r *recorder) record(d *SpanData) {
+	s := &Span{r: r, id: d.SpanID, trace: d.TraceID, parent: d.Parent, began: unixNano(d.Start)}
+	s.identify()
+	r.st.mu.Lock()
+	defer r.st.unlock()
+	r.heal()
+	if r.st.usable() != nil {
+		r.ignore()
 		return
 	}
-	t.lost = false
-	at := t.now()
-	for s := t.oldest; s != nil; s = s.next {
-		if s.lost {
-			s.lost = false
-			t.restate(s, at)
-		}
+	r.limits.fill(s, d.Name, &StartOptions{
+		Kind: d.Kind, TraceState: d.TraceState, Flags: d.Flags, Attributes: d.Attributes, Links: d.Links,
+		DroppedAttributes: d.DroppedAttributes, DroppedLinks: d.DroppedLinks, Resource: d.Resource, Scope: d.Scope,
+	})
+	end := r.now()
+	if !d.End.IsZero() {
+		end = unixNano(d.End)
 	}
-	unended := t.unended
-	t.unended = nil
-	for _, e := range unended {
-		var status *Status
-		if e.span.status.set {
-			status = &e.span.status.value
-		}
-		t.putEnd(e.span, e.at, status)
+	if d.Status != (Status{}) {
+		s.status = some(r.limits.status(&d.Status))
 	}
+	r.recordWhole(s, d, end)
 }
 
-// newTraceID and newSpanID return random ids.
-func newTraceID() (id TraceID) {
-	for id.IsZero() {
-		binary.BigEndian.PutUint64(id[:8], rand.Uint64())
-		binary.BigEndian.PutUint64(id[8:], rand.Uint64())
-	}
-	return id
+// ignore counts a call that does nothing.
+//
+// +checklocks:r.st.mu
+func (r *recorder) ignore() {
+	r.st.stats.Ignored++
+	r.st.count(metricIgnored, 1)
 }
-
-func newSpanID() (id SpanID) {
-	for id.IsZero() {
-		binary.BigEndian.PutUint64(id[:], rand.Uint64())
-	}
-	return id
-}
-
-// hashTrace returns a number that traces have in common rarely, and that is never 0.
-// It is a part of the format of the index.
-func hashTrace(id TraceID) uint64 {
-	h := mix(binary.BigEndian.Uint64(id[:8])) + binary.BigEndian.Uint64(id[8:])
-	return max(mix(h), 1)
-}
-
-// mix is the finalizer of SplitMix64 (https://prng.di.unimi.it/splitmix64.c).
-func mix(x uint64) uint64 {
-	x ^= x >> 30
-	x *= 0xbf58476d1ce4e5b9
-	x ^= x >> 27
-	x *= 0x94d049bb133111eb
-	return x ^ x>>31
-}
-
-// unixNano is t in Unix nanoseconds, as they can be stored.
-func unixNano(t time.Time) uint64 {
-	if t.Unix() < 0 {
-		return 0
-	}
-	if t.Unix() >= math.MaxInt64/int64(1e9) {
-		return math.MaxInt64
-	}
-	return uint64(t.UnixNano())
-}
-
-// timeOf returns the time, in UTC: nothing says where it was recorded.
-func timeOf(ns uint64) time.Time { return time.Unix(0, int64(ns)).UTC() }

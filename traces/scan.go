@@ -234,3 +234,41 @@ func (s *scanner) newest(ctx context.Context) (k keyed, err error) {
 	c, err := s.chunk(ctx, tip.value)
 	return keyed{tip.value, c}, err
 }
+
+// lastKey returns the last key of a chunk in [start, end). One that is damaged counts: its
+// place is taken.
+func lastKey(ctx context.Context, r actorstore.Reader, start, end []byte) (k optional[chunkKey], err error) {
+	for e, err := range r.List(ctx, actorstore.ListOptions{Start: start, End: end, Limit: 1, Reverse: true, KeysOnly: true}) {
+		if errors.Is(err, actorstore.ErrCorrupt) {
+			return lastSurveyed(ctx, r, start, end)
+		}
+		if err != nil {
+			return k, err
+		}
+		if key, ok := parseChunkKey(r.Layout(), e.Key); ok {
+			return some(key), nil
+		}
+		return lastSurveyed(ctx, r, start, end) // some other key
+	}
+	return k, nil
+}
+
+// lastSurveyed is lastKey where not all is as it should be.
+func lastSurveyed(ctx context.Context, r actorstore.Reader, start, end []byte) (k optional[chunkKey], err error) {
+	s, ok := r.(*actorstore.Snapshot)
+	if !ok {
+		if s, err = r.(*actorstore.Actor).Snapshot(ctx); err != nil {
+			return k, err
+		}
+		defer func() { err = errors.Join(err, s.Close()) }()
+	}
+	for e, err := range s.Survey(ctx, start, end) {
+		if err != nil && (e.Key == nil || !errors.Is(err, actorstore.ErrCorrupt)) {
+			return k, err
+		}
+		if key, ok := parseChunkKey(r.Layout(), e.Key); ok {
+			k = some(key)
+		}
+	}
+	return k, nil
+}

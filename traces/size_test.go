@@ -30,11 +30,11 @@ func TestChunkSizes(t *testing.T) {
 			}
 			for range rounds {
 				anything(r.Traces, w, limit)
-				r.Traces.mu.Lock()
-				r.cutAll()
-				for _, p := range r.queue {
-					for k := range r.buckets {
-						r.buckets[k].resolved = true
+				r.Traces.store.mu.Lock()
+				r.Traces.store.cutAll()
+				for _, p := range r.Traces.store.queue {
+					for k := range r.Traces.store.buckets {
+						r.Traces.store.buckets[k].resolved = true
 					}
 					if got := len(p.encode()); got != p.size || got > limit {
 						t.Errorf("a chunk of %d bytes, thought to have %d, limit %d", got, p.size, limit)
@@ -42,10 +42,10 @@ func TestChunkSizes(t *testing.T) {
 						most = max(most, got)
 					}
 				}
-				for _, k := range r.buckets {
+				for _, k := range r.Traces.store.buckets {
 					k.resolved = false
 				}
-				r.Traces.unlock()
+				r.Traces.store.unlock()
 				r.flush()
 			}
 			// Those that the writer had taken from the queue are among the values alone.

@@ -118,9 +118,9 @@ func TestStageOrdered(t *testing.T) {
 	<-pause.Reached()
 	for _, name := range []string{"one", "two"} {
 		r.Begin(name, nil).End()
-		r.Traces.mu.Lock()
-		r.cutAll()
-		r.Traces.unlock()
+		r.Traces.store.mu.Lock()
+		r.Traces.store.cutAll()
+		r.Traces.store.unlock()
 	}
 	b := batch.Batch{Mode: batch.Ordered}
 	must(t, r.In(&b).Flush(ctx))

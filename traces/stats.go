@@ -1,14 +1,5 @@
 package traces
 
-// Stats returns what has happened since Open, and what there is.
-func (t *Traces) Stats() Stats {
-	t.mu.Lock()
-	defer t.unlock()
-	s := t.stats
-	s.Active, s.Pending, s.PendingBytes, s.Bytes = t.active, len(t.queue), t.pendingBytes, t.index.bytes
-	return s
-}
-
 // Stats are numbers of one Traces, since Open unless it says otherwise.
 type Stats struct {
 	Active       int   // spans that run

@@ -54,7 +54,7 @@ func TestTrimAge(t *testing.T) {
 	c, err := loadCatalog(ctx, snap)
 	must(t, err)
 	must(t, snap.Close())
-	if len(c.ledgers) != 4 || c.notes != 4 || r.index.notes != 4 || r.Stats().Bytes != r.actor.Used() {
+	if len(c.ledgers) != 4 || c.notes != 4 || r.Traces.store.index.notes != 4 || r.Stats().Bytes != r.actor.Used() {
 		t.Errorf("%d ledgers, %d notes, %+v", len(c.ledgers), c.notes, r.Stats())
 	}
 	r.reopen()
@@ -174,8 +174,8 @@ func TestTrimStops(t *testing.T) {
 		_, err = r.Trim(ctx)
 		must(t, err)
 		want(t, "spans", names(r.read(Query{})), "s2")
-		want(t, "notes", r.index.notes, 1)
-		want(t, "ledgers", len(r.index.buckets), 1)
+		want(t, "notes", r.Traces.store.index.notes, 1)
+		want(t, "ledgers", len(r.Traces.store.index.buckets), 1)
 		r.verify(fmt.Sprint("commit ", fail))
 		r.close()
 	}

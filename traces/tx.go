@@ -11,7 +11,7 @@ import (
 // A Tx is what one batch does to the traces: see Traces.In. Like the batch, it is not safe
 // for concurrent use.
 type Tx struct {
-	t     *Traces
+	st    *store
 	batch *batch.Batch
 
 	chunks  []stagedChunk
@@ -23,9 +23,9 @@ type Tx struct {
 	// the index as it leaves it: what has changed, and how many notes there are more. Batches
 	// are committed one after the other, under the actor's commit lock.
 	entry   batch.Entry
-	put     int                   // +checklocks:t.mu
-	buckets map[int64]bucketNotes // +checklocks:t.mu
-	more    int                   // +checklocks:t.mu
+	put     int                   // +checklocks:st.mu
+	buckets map[int64]bucketNotes // +checklocks:st.mu
+	more    int                   // +checklocks:st.mu
 }
 
 // A stagedChunk is a chunk that lands with a batch, as it is stored.
@@ -38,10 +38,9 @@ type stagedChunk struct {
 // A participant is a Tx as its batch sees it.
 type participant Tx
 
-// In returns what b does to the traces, which lands with everything else in b, or not at
-// all. There is one Tx for each batch: In returns the same one every time.
-func (t *Traces) In(b *batch.Batch) *Tx {
-	return (*Tx)(batch.In(b, t, func() *participant { return &participant{t: t, batch: b} }))
+// in returns what b does to the traces: see Traces.In.
+func (st *store) in(b *batch.Batch) *Tx {
+	return (*Tx)(batch.In(b, st, func() *participant { return &participant{st: st, batch: b} }))
 }
 
 // Flush makes everything that was recorded so far land with the batch. If the batch doesn't
@@ -50,21 +49,21 @@ func (t *Traces) In(b *batch.Batch) *Tx {
 //
 // Errors: ErrClosed, batch.ErrSettled, and those of actorstore. Nothing is staged then.
 func (tx *Tx) Flush(ctx context.Context) error {
-	t := tx.t
+	st := tx.st
 	claimed, err := tx.claim()
 	if err != nil {
 		return err
 	}
 	for _, p := range claimed {
-		err = errors.Join(err, t.resolveAll(ctx, p))
+		err = errors.Join(err, st.resolveAll(ctx, p))
 	}
 	if err != nil {
-		t.mu.Lock()
+		st.mu.Lock()
 		for _, p := range claimed {
-			t.unclaim(p)
+			st.unclaim(p)
 		}
-		t.unlock()
-		t.kick()
+		st.unlock()
+		st.kick()
 		return fmt.Errorf("traces: flush: %w", err)
 	}
 	for _, p := range claimed {
@@ -75,17 +74,17 @@ func (tx *Tx) Flush(ctx context.Context) error {
 
 // claim takes everything that is not being written, and is in no other batch.
 func (tx *Tx) claim() (claimed []*pending, err error) {
-	t := tx.t
-	t.mu.Lock()
-	defer t.unlock()
-	if err := t.usable(); err != nil {
+	st := tx.st
+	st.mu.Lock()
+	defer st.unlock()
+	if err := st.usable(); err != nil {
 		return nil, err
 	}
-	if err := tx.batch.EnlistAgain(t, (*participant)(tx)); err != nil {
+	if err := tx.batch.EnlistAgain(st, (*participant)(tx)); err != nil {
 		return nil, err
 	}
-	t.cutAll()
-	for _, p := range t.queue {
+	st.cutAll()
+	for _, p := range st.queue {
 		if p.state == waiting {
 			p.state = staged
 			claimed = append(claimed, p)
@@ -96,11 +95,11 @@ func (tx *Tx) claim() (claimed []*pending, err error) {
 
 // stage has a chunk, whose bucket is resolved, land with the batch.
 func (tx *Tx) stage(p *pending) {
-	t := tx.t
-	t.mu.Lock()
+	st := tx.st
+	st.mu.Lock()
 	tried := p.tries > 0
 	p.tries++
-	t.unlock()
+	st.unlock()
 	// With a prior the commit reads nothing: the id is above all that are stored.
 	prior := batch.Absent
 	if tried {
@@ -116,20 +115,20 @@ func (tx *Tx) idle() bool { return len(tx.chunks) == 0 && !tx.emptied.set && len
 // land before. All notes are made anew if it is called again.
 func (p *participant) Late(b *batch.Batch) error {
 	tx := (*Tx)(p)
-	t := tx.t
-	t.mu.Lock()
-	defer t.unlock()
+	st := tx.st
+	st.mu.Lock()
+	defer st.unlock()
 	if tx.idle() {
 		return nil
 	}
-	if t.closed {
+	if st.closed {
 		return ErrClosed // Traces opened since may have the places of its chunks
 	}
-	if first, _ := tx.entry.Enter(b, &t.commits); first {
+	if first, _ := tx.entry.Enter(b, &st.commits); first {
 		tx.put = 0
 	}
 	for _, c := range tx.chunks[tx.put:] {
-		b.PutPrior(appendChunkKey(t.actor.Layout(), nil, c.key()), c.value, c.prior)
+		b.PutPrior(appendChunkKey(st.actor.Layout(), nil, c.key()), c.value, c.prior)
 	}
 	tx.put = len(tx.chunks)
 	tx.buckets, tx.more = map[int64]bucketNotes{}, 0
@@ -137,7 +136,7 @@ func (p *participant) Late(b *batch.Batch) error {
 		if c.state == gone {
 			return ErrClosed // recording has ended
 		}
-		if err := tx.enter(b, c.pending, t.since(c.pending)); err != nil {
+		if err := tx.enter(b, c.pending, st.since(c.pending)); err != nil {
 			return err
 		}
 	}
@@ -147,16 +146,16 @@ func (p *participant) Late(b *batch.Batch) error {
 // Landed takes over what the batch has changed.
 func (p *participant) Landed() {
 	tx := (*Tx)(p)
-	t := tx.t
-	t.mu.Lock()
-	defer t.unlock()
+	st := tx.st
+	st.mu.Lock()
+	defer st.unlock()
 	if tx.idle() {
 		return
 	}
-	t.index.follow(tx)
-	t.written++
+	st.index.follow(tx)
+	st.written++
 	for _, c := range tx.chunks {
-		t.landed(c.pending)
+		st.landed(c.pending)
 	}
 }
 
@@ -164,13 +163,13 @@ func (p *participant) Landed() {
 // are written again as they were.
 func (p *participant) Failed(error, bool) {
 	tx := (*Tx)(p)
-	t := tx.t
-	t.mu.Lock()
-	defer t.unlock()
+	st := tx.st
+	st.mu.Lock()
+	defer st.unlock()
 	for _, c := range tx.chunks {
 		if c.state == staged {
-			t.unclaim(c.pending)
-			t.kick()
+			st.unclaim(c.pending)
+			st.kick()
 		}
 	}
 }

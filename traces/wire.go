@@ -22,7 +22,7 @@ func (t *Traces) ReadWire(ctx context.Context, start, end time.Time, limit int) 
 	}
 	q := Query{Start: time.UnixMilli(int64(w.start)), End: time.UnixMilli(int64(w.end)), Limit: limit}
 	err = t.reading(ctx, func(snap *actorstore.Snapshot, memory []keyed) error {
-		rd, err := newReader(ctx, snap, q, min(t.opts.MaxRead, math.MaxUint32), memory)
+		rd, err := newReader(ctx, snap, q, min(t.store.opts.MaxRead, math.MaxUint32), memory)
 		if err != nil {
 			return fmt.Errorf("traces: read: %w", err)
 		}

@@ -165,14 +165,14 @@ func TestDroppedFlush(t *testing.T) {
 	go func() { done <- r.Flush(ctx) }()
 	<-pause.Reached()
 	r.Begin("t", nil).End()
-	r.Traces.mu.Lock()
-	r.cutAll()
-	f := &flush{upto: r.Traces.seq, done: make(chan error, 1)}
-	r.flushes = append(r.flushes, f)
-	if !r.dropOldest() || r.dropOldest() {
+	r.Traces.store.mu.Lock()
+	r.Traces.store.cutAll()
+	f := &flush{upto: r.Traces.store.seq, done: make(chan error, 1)}
+	r.Traces.store.flushes = append(r.Traces.store.flushes, f)
+	if !r.Traces.store.dropOldest() || r.Traces.store.dropOldest() {
 		t.Error("what is being written was dropped")
 	}
-	r.Traces.unlock()
+	r.Traces.store.unlock()
 	wantErr(t, "flush", <-f.done, ErrDropped)
 	pause.Release()
 	must(t, <-done)
