@@ -3,7 +3,7 @@ package traces
 import "time"
 
 // A recorder turns what happens to spans into records, and puts these into the chunks that the
-// store fills. It has the spans that run. The lock of the store guards it: a span and the place
+// store fills. The running spans are its own. The lock of the store guards it: a span and the place
 // of its record change together.
 type recorder struct {
 	*config
@@ -18,9 +18,9 @@ type recorder struct {
 }
 
 // newRecorder returns a recorder without spans.
-func newRecorder(st *store) *recorder {
-	l := &limiter{boundsOf(st.limit, st.opts.Limits.ValueLength), st.opts.Limits, st.opts.Resource, &st.stats}
-	r := &recorder{config: st.config, st: st, limits: l, running: &st.running, draft: draft{limits: l}, resDraft: draft{limits: l}}
+func newRecorder(c *config, st *store) *recorder {
+	l := &limiter{boundsOf(c.limit, c.opts.Limits.ValueLength), c.opts.Limits, c.opts.Resource, &st.stats}
+	r := &recorder{config: c, st: st, limits: l, running: &st.running, draft: draft{limits: l}, resDraft: draft{limits: l}}
 	st.heal = r.heal
 	return r
 }

@@ -26,20 +26,21 @@
 // the TypeScript runtime reads and writes; docs/traces.md has the format.
 package traces
 
-// Three types do the work, and Traces is the door to them. The recorder turns what happens to spans into
-// records, and has the spans that run. The store has the chunks: it fills and queues them, and takes over
-// what a commit of the actor has written; a Tx is what one commit does to them, a writer makes the commits
-// in the background, and a trimmer removes what is too old. A reader puts spans together from chunks. The
-// recorder and the reader use the store, which knows neither.
+// Three types do the work, and Traces is the door to them. The recorder turns what happens to
+// spans into records, and keeps the running spans. The store keeps the chunks: it fills and
+// queues them, and takes over what commits of the actor have changed. A Tx is what one commit
+// does to the chunks; the writer makes commits in the background, and the trimmer removes old
+// chunks. The reader puts spans together from chunks. The recorder and the reader use the store,
+// and the store calls neither, but for store.heal.
 //
 //	the door      traces.go wire.go read.go check.go
-//	the recorder  spanrecord.go resume.go recorder.go, with draft.go limiter.go running.go span.go
-//	the reader    lookback.go gather.go, with assemble.go scan.go catalog.go query.go
-//	the store     tx.go store.go flush.go, with writer.go trim.go index.go builder.go guard.go
+//	the recorder  spanrecord.go resume.go recorder.go, with draft.go running.go limiter.go span.go
+//	the reader    lookback.go gather.go, with assemble.go query.go scan.go catalog.go
+//	the store     tx.go flush.go store.go, with writer.go trim.go index.go builder.go guard.go
 //	the format    indexcodec.go chunkread.go chunk.go valueread.go valuecodec.go keys.go
 //
-// The lock of the store guards the recorder as well: where a record is changes with the chunk that it is in.
-// It is held for memory alone. Those of the trimmer and of store.resolve are taken before it.
+// The lock of the store guards the recorder too: a chunk that is cut changes both. It is held for
+// memory alone. The trimmer's lock is taken before it, and so is store.resolving.
 //
 // Files, from the top down:
 //
@@ -90,12 +91,12 @@ func Open(ctx context.Context, a *actorstore.Actor, opts *Options) (*Traces, err
 		return nil, fmt.Errorf("traces: open: %w", err)
 	}
 	st := newStore(c)
-	t := &Traces{rec: newRecorder(st), store: st, trim: &trimmer{st: st}, free: free}
+	t := &Traces{rec: newRecorder(c, st), store: st, trim: &trimmer{st: st}, free: free}
 	if err := t.rec.load(ctx); err != nil {
 		free()
 		return nil, fmt.Errorf("traces: open: %w", err)
 	}
-	t.writer = newWriter(ctx, st, t.trim)
+	t.writer = newWriter(ctx, t.trim)
 	go t.writer.write()
 	return t, nil
 }

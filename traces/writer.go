@@ -33,7 +33,7 @@ func hopeless(err error) bool {
 		errors.Is(err, batch.ErrKeyTooLong)
 }
 
-// A writer writes the chunks of a store in the background.
+// A writer writes the chunks of a store in the background, and calls its trimmer.
 type writer struct {
 	st     *store
 	trim   *trimmer
@@ -46,8 +46,8 @@ type writer struct {
 }
 
 // newWriter returns a writer that outlives ctx, and ends with stop.
-func newWriter(ctx context.Context, st *store, trim *trimmer) *writer {
-	w := &writer{st: st, trim: trim, done: make(chan struct{})}
+func newWriter(ctx context.Context, trim *trimmer) *writer {
+	w := &writer{st: trim.st, trim: trim, done: make(chan struct{})}
 	w.ctx, w.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	return w
 }

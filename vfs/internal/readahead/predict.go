@@ -11,7 +11,7 @@ package readahead
 // once, its window, grows fourfold as long as it is used, and shrinks when it isn't.
 //
 // A read that belongs to no stream gets its own page and nothing else. Since a few
-// scattered reads may look like a stream by chance, a stream is on credit until it has
+// scattered reads may look like a stream by chance, a stream is on credit until it is
 // proven itself: what was read ahead in vain may not exceed half of what was asked for.
 // So a scattered pattern costs one read per page, and less than twice the bytes.
 //
