@@ -102,11 +102,11 @@ type pending struct {
 	count    int
 	min, max uint64
 	traces   []uint64
-	ends     []ending // guarded by Traces.mu
+	ends     []ending // guarded by store.mu
 	refs     []ref
 	size     int
 
-	// Guarded by Traces.mu.
+	// Guarded by store.mu.
 	state   pendingState
 	tries   int // attempts so far
 	refused int // of these the last ones that said that it is too large

@@ -3,12 +3,9 @@ package traces
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"math"
 	"slices"
-
-	"github.com/greenroomdb/greenroom/actorstore"
 )
 
 // defaultMaxChunks is Query.MaxChunks unless it says otherwise.
@@ -199,11 +196,11 @@ func (rd *reader) keysBetween(ctx context.Context, spans map[SpanID]*gathered) (
 	// A record isn't earlier than its bucket: those that begin behind the range have none.
 	gaps := keyRange{appendChunkKey(rd.cat.layout, nil, all.gaps), bucketStart(rd.cat.layout, int64(rd.from/1e9)+1)}
 	for _, r := range rd.cat.ranges(gaps, func(*covered) bool { return false }) {
-		for e, err := range rd.snap.Survey(ctx, r.start, r.end) {
-			if err != nil && (e.Key == nil || !errors.Is(err, actorstore.ErrCorrupt)) {
+		for k, err := range surveyed(ctx, rd.snap, r.start, r.end) {
+			if err != nil {
 				return nil, err
 			}
-			if k, ok := parseChunkKey(rd.cat.layout, e.Key); ok && !rd.taken(k) && !rd.inMemory(k) {
+			if !rd.taken(k) && !rd.inMemory(k) {
 				keys = append(keys, k)
 			}
 		}

@@ -194,42 +194,6 @@ func (r *recorder) putEnd(s *Span, at uint64, status *Status) {
 	}
 }
 
-// recordWhole records a span that ended at end and its events.
-//
-// +checklocks:r.st.mu
-func (r *recorder) recordWhole(s *Span, d *SpanData, end uint64) {
-	events := d.Events
-	if limit := r.opts.Limits.Events; limit >= 0 && len(events) > limit {
-		r.st.stats.DroppedEvents += int64(len(events) - limit)
-		s.lostEvents, events = len(events)-limit, events[:limit]
-	}
-	s.lostEvents += int(d.DroppedEvents)
-	// If a chunk is cut meanwhile it lists the span as one that runs: the host may die
-	// before its end is stored. Without room, an end before the beginning does it.
-	more := addition{1, activeSize}
-	if r.running.n == r.maxActive {
-		r.putEnd(s, end, nil)
-		more = addition{}
-	}
-	// The span at the time of its end, whenever it began: it may be days long.
-	r.draft.whole(s, kindSnapshot)
-	place, ok := r.put(end, s, more)
-	if !ok {
-		return
-	}
-	if s.start = place; more.refs > 0 {
-		r.running.link(s)
-	}
-	for i := range events {
-		r.draft.event(s.id, &events[i])
-		r.put(unixNano(events[i].Time), s, addition{})
-	}
-	r.putEnd(s, end, nil)
-	if more.refs > 0 {
-		r.running.leave(s, spanEnded)
-	}
-}
-
 // heal records the spans whose beginning was dropped, and ends that were.
 //
 // +checklocks:r.st.mu
@@ -364,7 +328,36 @@ func (r *recorder) record(d *SpanData) {
 	if d.Status != (Status{}) {
 		s.status = some(r.limits.status(&d.Status))
 	}
-	r.recordWhole(s, d, end)
+	events := d.Events
+	if limit := r.opts.Limits.Events; limit >= 0 && len(events) > limit {
+		r.st.stats.DroppedEvents += int64(len(events) - limit)
+		s.lostEvents, events = len(events)-limit, events[:limit]
+	}
+	s.lostEvents += int(d.DroppedEvents)
+	// If a chunk is cut meanwhile it lists the span as one that runs: the host may die
+	// before its end is stored. Without room, an end before the beginning does it.
+	more := addition{1, activeSize}
+	if r.running.n == r.maxActive {
+		r.putEnd(s, end, nil)
+		more = addition{}
+	}
+	// The span at the time of its end, whenever it began: it may be days long.
+	r.draft.whole(s, kindSnapshot)
+	place, ok := r.put(end, s, more)
+	if !ok {
+		return
+	}
+	if s.start = place; more.refs > 0 {
+		r.running.link(s)
+	}
+	for i := range events {
+		r.draft.event(s.id, &events[i])
+		r.put(unixNano(events[i].Time), s, addition{})
+	}
+	r.putEnd(s, end, nil)
+	if more.refs > 0 {
+		r.running.leave(s, spanEnded)
+	}
 }
 
 // ignore counts a call that does nothing.

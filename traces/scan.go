@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"iter"
 	"slices"
 
 	"github.com/greenroomdb/greenroom/actorstore"
@@ -154,7 +155,7 @@ func (s *scanner) damage(key []byte, err error) {
 
 // chunk returns one chunk, nil if it isn't there or can't be read.
 func (s *scanner) chunk(ctx context.Context, k chunkKey) (c *chunk, err error) {
-	if i, ok := slices.BinarySearchFunc(s.memory, k, func(c keyed, k chunkKey) int { return c.key.compare(k) }); ok {
+	if i, ok := s.find(k); ok {
 		return s.memory[i].chunk, nil
 	}
 	r := keyRange{appendChunkKey(s.snap.Layout(), nil, k), afterChunk(s.snap.Layout(), k)}
@@ -165,9 +166,14 @@ func (s *scanner) chunk(ctx context.Context, k chunkKey) (c *chunk, err error) {
 	return c, err
 }
 
+// find returns where a chunk stands in the memory, or would stand.
+func (s *scanner) find(k chunkKey) (i int, ok bool) {
+	return slices.BinarySearchFunc(s.memory, k, func(c keyed, k chunkKey) int { return c.key.compare(k) })
+}
+
 // inMemory reports whether a chunk is one of the memory.
 func (s *scanner) inMemory(k chunkKey) bool {
-	_, ok := slices.BinarySearchFunc(s.memory, k, func(c keyed, k chunkKey) int { return c.key.compare(k) })
+	_, ok := s.find(k)
 	return ok
 }
 
@@ -177,7 +183,7 @@ func (s *scanner) keyBefore(ctx context.Context, k chunkKey) (before optional[ch
 	if before, err = lastKey(ctx, s.snap, start, appendChunkKey(s.snap.Layout(), nil, k)); err != nil {
 		return before, err
 	}
-	i, _ := slices.BinarySearchFunc(s.memory, k, func(c keyed, k chunkKey) int { return c.key.compare(k) })
+	i, _ := s.find(k)
 	if i > 0 && (!before.set || s.memory[i-1].key.compare(before.value) > 0) {
 		before = some(s.memory[i-1].key)
 	}
@@ -262,13 +268,27 @@ func lastSurveyed(ctx context.Context, r actorstore.Reader, start, end []byte) (
 		}
 		defer func() { err = errors.Join(err, s.Close()) }()
 	}
-	for e, err := range s.Survey(ctx, start, end) {
-		if err != nil && (e.Key == nil || !errors.Is(err, actorstore.ErrCorrupt)) {
+	for key, err := range surveyed(ctx, s, start, end) {
+		if err != nil {
 			return k, err
 		}
-		if key, ok := parseChunkKey(r.Layout(), e.Key); ok {
-			k = some(key)
-		}
+		k = some(key)
 	}
 	return k, nil
+}
+
+// surveyed yields the keys of the chunks in [start, end), those of damaged ones too. An error is the last
+// that it yields.
+func surveyed(ctx context.Context, s *actorstore.Snapshot, start, end []byte) iter.Seq2[chunkKey, error] {
+	return func(yield func(chunkKey, error) bool) {
+		for e, err := range s.Survey(ctx, start, end) {
+			if err != nil && (e.Key == nil || !errors.Is(err, actorstore.ErrCorrupt)) {
+				yield(chunkKey{}, err)
+				return
+			}
+			if k, ok := parseChunkKey(s.Layout(), e.Key); ok && !yield(k, nil) {
+				return
+			}
+		}
+	}
 }

@@ -52,7 +52,7 @@ func (tr *trimmer) trim(ctx context.Context) (buckets int, err error) {
 	}
 }
 
-// quietly is Trim by the writer.
+// quietly is trim by the writer.
 func (tr *trimmer) quietly(ctx context.Context) {
 	st := tr.st
 	st.mu.Lock()
@@ -72,13 +72,8 @@ func (tr *trimmer) firstChunk(ctx context.Context) (k optional[chunkKey], err er
 		return k, err
 	}
 	defer func() { err = errors.Join(err, snap.Close()) }()
-	for e, err := range snap.Survey(ctx, start, end) {
-		if err != nil && (e.Key == nil || !errors.Is(err, actorstore.ErrCorrupt)) {
-			return k, err
-		}
-		if key, ok := parseChunkKey(snap.Layout(), e.Key); ok {
-			return some(key), nil // damaged or not, it is for the bucket to go
-		}
+	for key, err := range surveyed(ctx, snap, start, end) {
+		return some(key), err // damaged or not, it is for the bucket to go
 	}
 	return k, nil
 }
