@@ -12,7 +12,7 @@ package readahead
 //
 // A read that belongs to no stream gets its own page and nothing else. Since a few
 // scattered reads may look like a stream by chance, a stream is on credit until it is
-// proven itself: what was read ahead in vain may not exceed half of what was asked for.
+// proven: what was read ahead in vain may not exceed half of what was asked for.
 // So a scattered pattern costs one read per page, and less than twice the bytes.
 //
 // A scan of a b-tree leaps: from a leaf to an inner page, some hundred pages on, and back
@@ -88,7 +88,7 @@ func (p *predictor) hit(i, n int64) {
 	if p.touch(i, n) {
 		return
 	}
-	// Another connection has read or written them: the stream goes on behind. If it is
+	// They came with another connection's read or write: the stream goes on behind. If it is
 	// a leap it does so from where it was.
 	for k := range p.streams {
 		s := &p.streams[k]
