@@ -46,19 +46,18 @@ func (h *handle) SetDB(conn any) {
 	}
 }
 
-// leave takes h from the files of its connection, which may write another one then.
-func (h *handle) leave() {
-	if h.conn == nil {
-		return
-	}
+// leaveConnection takes h from the files of its connection, which may write another one then.
+func leaveConnection(conn any, h *handle) {
 	connections.Lock()
 	defer connections.Unlock()
-	c := connections.of[h.conn]
+	c := connections.of[conn]
+	if c == nil {
+		return // SQLite has not said which it is
+	}
 	if c.writer == h {
 		c.writer = nil
 	}
 	if c.files--; c.files == 0 {
-		delete(connections.of, h.conn)
+		delete(connections.of, conn)
 	}
-	h.conn = nil
 }

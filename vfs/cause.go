@@ -2,11 +2,9 @@ package vfs
 
 import (
 	"errors"
-	"strings"
 	"sync/atomic"
 
 	"github.com/ncruces/go-sqlite3"
-	"github.com/ncruces/go-sqlite3/util/vfsutil"
 )
 
 // SQLite hands a code from the VFS to its user, and nothing else; go-sqlite3 keeps the
@@ -73,22 +71,6 @@ func (t *told) becomes(code sqlite3.ExtendedErrorCode) bool {
 		t.code == sqlite3.IOERR_CORRUPTFS && code.Code() == sqlite3.CORRUPT
 }
 
-// A causedError is an error of SQLite with the reason behind it. errors.Is finds the
-// sentinels of both, errors.As SQLite's code.
-type causedError struct{ sqlite, cause error }
-
-// Error says what SQLite says, and why, unless SQLite has said that already.
-func (e *causedError) Error() string {
-	said, why := e.sqlite.Error(), e.cause.Error()
-	if strings.Contains(said, why) {
-		return said
-	}
-	return said + ": " + why
-}
-
-// Unwrap returns both.
-func (e *causedError) Unwrap() []error { return []error{e.sqlite, e.cause} }
-
 // unanswered is the error of a query that SQLite has answered although a read of it was
 // refused with cause: PRAGMA integrity_check takes a page that it can't read for a
 // damaged one, and so do the functions that are like it. A statement that writes is left
@@ -101,24 +83,5 @@ func unanswered(cause error) error {
 // An interruptedError is a causedError whose reason is the context's: Cause knows none.
 type interruptedError struct{ causedError }
 
-// fileOf returns the file of a connection's database schema, nil if it is none of
-// this package's, or one that another VFS on top hides.
-func fileOf(c *sqlite3.Conn, schema string) *handle {
-	name := c.Filename(schema)
-	if name.String() == "" {
-		return nil // in memory, or temporary
-	}
-	h, _ := vfsutil.UnwrapFile[*handle](name.DatabaseFile())
-	return h
-}
-
 // errCutOff is why a view refuses to read, in which SQLite sees an attempt to write.
 var errCutOff = errors.New("vfs: parts of a transaction are stored that is under way or was cut off, and only the owner of the actor can roll it back")
-
-// lastCause is DB.Cause.
-func lastCause(db *database) error {
-	if p := db.cause.Load(); p != nil {
-		return *p
-	}
-	return nil
-}

@@ -22,16 +22,6 @@ import (
 // answers from its own page cache without asking the VFS; a process that was replaced
 // would not notice before it needs a page, or commits.
 
-// refusal returns why no statement may run, nil if it may.
-func (db *database) refusal(ctx context.Context) error {
-	err := db.owned(ctx)
-	if err != nil {
-		cause := err
-		db.cause.Store(&cause)
-	}
-	return err
-}
-
 // A connector makes the connections of a pool.
 type connector struct {
 	driver.Connector
@@ -107,7 +97,7 @@ type conn struct {
 
 // Cause and DSN are those of the DB, for a program that has its *sql.DB alone: the function of
 // sql.Conn.Raw gets a value with these two methods, Lose, and Raw.
-func (c *conn) Cause() error { return lastCause(c.db) }
+func (c *conn) Cause() error { return c.db.lastCause() }
 
 // DSN says how to open more connections.
 func (c *conn) DSN() string { return c.dsn }
@@ -186,7 +176,7 @@ func (c *conn) enter(ctx context.Context) error {
 // itself would do so behind a commit, for which there may be no room. What the
 // checkpoint returns doesn't matter: without it the log stays as it was.
 func (c *conn) makeRoom(ctx context.Context) error {
-	if !c.db.wal.crowded(c.db.actor) || c.queryOnly || !c.Raw().GetAutocommit() {
+	if !c.db.wal.crowded() || c.queryOnly || !c.Raw().GetAutocommit() {
 		return nil
 	}
 	_, _ = call(ctx, c, func() (struct{}, error) {

@@ -24,8 +24,20 @@ import (
 //
 // https://sqlite.org/fileformat2.html#file_change_counter
 
+// A hold is what a connection has of the states: the view that it reads, and the change counter that it was shown for that.
+type hold struct {
+	view *view // held from SHARED on
+
+	// counter is the change counter that this connection was last shown, and
+	// counterSeq the view for which; shown is false while the numbers were not
+	// made up.
+	counter    uint32
+	counterSeq uint64
+	shown      bool
+}
+
 // overlayCounter puts h's counter for view v into b, which was read from off.
-func (h *handle) overlayCounter(b []byte, off int64, hdr *format.Header, v *view) {
+func (h *hold) overlayCounter(b []byte, off int64, hdr *format.Header, v *view) {
 	end := off + int64(len(b))
 	if off >= format.VersionForAt+4 || end <= format.CounterAt {
 		return

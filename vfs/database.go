@@ -3,70 +3,26 @@ package vfs
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"log/slog"
-	"sync"
-	"sync/atomic"
-
-	"github.com/ncruces/go-sqlite3"
+	"reflect"
+	"strings"
 
 	"github.com/greenroomdb/greenroom/actorstore"
-	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 	"github.com/greenroomdb/greenroom/vfs/internal/format"
 	"github.com/greenroomdb/greenroom/vfs/internal/readahead"
 )
 
-// A database is what all connections to one mounted name share: the committed
-// view that readers hold, the writer's files, and who the writer is.
-//
-// Everything that only the writer touches (main to subs) needs no lock:
-// being the owner is the lock, and it changes hands under mu.
+// A database is what all connections to one mounted name share. It has layers, each of which knows those below: what every
+// part has (base), whose turn it is to write (turns), the committed states that readers hold (states), what lands batches
+// (committer), the writer's files (writer), and here the log of WAL mode and what a crash left.
 type database struct {
-	name   string
-	actor  *actorstore.Actor // nil: a read-only view
-	source chunked.Source
-	opts   *Options
-	log    *slog.Logger
-	stats  counters
-	meter  *meter
-
-	owner atomic.Pointer[handle] // the writer: who holds RESERVED or more; set under mu
-
-	main   chunked.File  // the writer's
-	header format.Header // of page 1, as the writer sees it
-	batch  batch.Batch
-	subs   []batch.Sub // scratch
-
-	mu      sync.Mutex
-	queue   []*waiter // connections that wait for their turn  +checklocks:mu
-	turns   int64     // how often somebody became the writer  +checklocks:mu
-	cur     *view     // the last committed state  +checklocks:mu
-	handles int       // open connections  +checklocks:mu
-	holders int       // those that hold SHARED or more  +checklocks:mu
-	shm     shmDir    // +checklocks:mu
-	aging             // +checklocks:mu
-
-	// opening is held while a connection is opened, and by a writer that is alone while it
-	// commits: closed says so. It is locked before mu.
-	opening sync.Mutex
-	closed  bool // +checklocks:mu
-
-	// dirty: the store may differ from cur. hot: an unfinished transaction left
-	// its journal behind, and the next reader rolls it back. torn: hot since
-	// before this process, so that cur can't be read until that is done.
-	dirty, hot, torn bool // +checklocks:mu
-
-	journal journal
-	wal     sharedLog
+	writer
+	wal sharedLog
+	shm shmDir // +checklocks:mu
 
 	ahead  *readahead.Database // nil on a near engine
 	untidy bool                // what a crash may have left is still to be removed; the writer's
-
-	cause  atomic.Pointer[error] // the last error that SQLite was told
-	failed atomic.Pointer[error] // set once: no operation succeeds any more
 }
 
 // newDatabase loads the state of a, and finishes what a crash left unfinished. opts are complete, or nil.
@@ -75,8 +31,12 @@ func newDatabase(ctx context.Context, name string, src chunked.Source, a *actors
 		defaults := opts.withDefaults()
 		opts = &defaults
 	}
-	db := &database{name: name, actor: a, source: src, opts: opts, log: opts.Logger, meter: newMeter(opts.Metrics)}
+	db := new(database)
+	db.base = base{name: name, actor: a, opts: opts, log: opts.Logger, meter: newMeter(opts.Metrics), spoil: db.shm.spoil}
+	db.source, db.before, db.logged = src, db.beforeCommit, db.wal.there
+	db.wal.db = &db.writer
 	db.ahead = readahead.New(src, a, &db.stats.ahead)
+	db.far = db.ahead != nil
 	db.main = chunked.File{Tag: actorstore.FileMain, Reader: src, Layout: src.Layout()}
 	db.journal.file = chunked.File{Tag: actorstore.FileJournal, Reader: src, Layout: src.Layout()}
 	db.wal.file = chunked.File{Tag: actorstore.FileWAL, Reader: src, Layout: src.Layout()}
@@ -91,6 +51,7 @@ func newDatabase(ctx context.Context, name string, src chunked.Source, a *actors
 	return db, nil
 }
 
+// load reads the state of the files.
 func (db *database) load(ctx context.Context) error {
 	fetched, found := db.ahead.Open(ctx)
 	quick := fetched != nil
@@ -127,8 +88,7 @@ func (db *database) load(ctx context.Context) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	db.cur = &view{seq: 1, size: db.main.Size(), header: db.header}
-	db.hot, db.torn = hot, hot
-	if hot {
+	if db.torn = hot; hot {
 		db.leftBehind()
 	}
 	return nil
@@ -139,23 +99,6 @@ func (db *database) readFrom(r actorstore.Reader) {
 	db.main.Reader, db.journal.file.Reader, db.wal.file.Reader = r, r, r
 }
 
-// loadHeader reads the start of page 1.
-func (db *database) loadHeader(ctx context.Context) error {
-	db.header = format.Header{}
-	_, err := db.main.ReadAt(ctx, db.header[:min(format.HeaderSize, db.main.Size())], 0)
-	return err
-}
-
-// idle returns ErrBusy while connections are open.
-func (db *database) idle() error {
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	if db.handles > 0 {
-		return fmt.Errorf("%w: %q has %d", ErrBusy, db.name, db.handles)
-	}
-	return nil
-}
-
 // close lets go of what the database holds in the engine. It is idle.
 func (db *database) close() {
 	db.mu.Lock()
@@ -163,14 +106,16 @@ func (db *database) close() {
 	db.unwatch()
 	db.unpin(db.cur) // still pinned if a journal was left behind
 	db.meter.flush(&db.stats)
-	db.shm.remove(db)
+	db.removeIndex()
 }
 
-// exists says whether there is a database, as the last committed state says.
-func (db *database) exists() bool {
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	return db.cur.size > 0
+// removeIndex removes the shared memory, which no connection has open.
+//
+// +checklocks:db.mu
+func (db *database) removeIndex() {
+	if err := db.shm.remove(); err != nil {
+		db.log.Warn("vfs: removing shared memory", "database", db.name, "error", err)
+	}
 }
 
 // leftover says whether a journal is there that must be rolled back.
@@ -180,82 +125,97 @@ func (db *database) leftover() bool {
 	return db.hot && db.journal.there()
 }
 
-// fail makes every later operation fail. The first reason stays.
-func (db *database) fail(err error) {
-	if db.failed.CompareAndSwap(nil, &err) {
-		db.refusing(err)
-		db.shm.spoil()
+// openHandle opens the main file for one connection.
+func (db *database) openHandle(ctx context.Context, readOnly bool) *handle {
+	db.opening.Lock()
+	defer db.opening.Unlock()
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.handles++
+	return &handle{
+		db: db, ctx: ctx, readOnly: readOnly,
+		session: session{settings: settings{mode: "delete", sync: syncFull}, told: new(toldMemory)},
+		shm:     db.shm.open(), ahead: db.ahead.NewConn(),
 	}
 }
 
-// healthy returns ErrFailed, with its reason, after a failure, or when the actor
-// has another owner: what memory holds of it is no longer true.
-func (db *database) healthy() error {
-	if db.actor != nil {
-		if err := db.actor.Err(); err != nil {
-			db.fail(err)
-		}
+// saw tells the hints of a page that was read or written, b at off, of a file with the header hdr.
+func (db *database) saw(hdr *format.Header, b []byte, off int64, written bool) {
+	if db.ahead != nil {
+		db.ahead.Saw(hdr.PageSize(), hdr.Plain(), b, off, written)
 	}
-	if p := db.failed.Load(); p != nil {
-		return fmt.Errorf("%w: %w", ErrFailed, *p)
+}
+
+// keepHints has the hints stored, when the last connection is closed.
+func (db *database) keepHints(ctx context.Context) {
+	if db.ahead == nil || db.healthy() != nil {
+		return
 	}
+	db.mu.Lock()
+	end := chunked.Count(db.cur.size)
+	db.mu.Unlock()
+	if err := db.ahead.Keep(ctx, end); err != nil {
+		db.log.Debug("vfs: hints of what is read first were not stored", "database", db.name, "error", err)
+	}
+}
+
+// free says that connections which wait to write look again, instead of having their turn one by one.
+//
+// +checklocks:db.mu
+func (db *database) free() bool { return db.hot || db.wal.users > 0 }
+
+// beforeCommit is called before every commit of the database. It has work only on a far
+// engine.
+func (db *database) beforeCommit(ctx context.Context) error {
+	if err := db.tidyLate(ctx); err != nil {
+		return err
+	}
+	db.ahead.Ripen(chunked.Count(db.main.Size()))
 	return nil
 }
 
-// owned is healthy, asked where SQLite is about to answer from its own cache: on an
-// engine that other processes use, too, it finds out who the owner is.
-func (db *database) owned(ctx context.Context) error {
+// report is the answer to PRAGMA greenroom_stats.
+func (db *database) report() string {
+	var b strings.Builder
+	line := func(name string, value any) { fmt.Fprintf(&b, "%s=%v\n", name, value) }
+	s := reflect.ValueOf(db.stats.read())
+	for i := range s.NumField() {
+		line(snake(s.Type().Field(i).Name), s.Field(i).Interface())
+	}
+	db.mu.Lock()
+	line("connections", db.handles)
+	line("file_bytes", db.cur.size)
+	db.mu.Unlock()
+	db.wal.mem.RLock()
+	line("log_bytes", db.wal.file.Size())
+	db.wal.mem.RUnlock()
 	if db.actor != nil {
-		if err := db.actor.Owned(ctx); err != nil && db.actor.Err() == nil {
-			return err // not known, or closed
-		}
+		line("actor_commits", db.actor.Seq())
+		line("actor_bytes", db.actor.Used())
+		line("rows_read", db.actor.Rows())
 	}
-	return db.healthy()
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// sqliteError remembers err for DB.Cause, and returns what SQLite should see.
-func (db *database) sqliteError(err error, ioerr sqlite3.ExtendedErrorCode) error {
-	if err == nil {
-		return nil
+// prepareNewest has fetched what is about to be read of f, whose stored chunks are r's,
+// unless memory has it because it isn't stored yet.
+func (db *database) prepareNewest(ctx context.Context, ahead *readahead.Conn, f *chunked.File, r actorstore.Reader, off, n int64) {
+	w := &db.wal
+	w.mem.RLock() // the writer with a journal needs none, but is alone with it
+	_, here := f.Overlay(nil, off)
+	size := min(f.Size(), max(f.Stored(), 0))
+	w.mem.RUnlock()
+	if here {
+		return
 	}
-	cause := err // a variable of its own: err would move to the heap also when it is nil
-	db.cause.Store(&cause)
-	return sqliteError(err, ioerr)
-}
-
-// sqliteError is the database's, of what this connection did: if it is the writer,
-// its transaction turns back.
-func (h *handle) sqliteError(err error, ioerr sqlite3.ExtendedErrorCode) error {
-	if err != nil && h.owns() {
-		h.db.disarm(err)
+	if r != actorstore.Reader(db.source) {
+		ahead.Prepare(ctx, r, f.Tag, size, off, n)
+		return
 	}
-	h.tell(err, ioerr)
-	return h.db.sqliteError(err, ioerr)
-}
-
-// tell remembers what SQLite is told, for the connection's pool.
-func (h *handle) tell(err error, ioerr sqlite3.ExtendedErrorCode) {
-	if err != nil && !ofSQLite(err) {
-		h.told.tell(err, sqliteCode(err, ioerr))
+	// In WAL mode, or when the store has parts of the transaction, the newest state is
+	// what it reads.
+	if s, err := db.source.Snapshot(ctx); err == nil {
+		ahead.Prepare(ctx, s, f.Tag, size, off, n)
+		_ = s.Close() // it asked the engine for nothing
 	}
-}
-
-// ownerError is the database's sqliteError, of a file beside the main file, which only
-// the writer changes.
-func (db *database) ownerError(err error, ioerr sqlite3.ExtendedErrorCode) error {
-	if h := db.owner.Load(); h != nil {
-		h.tell(err, ioerr)
-	}
-	return db.sqliteError(err, ioerr)
-}
-
-// readError is sqliteError for reads: io.EOF must reach go-sqlite3 as it is.
-func (h *handle) readError(err error) error {
-	if err == nil || err == io.EOF {
-		return err
-	}
-	if !errors.Is(err, actorstore.ErrCorrupt) { // damage is what a check is to find
-		h.told.refused = err
-	}
-	return h.sqliteError(err, sqlite3.IOERR_READ)
 }

@@ -3,6 +3,7 @@ package vfs
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/ncruces/go-sqlite3"
 	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
@@ -121,3 +122,22 @@ func Cause(err error) error {
 
 // errLongName is the error of a query with a column whose name go-sqlite3 doesn't read.
 var errLongName = fmt.Errorf("%w: the name of a column is longer than 1,000,000 bytes: give it one with AS", ErrUnsupported)
+
+// A causedError is an error of SQLite with the reason behind it. errors.Is finds the
+// sentinels of both, errors.As SQLite's code.
+type causedError struct{ sqlite, cause error }
+
+// Error says what SQLite says, and why, unless SQLite has said that already.
+func (e *causedError) Error() string {
+	said, why := e.sqlite.Error(), e.cause.Error()
+	if strings.Contains(said, why) {
+		return said
+	}
+	return said + ": " + why
+}
+
+// Unwrap returns both.
+func (e *causedError) Unwrap() []error { return []error{e.sqlite, e.cause} }
+
+// errNotOwner: SQLite wrote without the lock for it.
+var errNotOwner = errors.New("vfs: write without the write lock")

@@ -61,7 +61,7 @@ func (db *DB) Export(ctx context.Context, w io.Writer) (size int64, err error) {
 		// log all the same, and the copy that it makes would be in the clear.
 		err = fmt.Errorf("%w: the log of an encrypted database; leave WAL mode first", ErrUnsupported)
 	default:
-		size, err = h.writeTo(w)
+		size, err = rollbackMode{h}.writeTo(w)
 	}
 	if err != nil {
 		return size, fmt.Errorf("vfs: export: %w", err)
@@ -70,7 +70,7 @@ func (db *DB) Export(ctx context.Context, w io.Writer) (size int64, err error) {
 }
 
 // writeTo writes the file as h's view shows it.
-func (h *handle) writeTo(w io.Writer) (n int64, err error) {
+func (h rollbackMode) writeTo(w io.Writer) (n int64, err error) {
 	buf := make([]byte, min(exportStep, h.view.size))
 	for n < h.view.size {
 		b := buf[:min(int64(len(buf)), h.view.size-n)]

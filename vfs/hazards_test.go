@@ -500,11 +500,11 @@ func TestLeaveLog(t *testing.T) {
 		}
 	}
 	must(h.Lock(sqlitevfs.LOCK_SHARED))
-	log, err := h.openLog()
+	log, err := logMode{h}.open()
 	must(err)
 	must(h.Lock(sqlitevfs.LOCK_EXCLUSIVE))
 	must(log.Close())
-	must(db.deleteLog(t.Context()))
+	must(db.wal.delete(t.Context()))
 	refused := func(when string) {
 		t.Helper()
 		if err := other.Lock(sqlitevfs.LOCK_SHARED); !errors.Is(err, sqlite3.BUSY) {

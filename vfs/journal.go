@@ -3,13 +3,10 @@ package vfs
 import (
 	"bytes"
 	"context"
-	"io"
 	"sync"
 
 	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 	"github.com/greenroomdb/greenroom/vfs/internal/format"
-	"github.com/ncruces/go-sqlite3"
-	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
 )
 
 // The journal is the rollback journal of a database, tag 1. Its writes stay in
@@ -79,78 +76,6 @@ func (j *journal) active() bool {
 	return j.live
 }
 
-// flushJournal stores what is new in the journal, its size after its content.
-// Nothing waits for it: being first in the engine's order is enough.
-func (db *database) flushJournal(ctx context.Context) error {
-	j := &db.journal
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if !j.exists || !j.file.Changed() {
-		return nil
-	}
-	if err := db.storeOrdered(ctx, &j.file); err != nil {
-		return err
-	}
-	j.storedLive = j.live
-	return nil
-}
-
-// finishJournal ends the transaction, which SQLite asks for by deleting the
-// journal or by emptying it. It is durable when this returns.
-func (db *database) finishJournal(ctx context.Context, remove bool) error {
-	if err := db.healthy(); err != nil {
-		return err
-	}
-	if !db.journal.isStoredLive() {
-		changed := db.main.Changed()
-		err := db.commitAll(ctx)
-		if err == nil {
-			db.journal.forget(remove)
-			if changed {
-				db.stats.bufferedCommits.Add(1)
-			}
-			return nil
-		}
-		if !tooLarge(err) {
-			return err
-		}
-		db.fellBack()
-	}
-	if err := db.flushMain(ctx); err != nil {
-		return err
-	}
-	return db.endJournal(ctx, remove)
-}
-
-// endJournal stores the journal's end: the commit point of a transaction that
-// was stored in parts.
-func (db *database) endJournal(ctx context.Context, remove bool) error {
-	j := &db.journal
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	b := db.carrier()
-	if remove {
-		j.file.StageDelete(&b.Group)
-	} else {
-		if err := j.file.Resize(ctx, 0); err != nil {
-			return err
-		}
-		j.file.Stage(b, 0, chunked.MaxChunks)
-		j.file.StageSize(b.Final())
-	}
-	if err := db.commit(ctx, b); err != nil {
-		return err
-	}
-	if remove {
-		j.file.Removed()
-	} else {
-		j.file.Settled()
-	}
-	j.exists, j.live, j.storedLive = !remove, false, false
-	db.stats.journalCommits.Add(1)
-	return nil
-}
-
 func (j *journal) isStoredLive() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -178,73 +103,6 @@ func (j *journal) abandon() {
 	}
 }
 
-// A journalFile is the journal as SQLite has it open. All handles share the
-// journal's state; closing one changes nothing.
-type journalFile struct {
-	noLocks
-	db       *database
-	ctx      context.Context
-	readOnly bool // it is only looked at, by a connection that is not the writer
-}
-
-// sqliteError is the database's, for the writer unless the file is only looked at.
-func (f *journalFile) sqliteError(err error, ioerr sqlite3.ExtendedErrorCode) error {
-	if err != nil && !f.readOnly {
-		f.db.disarm(err)
-	}
-	return f.db.ownerError(err, ioerr)
-}
-
-var _ sqlitevfs.File = (*journalFile)(nil)
-
-func (f *journalFile) Close() error { return nil }
-
-func (f *journalFile) ReadAt(b []byte, off int64) (int, error) {
-	j := &f.db.journal
-	j.mu.Lock()
-	n, err := j.file.ReadAt(f.ctx, b, off)
-	j.mu.Unlock()
-	if n > 0 && !f.readOnly {
-		f.db.lookedBack(off)
-	}
-	if err == nil || err == io.EOF {
-		return n, err
-	}
-	return n, f.sqliteError(err, sqlite3.IOERR_READ)
-}
-
-func (f *journalFile) WriteAt(b []byte, off int64) (int, error) {
-	if err := f.db.healthy(); err != nil {
-		return 0, f.sqliteError(err, sqlite3.IOERR_WRITE)
-	}
-	f.db.wentOn(off)
-	j := &f.db.journal
-	if off == 0 && bytes.HasPrefix(b, format.JournalOver) && j.active() {
-		// That is how journal_mode=PERSIST says that it is over; encrypted, it is seen
-		// when COMMIT_PHASETWO follows.
-		if err := f.db.finishJournal(f.ctx, false); err != nil {
-			return 0, f.sqliteError(err, sqlite3.IOERR_WRITE)
-		}
-		return len(b), nil
-	}
-	n, err := f.write(b, off)
-	if err == nil {
-		err = f.db.spill(f.ctx)
-	}
-	return n, f.sqliteError(err, sqlite3.IOERR_WRITE)
-}
-
-func (f *journalFile) write(b []byte, off int64) (int, error) {
-	j := &f.db.journal
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	n, err := j.file.WriteAt(f.ctx, b, off)
-	if err == nil && off == 0 && n > 0 {
-		j.live = !bytes.HasPrefix(b, format.JournalOver)
-	}
-	return n, err
-}
-
 // buffered is the number of chunks that are not stored.
 func (j *journal) buffered() int {
 	j.mu.Lock()
@@ -252,31 +110,90 @@ func (j *journal) buffered() int {
 	return j.file.Pending()
 }
 
-func (f *journalFile) Truncate(size int64) error {
-	j := &f.db.journal
-	if size == 0 && j.active() {
-		return f.sqliteError(f.db.finishJournal(f.ctx, false), sqlite3.IOERR_TRUNCATE)
-	}
+// legible says whether the stored journal begins as SQLite's do. The journal of an
+// encrypting VFS doesn't. SQLite alone would take it for one that is over, and remove
+// it: only a connection through that VFS can roll it back.
+func (j *journal) legible(ctx context.Context) (bool, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if size >= j.file.Size() {
-		return nil
+	start := make([]byte, len(format.JournalMagic))
+	if j.file.Size() < int64(len(start)) {
+		return false, nil
 	}
-	return f.sqliteError(j.file.Resize(f.ctx, size), sqlite3.IOERR_TRUNCATE)
+	if _, err := j.file.ReadAt(ctx, start, 0); err != nil {
+		return false, err
+	}
+	return bytes.Equal(start, format.JournalMagic), nil
 }
 
-// Sync stores nothing: the journal is stored before any change of the main file
-// is, and until then there is nothing that it would have to undo.
-func (f *journalFile) Sync(sqlitevfs.SyncFlag) error {
-	if !f.readOnly {
-		f.db.synced()
+// flushJournal stores what is new in the journal, its size after its content.
+// Nothing waits for it: being first in the engine's order is enough.
+func (db *writer) flushJournal(ctx context.Context) error {
+	j := &db.journal
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.exists || !j.file.Changed() {
+		return nil
 	}
+	if err := db.storeOrdered(ctx, &j.file); err != nil {
+		return err
+	}
+	j.storedLive = j.live
 	return nil
 }
 
-func (f *journalFile) Size() (int64, error) {
-	j := &f.db.journal
+// finishJournal ends the transaction, which SQLite asks for by deleting the
+// journal or by emptying it. It is durable when this returns.
+func (db *writer) finishJournal(ctx context.Context, remove bool) error {
+	if err := db.healthy(); err != nil {
+		return err
+	}
+	if !db.journal.isStoredLive() {
+		changed := db.main.Changed()
+		err := db.commitAll(ctx)
+		if err == nil {
+			db.journal.forget(remove)
+			if changed {
+				db.stats.bufferedCommits.Add(1)
+			}
+			return nil
+		}
+		if !tooLarge(err) {
+			return err
+		}
+		db.fellBack(db.main.Pending())
+	}
+	if err := db.flushMain(ctx); err != nil {
+		return err
+	}
+	return db.endJournal(ctx, remove)
+}
+
+// endJournal stores the journal's end: the commit point of a transaction that
+// was stored in parts.
+func (db *writer) endJournal(ctx context.Context, remove bool) error {
+	j := &db.journal
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.file.Size(), nil
+	b := db.carrier()
+	if remove {
+		j.file.StageDelete(&b.Group)
+	} else {
+		if err := j.file.Resize(ctx, 0); err != nil {
+			return err
+		}
+		j.file.Stage(b, 0, chunked.MaxChunks)
+		j.file.StageSize(b.Final())
+	}
+	if err := db.commit(ctx, b); err != nil {
+		return err
+	}
+	if remove {
+		j.file.Removed()
+	} else {
+		j.file.Settled()
+	}
+	j.exists, j.live, j.storedLive = !remove, false, false
+	db.stats.journalCommits.Add(1)
+	return nil
 }

@@ -49,32 +49,6 @@ func (db *database) tidy(ctx context.Context, hot, dead bool) error {
 	return nil
 }
 
-// takeOver is called by the writer before the store first changes: a database of
-// the older form is rewritten. Readers keep on reading meanwhile.
-func (db *database) takeOver(ctx context.Context) error {
-	old, ok := db.source.(*oldkeys.Source)
-	if !ok {
-		return nil
-	}
-	if err := db.mover(old).Move(ctx, &db.main); err != nil {
-		return err
-	}
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	db.source = old.Stored()
-	if db.main.Reader == actorstore.Reader(old) {
-		db.main.Reader = old.Stored()
-	}
-	return nil
-}
-
-// mover returns what rewrites files of old.
-func (db *database) mover(old *oldkeys.Source) *oldkeys.Mover {
-	return &oldkeys.Mover{Source: old, Limits: db.actor.Limits(), Land: func(ctx context.Context, b *batch.Batch) error {
-		return db.apply(ctx, b, false)
-	}}
-}
-
 // collect removes what a crash left: chunks beyond the end of a file, which only
 // a commit in several parts can leave, and a journal that is over or a log that is
 // dead, whole. Nobody would ever see them, but they count against the quota.

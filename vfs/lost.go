@@ -6,7 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"reflect"
-	"runtime/debug"
 	"slices"
 	"unsafe"
 
@@ -57,11 +56,6 @@ func (c *conn) lose(p any) error {
 		c.db.log.Error("vfs: giving up a connection", slog.String("database", c.db.name), slog.Any("error", err))
 	}
 	return lost
-}
-
-// logPanic keeps the stack of a panic, which an error has no room for.
-func (db *database) logPanic(p any) {
-	db.log.Error("vfs: panic", slog.String("database", db.name), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
 }
 
 // raw returns the connection of go-sqlite3, nil while it is being opened.

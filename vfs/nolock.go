@@ -23,3 +23,11 @@ func (noLocks) SectorSize() int { return chunked.Size }
 
 // DeviceCharacteristics are those of every file of an actor.
 func (noLocks) DeviceCharacteristics() sqlitevfs.DeviceCharacteristic { return characteristics }
+
+// characteristics hold for every file of an actor, because a chunk is stored
+// whole or not at all and no size is stored before what it covers. SEQUENTIAL
+// isn't claimed: SQLite would not ask for the syncs that order its files then.
+//
+// https://sqlite.org/c3ref/c_iocap_atomic.html
+const characteristics = sqlitevfs.IOCAP_POWERSAFE_OVERWRITE |
+	sqlitevfs.IOCAP_SAFE_APPEND | sqlitevfs.IOCAP_SUBPAGE_READ

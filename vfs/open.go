@@ -101,7 +101,7 @@ func (db *DB) Cause() error {
 	if err != nil {
 		return nil
 	}
-	return lastCause(d)
+	return d.lastCause()
 }
 
 // Durable returns when every transaction that was committed before the call is on

@@ -38,7 +38,7 @@ func (p *pin) enter() bool {
 }
 
 // leave ends a read, or the view's hold.
-func (db *database) leave(p *pin) {
+func (db *states) leave(p *pin) {
 	if p.users.Add(-1) > 0 {
 		return
 	}
@@ -64,7 +64,7 @@ type aging struct {
 // outdate begins the time that v has left: others hold it, and it was replaced.
 //
 // +checklocks:db.mu
-func (db *database) outdate(v *view) {
+func (db *states) outdate(v *view) {
 	if v.snap.Load() == nil {
 		return // nobody reads it: in WAL mode the log is what pins a state
 	}
@@ -79,7 +79,7 @@ func (db *database) outdate(v *view) {
 // forget removes v, which nobody holds any more, from the outdated views.
 //
 // +checklocks:db.mu
-func (db *database) forget(v *view) {
+func (db *states) forget(v *view) {
 	if i := slices.Index(db.outdated, v); i >= 0 {
 		db.outdated = slices.Delete(db.outdated, i, i+1)
 	}
@@ -88,7 +88,7 @@ func (db *database) forget(v *view) {
 // expire takes v from those who hold it: their next read fails with reason.
 //
 // +checklocks:db.mu
-func (db *database) expire(v *view, reason error) {
+func (db *states) expire(v *view, reason error) {
 	db.forget(v)
 	v.gone = reason
 	db.unpin(v)
@@ -99,7 +99,7 @@ func (db *database) expire(v *view, reason error) {
 // necessary asks for the next.
 //
 // +checklocks:db.mu
-func (db *database) watch() {
+func (db *states) watch() {
 	if db.armed || db.opts.MaxSnapshotAge < 0 {
 		return
 	}
@@ -114,7 +114,7 @@ func (db *database) watch() {
 // unwatch stops the timer for good.
 //
 // +checklocks:db.mu
-func (db *database) unwatch() {
+func (db *states) unwatch() {
 	db.armed = true
 	if db.timer != nil {
 		db.timer.Stop()
@@ -122,7 +122,7 @@ func (db *database) unwatch() {
 }
 
 // tick lets go of what is too old.
-func (db *database) tick() {
+func (db *states) tick() {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	if db.handles == 0 {

@@ -19,22 +19,6 @@ import (
 // business. Any connection does it before its first read, so one is opened for that,
 // on a VFS that is registered for as long as it takes.
 
-// legible says whether the stored journal begins as SQLite's do. The journal of an
-// encrypting VFS doesn't. SQLite alone would take it for one that is over, and remove
-// it: only a connection through that VFS can roll it back.
-func (j *journal) legible(ctx context.Context) (bool, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	start := make([]byte, len(format.JournalMagic))
-	if j.file.Size() < int64(len(start)) {
-		return false, nil
-	}
-	if _, err := j.file.ReadAt(ctx, start, 0); err != nil {
-		return false, err
-	}
-	return bytes.Equal(start, format.JournalMagic), nil
-}
-
 // recover rolls back the journal that was found when db was loaded, if SQLite can
 // read it. Nobody else knows of db yet. After an error the journal is still there.
 func (db *database) recover(ctx context.Context) error {
@@ -82,9 +66,9 @@ func (v *VFS) guardJournal(name *sqlitevfs.Filename) error {
 	return db.ownerError(err, sqlite3.ExtendedErrorCode(sqlite3.CANTOPEN))
 }
 
-// guardLog returns an error if there is a log that the connection which opens it can't
+// guard returns an error if there is a log that the connection which opens it can't
 // read: SQLite would find nothing in it, and remove it in the end.
-func (h *handle) guardLog(name *sqlitevfs.Filename) error {
+func (h logMode) guard(name *sqlitevfs.Filename) error {
 	if h.readOnly || !h.db.wal.there() {
 		return nil
 	}

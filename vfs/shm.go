@@ -16,7 +16,7 @@ import (
 //
 // https://sqlite.org/walformat.html#the_wal_index_file_format
 
-// A shmDir is the folder of that file. Its methods are for who holds database.mu, but
+// A shmDir is the folder of that file. Its methods are called under the lock of the database, but
 // for spoil.
 type shmDir struct {
 	offered bool // the platform has shared memory
@@ -70,13 +70,11 @@ func (s *shmDir) make() error {
 	return nil
 }
 
-// remove removes the folder with what is in it; nobody has it open.
-func (s *shmDir) remove(db *database) {
+// remove removes the folder with what is in it, which no connection has open.
+func (s *shmDir) remove() error {
 	if !s.made {
-		return
+		return nil
 	}
 	s.made = false
-	if err := os.RemoveAll(s.path); err != nil {
-		db.log.Warn("vfs: removing shared memory", "database", db.name, "error", err)
-	}
+	return os.RemoveAll(s.path)
 }

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
-
 	"github.com/greenroomdb/greenroom/batch"
 )
 
@@ -119,7 +117,7 @@ func (db *DB) BeginUpdate(ctx context.Context, b *batch.Batch) (tx *Tx, err erro
 	tx.open, tx.close = context.WithCancel(context.Background())
 	c.file.begun = true
 	if _, err = pooled.ExecContext(ctx, beginUpdate); err == nil {
-		if err = c.file.stage(&tx.staged); err == nil {
+		if err = (rollbackMode{c.file}).stage(&tx.staged); err == nil {
 			return tx, nil
 		}
 		err = errors.Join(err, rollback(ctx, pooled, c))
@@ -140,7 +138,7 @@ func (tx *Tx) Commit() (err error) {
 	tx.close()
 	h, b := tx.c.file, tx.batch
 	defer func() {
-		h.unstage()
+		h.staged = nil
 		b.Abort(err) // settled already if it has landed
 		err = tx.leave(err)
 	}()
@@ -159,7 +157,7 @@ func (tx *Tx) Commit() (err error) {
 	case turnedBack:
 		err = errBypassed
 	default:
-		err = h.land(tx.ctx, b) // nothing of the database changed
+		err = land(tx.ctx, tx.c, b) // nothing of the database changed
 	}
 	if tx.panicked != nil {
 		panic(tx.panicked) // of a participant
@@ -172,7 +170,7 @@ func (tx *Tx) Commit() (err error) {
 func (tx *Tx) Rollback(reason error) error {
 	tx.close()
 	err := errors.Join(reason, rollback(tx.ctx, tx.conn, tx.c))
-	tx.c.file.unstage()
+	tx.c.file.staged = nil
 	tx.batch.Abort(err)
 	return tx.leave(err)
 }
@@ -192,16 +190,11 @@ func (tx *Tx) leave(err error) error {
 }
 
 // land commits b by itself, as durably as the connection's transactions are.
-func (h *handle) land(ctx context.Context, b *batch.Batch) error {
-	if !awaited(h) {
-		return h.db.actor.Apply(ctx, b)
+func land(ctx context.Context, c *conn, b *batch.Batch) error {
+	if !c.file.awaited() {
+		return c.db.actor.Apply(ctx, b)
 	}
-	return h.db.actor.Commit(ctx, b)
-}
-
-// awaited says whether the commit that h makes is waited for.
-func awaited(h *handle) bool {
-	return h.synchronous() >= syncFull && (h.staged == nil || !h.staged.applied)
+	return c.db.actor.Commit(ctx, b)
 }
 
 // rollback ends the transaction if it isn't over, as that of a connection that was lost is.
@@ -236,118 +229,3 @@ func writerOf(pooled *sql.Conn) (c *conn, err error) {
 	})
 	return c, err
 }
-
-// staged is what lands with the transaction of a handle.
-//
-// SQLite ends a rollback as it ends a commit: the journal goes. So what is staged
-// lands only between the call of COMMIT and its return (armed), and not when SQLite
-// turned back on the way: because of an error that it was told, or for a reason of
-// its own, and then it reads the journal. A commit never does, but for what lies behind
-// its end. An encrypting VFS on top does, before it writes a part of one of its blocks:
-// so a read that a write of the same place follows is none of SQLite's.
-//
-// Before the call a COMMIT is one of the function's SQL, which is refused: where an atomic
-// write ends, and where SQLite syncs the main file. A rollback syncs it, too, but has read
-// the journal. So has a ROLLBACK TO; but SQLite syncs the journal before it writes to the
-// main file what a transaction has changed, and never after it has begun to roll back.
-type staged struct {
-	batch  *batch.Batch
-	armed  bool
-	over   bool // the transaction ended before COMMIT was called
-	called bool // Update has called COMMIT; before that a COMMIT is one of the function's SQL
-
-	applied bool // the commit is not waited for, whatever synchronous is
-
-	panicked any // what a hook or a Late function did in the commit; nil if none did
-
-	reading bool  // the journal was read, and neither synced nor, in COMMIT, written since
-	at      int64 // where
-}
-
-// lookedBack is told that something of the journal was read at off.
-func (db *database) lookedBack(off int64) {
-	h := db.owner.Load()
-	if h == nil || h.staged == nil {
-		return
-	}
-	s := h.staged
-	if s.reading || s.batch.Settled() {
-		db.disarm(errTurnedBack)
-	}
-	s.reading, s.at = true, off
-}
-
-// synced is told that the journal is synced: SQLite goes on, whatever it has read there.
-func (db *database) synced() {
-	if h := db.owner.Load(); h != nil && h.staged != nil {
-		h.staged.reading = false
-	}
-}
-
-// ownCommit returns an error if what SQLite is about to do is a COMMIT in the SQL of an
-// Update: what is staged would not land with it.
-func (h *handle) ownCommit() error {
-	if s := h.staged; s == nil || s.called || s.reading {
-		return nil
-	}
-	return errOwnCommit
-}
-
-var errOwnCommit = fmt.Errorf("%w: COMMIT is Update's, and its SQL is rolled back", ErrTxOver)
-
-// wentOn is told that the journal is written at off.
-func (db *database) wentOn(off int64) {
-	s := db.landing()
-	if s == nil || !s.reading {
-		return
-	}
-	if s.reading = false; s.at != off {
-		db.disarm(errTurnedBack)
-	}
-}
-
-// stage lets s land with the transaction that h has begun.
-func (h *handle) stage(s *staged) error {
-	switch {
-	case h.logged:
-		return fmt.Errorf("%w: Update in journal_mode=WAL, it needs DELETE", ErrUnsupported)
-	case h.mode != "delete":
-		return fmt.Errorf("%w: Update in journal_mode=%s, it needs DELETE", ErrUnsupported, h.mode)
-	case h.exclusive:
-		return fmt.Errorf("%w: Update in locking_mode=EXCLUSIVE, it needs NORMAL", ErrUnsupported)
-	case h.sync == syncOff:
-		return fmt.Errorf("%w: Update with synchronous=OFF, it needs at least NORMAL", ErrUnsupported)
-	case !h.owns() || h.level < sqlitevfs.LOCK_RESERVED:
-		return errNotOwner
-	}
-	h.staged, h.keys = s, keysWish{}
-	return nil
-}
-
-func (h *handle) unstage() { h.staged = nil }
-
-// landing returns what must land with the commit that the writer is about to make,
-// nil if nothing.
-func (db *database) landing() *staged {
-	h := db.owner.Load()
-	if h == nil || h.staged == nil || !h.staged.armed {
-		return nil
-	}
-	return h.staged
-}
-
-// disarm keeps what is staged from landing with the transaction of the writer, who
-// turns back. If it has landed already there is no way back: SQLite would undo its
-// own part alone, so the database refuses that, and everything else.
-func (db *database) disarm(reason error) {
-	s := db.landing()
-	if s == nil {
-		return
-	}
-	if s.armed = false; s.batch.Settled() {
-		db.fail(reason)
-	}
-}
-
-// errTurnedBack: SQLite began to roll back a transaction after it had landed.
-var errTurnedBack = errors.New("vfs: rollback of a transaction that is committed")

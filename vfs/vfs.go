@@ -18,13 +18,11 @@ package vfs
 
 // Files, from the top down:
 //
-//	export.go walfile.go lock.go atomic.go walmain.go store.go recover.go update.go
-//	check.go checksqlite.go open.go stmt.go rows.go conn.go lost.go declared.go attach.go
-//	counter.go pragma.go queue.go vfs.go leftover.go handle.go
-//	statspragma.go journal.go pin.go storedschema.go wal.go cause.go
-//	events.go schema.go view.go database.go temp.go
-//	metrics.go mounted.go nolock.go errors.go kept.go options.go shm.go
-//	stats.go
+//	export.go update.go open.go check.go checksqlite.go conn.go stmt.go rows.go lost.go kept.go declared.go
+//	recover.go vfs.go handle.go lock.go attach.go logfile.go logmode.go rollbackmode.go journalfile.go
+//	database.go leftover.go log.go writer.go journal.go committer.go
+//	counter.go states.go pin.go turns.go staged.go session.go settings.go cause.go base.go
+//	storedschema.go schema.go statspragma.go shm.go temp.go nolock.go mounted.go metrics.go stats.go options.go errors.go
 
 import (
 	"context"
@@ -283,10 +281,10 @@ func (v fileNames) OpenFilename(name *sqlitevfs.Filename, flags sqlitevfs.OpenFl
 	if h.readOnly {
 		flags = flags&^(sqlitevfs.OPEN_READWRITE|sqlitevfs.OPEN_CREATE) | sqlitevfs.OPEN_READONLY
 	}
-	if err := h.guardLog(name); err != nil {
+	if err := (logMode{h}).guard(name); err != nil {
 		return nil, flags, err
 	}
-	file, err := h.openLog()
+	file, err := logMode{h}.open()
 	if err != nil {
 		return nil, flags, h.sqliteError(err, sqlite3.ExtendedErrorCode(sqlite3.CANTOPEN))
 	}
@@ -299,7 +297,7 @@ func (v fileNames) Delete(name string, _ bool) error {
 	if base, ok := strings.CutSuffix(name, "-wal"); ok {
 		db, err := v.find(base)
 		if err == nil {
-			err = db.deleteLog(context.Background())
+			err = db.wal.delete(context.Background())
 		}
 		return sqliteError(err, sqlite3.IOERR_DELETE)
 	}

@@ -238,8 +238,8 @@ func TestWALAllocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &handle{db: db, ctx: context.Background(), logged: true, sync: syncFull}
-	f := &walFile{h: h}
+	h := &handle{db: db, ctx: context.Background(), session: session{settings: settings{sync: syncFull}, logged: true}}
+	f := &walFile{h: logMode{h}}
 	page := make([]byte, 4096)
 	if n := testkit.FewestAllocs(func() {
 		if _, err := f.WriteAt(page, format.LogHeaderSize+format.FrameHeaderSize); err != nil {

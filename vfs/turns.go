@@ -1,13 +1,16 @@
 package vfs
 
 import (
+	"context"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // Connections that want to write while another one does wait in a queue, first come,
-// first served. Who lets go hands over to the first of them, so that nobody who comes
-// later can be quicker. Nobody asks again and again; but SQLite's busy handler is
+// first served. The writer that lets go hands over to the first of them, so that none that comes
+// later can be quicker. They don't ask again and again; but SQLite's busy handler is
 // consulted now and then, because it decides how long a connection may wait, and so is
 // the context of the statement.
 //
@@ -16,11 +19,31 @@ import (
 // it has read would be old when its turn comes. In WAL mode there is no queue: writers
 // compete for the lock in SQLite's index, as they do in a file.
 
+// turns says which connection of a database writes, and which ones wait for that.
+type turns struct {
+	base
+
+	mu    sync.Mutex              // of all that connections of the database share
+	owner atomic.Pointer[session] // the writer: the connection that holds RESERVED or more; set under mu
+	queue []*waiter               // connections that wait for their turn  +checklocks:mu
+	begun int64                   // how often a connection became the writer  +checklocks:mu
+}
+
+// owns says whether s is the writer. Only its own connection makes that true or false.
+func (db *turns) owns(s *session) bool { return db.owner.Load() == s }
+
+// patience is how long a connection waits: until its busy handler or the context of its statement wants no more waiting.
+type patience struct {
+	ctx  context.Context
+	busy func() bool // asks the busy handler; nil: none
+}
+
 // A waiter is a connection in the queue.
 type waiter struct {
-	h      *handle
+	patience
+	s      *session
 	writes bool // else it only waits until a database torn at start-up is whole
-	// turn is closed when h has become the writer, or when there is nothing to wait
+	// turn is closed when s has become the writer, or when there is nothing to wait
 	// for any more: then it looks again.
 	turn  chan struct{}
 	since int64 // how many had become the writer when this one queued up
@@ -29,12 +52,12 @@ type waiter struct {
 // askAfter is how often the busy handler is asked. Most keep a time in milliseconds.
 const askAfter = 5 * time.Millisecond
 
-// await queues h up until it is its turn, and says whether that came. It lets go of
+// await queues s up until it is its turn, and says whether that came. It lets go of
 // db.mu meanwhile.
 //
 // +checklocks:db.mu
-func (db *database) await(h *handle, writes bool) bool {
-	w := &waiter{h: h, writes: writes, turn: make(chan struct{}), since: db.turns}
+func (db *turns) await(s *session, p patience, writes bool) bool {
+	w := &waiter{patience: p, s: s, writes: writes, turn: make(chan struct{}), since: db.begun}
 	db.queue = append(db.queue, w)
 	if writes {
 		db.stats.writerWaits.Add(1)
@@ -61,33 +84,32 @@ func (db *database) await(h *handle, writes bool) bool {
 // wait returns true when the turn comes, false when the busy handler or the context
 // wants no more waiting.
 func (w *waiter) wait() bool {
-	ctx := w.h.statement()
 	ask := time.NewTicker(askAfter)
 	defer ask.Stop()
 	for {
 		select {
 		case <-w.turn:
 			return true
-		case <-ctx.Done():
+		case <-w.ctx.Done():
 			return false
 		case <-ask.C:
-			if w.h.busy == nil || !w.h.busy() {
+			if w.busy == nil || !w.busy() {
 				return false
 			}
 		}
 	}
 }
 
-// passOn lets the first of the queue have its turn, after the writer has let go.
+// passOn lets the first of the queue have its turn, after the writer has let go. free says that no turn is needed: all look again.
 //
 // +checklocks:db.mu
-func (db *database) passOn() {
-	// Readers need no turn. If a journal was left behind, nobody does: whoever
-	// comes first rolls it back, and the others wait again.
+func (db *turns) passOn(free bool) {
+	// Readers need no turn. If a journal was left behind, writers need none either: the
+	// first connection rolls it back, and the others wait again.
 	// Nor does a connection that wants to write with a journal when others are in WAL
 	// mode: it will see that the database is.
 	db.queue = slices.DeleteFunc(db.queue, func(w *waiter) bool {
-		if w.writes && !db.hot && db.wal.users == 0 {
+		if w.writes && !free {
 			return false
 		}
 		close(w.turn)
@@ -96,24 +118,18 @@ func (db *database) passOn() {
 	if len(db.queue) > 0 && db.owner.Load() == nil {
 		w := db.queue[0]
 		db.queue = slices.Delete(db.queue, 0, 1)
-		db.begin(w.h)
-		if behind := db.turns - w.since - 1; behind > db.stats.mostBehind.Load() {
+		db.begin(w.s)
+		if behind := db.begun - w.since - 1; behind > db.stats.mostBehind.Load() {
 			db.stats.mostBehind.Store(behind)
 		}
 		close(w.turn)
 	}
 }
 
-// begin makes h the writer. There is none.
+// begin makes s the writer, which no other connection is.
 //
 // +checklocks:db.mu
-func (db *database) begin(h *handle) {
-	db.turns++
-	db.owner.Store(h)
+func (db *turns) begin(s *session) {
+	db.begun++
+	db.owner.Store(s)
 }
-
-// BusyHandler is told the function that decides whether this connection goes on
-// waiting (SQLITE_FCNTL_BUSYHANDLER).
-//
-// https://sqlite.org/c3ref/c_fcntl_begin_atomic_write.html#sqlitefcntlbusyhandler
-func (h *handle) BusyHandler(handler func() bool) { h.busy = handler }

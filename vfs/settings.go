@@ -4,57 +4,50 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-
-	"github.com/ncruces/go-sqlite3"
-	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
 )
 
 // beginHint is the PRAGMA by which SQLite tells a VFS, before it takes SHARED,
 // that a transaction begins as BEGIN IMMEDIATE or BEGIN EXCLUSIVE.
 const beginHint = "experimental_pragma_20251114"
 
-// Pragma sees every PRAGMA that names this database before SQLite does. It
-// refuses what would make a promise of this package untrue; the text becomes
-// the statement's error.
-//
-// https://sqlite.org/c3ref/c_fcntl_begin_atomic_write.html#sqlitefcntlpragma
-func (h *handle) Pragma(name, value string) (string, error) {
-	text, err := h.pragma(name, value)
-	h.tell(err, sqlite3.ExtendedErrorCode(sqlite3.ERROR))
-	return text, err
+// settings are what the PRAGMAs of a connection said.
+type settings struct {
+	mode      string // journal_mode
+	exclusive bool   // locking_mode
+	sync      syncLevel
+	syncSet   bool     // by a PRAGMA
+	keys      keysWish // of the function of the Update that is under way
 }
 
-func (h *handle) pragma(name, value string) (string, error) {
-	if h.staged != nil && value != "" && (name == "journal_mode" || name == "locking_mode") {
-		return "", fmt.Errorf("%w: PRAGMA %s within Update", ErrUnsupported, name)
+// A pragmaContext is what must be known of a connection to judge a PRAGMA.
+type pragmaContext struct {
+	within bool // an Update is under way
+	inTx   bool // a transaction is, as far as that is known
+	shared bool // there is memory that connections share
+}
+
+// pragma follows PRAGMA name=value, and returns an error if that would make a promise of this package untrue.
+func (s *settings) pragma(c pragmaContext, name, value string) error {
+	if value == "" {
+		return nil
 	}
-	if h.staged != nil && value != "" {
-		h.keys.pragma(name, value)
+	if c.within {
+		if name == "journal_mode" || name == "locking_mode" {
+			return fmt.Errorf("%w: PRAGMA %s within Update", ErrUnsupported, name)
+		}
+		s.keys.pragma(name, value)
 	}
 	switch name {
-	case beginHint:
-		h.wantWrite = true
-		if h.logged { // there SQLite takes no lock that would ask
-			if err := h.db.owned(h.ctx); err != nil {
-				return "", h.sqliteError(err, sqlite3.IOERR_LOCK)
-			}
-		}
-		return "", nil
 	case "journal_mode":
-		return h.journalMode(value)
-	case statsPragma:
-		if value != "" {
-			return "", fmt.Errorf("%w: PRAGMA %s takes no value", ErrUnsupported, statsPragma)
-		}
-		return h.db.report(), nil
+		return s.journalMode(value, c.shared)
 	case "locking_mode":
-		if value != "" {
-			h.exclusive = strings.EqualFold(value, "exclusive")
-		}
+		s.exclusive = strings.EqualFold(value, "exclusive")
 	case "synchronous":
-		h.setSync(value)
+		if !c.inTx { // where SQLite refuses it
+			s.setSync(value)
+		}
 	}
-	return "", sqlite3.NOTFOUND
+	return nil
 }
 
 // A keysWish is what the function of an Update wants of foreign keys. Within a transaction
@@ -91,29 +84,26 @@ var errKeysOn = fmt.Errorf("%w: PRAGMA foreign_keys=OFF within Update, where SQL
 // them: it takes any beginning of a name for the name.
 var journalModes = [...]string{"delete", "persist", "off", "truncate", "memory", "wal"}
 
-// journalMode answers PRAGMA journal_mode. SQLite itself keeps silent where there is no
+// journalMode follows PRAGMA journal_mode. SQLite itself keeps silent where there is no
 // shared memory for WAL, and leaves the mode as it is.
-func (h *handle) journalMode(value string) (string, error) {
-	if value == "" {
-		return "", sqlite3.NOTFOUND
-	}
+func (s *settings) journalMode(value string, shared bool) error {
 	for _, mode := range journalModes {
 		if !strings.HasPrefix(mode, strings.ToLower(value)) {
 			continue
 		}
 		switch mode {
 		case "off":
-			return "", fmt.Errorf("%w: journal_mode=OFF can't undo a transaction that was stored in parts", ErrUnsupported)
+			return fmt.Errorf("%w: journal_mode=OFF can't undo a transaction that was stored in parts", ErrUnsupported)
 		case "wal":
-			if h.shm == nil && !h.exclusive {
-				return "", fmt.Errorf("%w: journal_mode=WAL needs memory that connections share, which this platform doesn't have; locking_mode=EXCLUSIVE does without", ErrUnsupported)
+			if !shared && !s.exclusive {
+				return fmt.Errorf("%w: journal_mode=WAL needs memory that connections share, which this platform doesn't have; locking_mode=EXCLUSIVE does without", ErrUnsupported)
 			}
 			mode = "delete" // what it is when it is WAL no more
 		}
-		h.mode = mode
+		s.mode = mode
 		break
 	}
-	return "", sqlite3.NOTFOUND
+	return nil
 }
 
 // A syncLevel is a level of PRAGMA synchronous. SQLite itself shows a VFS hardly a
@@ -131,31 +121,27 @@ const (
 	syncFull // and EXTRA
 )
 
-// synchronous returns the level that SQLite goes by. In WAL mode go-sqlite3's build has
+// synchronous returns the level that SQLite goes by, in WAL mode if logged says so. There go-sqlite3's build has
 // another default.
 //
 // https://sqlite.org/compile.html#default_wal_synchronous
-func (h *handle) synchronous() syncLevel {
-	if h.logged && !h.syncSet {
+func (s *settings) synchronous(logged bool) syncLevel {
+	if logged && !s.syncSet {
 		return syncNormal
 	}
-	return h.sync
+	return s.sync
 }
 
-// setSync follows PRAGMA synchronous. SQLite refuses it within a transaction. What is
+// setSync follows PRAGMA synchronous. What is
 // no name of a level counts as FULL here, whatever SQLite makes of it.
-func (h *handle) setSync(value string) {
-	// A VFS above this one may keep from it whose connection it is.
-	if c, ok := h.conn.(*sqlite3.Conn); value == "" || ok && !c.GetAutocommit() || !ok && h.level > sqlitevfs.LOCK_NONE {
-		return
-	}
-	h.syncSet = true
+func (s *settings) setSync(value string) {
+	s.syncSet = true
 	switch strings.ToLower(value) {
 	case "0", "off", "no", "false":
-		h.sync = syncOff
+		s.sync = syncOff
 	case "1", "normal", "on", "yes", "true":
-		h.sync = syncNormal
+		s.sync = syncNormal
 	default:
-		h.sync = syncFull
+		s.sync = syncFull
 	}
 }

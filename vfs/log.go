@@ -8,12 +8,10 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/ncruces/go-sqlite3"
-
-	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 	"github.com/greenroomdb/greenroom/vfs/internal/format"
+	"github.com/ncruces/go-sqlite3"
 )
 
 // In journal_mode=WAL SQLite writes what a transaction changed to the end of a log,
@@ -30,6 +28,8 @@ import (
 
 // A sharedLog is the write-ahead log of a database, and what its users share.
 type sharedLog struct {
+	db *writer // of the main file
+
 	// write is held by whoever changes one of the two files or stores it, also while
 	// the engine works. It is taken before mem and database.mu.
 	write sync.Mutex
@@ -183,12 +183,13 @@ func (w *sharedLog) keepTail() {
 // storage if durable says so. Readers go on meanwhile. The quota doesn't bound the main
 // file, because the log that fills it up can't be freed before the main file has its pages.
 //
-// +checklocks:db.wal.write
-func (db *database) store(ctx context.Context, f *chunked.File, durable bool) error {
+// +checklocks:w.write
+func (w *sharedLog) store(ctx context.Context, f *chunked.File, durable bool) error {
+	db := w.db
 	b := db.staging(f, chunked.MaxChunks)
-	ended := f == &db.wal.file && db.wal.committed && db.wal.schemaNew
+	ended := f == &w.file && w.committed && w.schemaNew
 	if ended {
-		db.actor.StageSchema(b, db.wal.schema)
+		db.actor.StageSchema(b, w.schema)
 	}
 	if err := db.fits(b); tooLarge(err) {
 		b.Mode = batch.Ordered
@@ -201,7 +202,7 @@ func (db *database) store(ctx context.Context, f *chunked.File, durable bool) er
 		db.fail(err)
 	}
 	if ended && err == nil {
-		db.wal.schemaNew = false
+		w.schemaNew = false
 	}
 	db.meter.flush(&db.stats) // in WAL mode SQLite keeps its lock from one transaction to the next
 	if err == nil {
@@ -212,41 +213,41 @@ func (db *database) store(ctx context.Context, f *chunked.File, durable bool) er
 
 // full says whether f has as much in memory as a transaction may.
 //
-// +checklocks:db.wal.write
-func (db *database) full(f *chunked.File) bool {
-	return int64(f.Pending())*chunked.Size >= db.opts.TxMemory
+// +checklocks:w.write
+func (w *sharedLog) full(f *chunked.File) bool {
+	return int64(f.Pending())*chunked.Size >= w.db.opts.TxMemory
 }
 
-// crowded says whether the log takes more than the room that a, which has it, has left; a is
-// nil for a view. It is then time for a checkpoint, and for the log to become shorter
-// when it begins again.
-func (w *sharedLog) crowded(a *actorstore.Actor) bool {
-	stored := w.stored.Load()
+// crowded says whether the log takes more than the room that its actor has left. It is then time for a checkpoint, and for the
+// log to become shorter when it begins again.
+func (w *sharedLog) crowded() bool {
+	stored, a := w.stored.Load(), w.db.actor
 	return stored > 0 && a != nil && stored > a.Limits().Storage-a.Used()
 }
 
 // storeMain stores what checkpoints have written to the main file. Connections that
 // began to read before the database went over to the log keep their view.
 //
-// +checklocks:db.wal.write
-func (db *database) storeMain(ctx context.Context) error {
+// +checklocks:w.write
+func (w *sharedLog) storeMain(ctx context.Context) error {
+	db := w.db
 	if !db.main.Changed() {
 		return nil
 	}
 	if err := db.beginChange(ctx, false); err != nil {
 		return err
 	}
-	err := db.store(ctx, &db.main, false)
+	err := w.store(ctx, &db.main, false)
 	if err == nil {
-		db.wal.mem.Lock()
+		w.mem.Lock()
 		db.main.Settled()
-		db.wal.mem.Unlock()
+		w.mem.Unlock()
 		db.stats.checkpoints.Add(1)
 	}
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	if err == nil {
-		db.publish(nil)
+		db.publishMain(nil)
 	} else {
 		db.dirty = false // if anything landed the database has failed
 	}
@@ -257,21 +258,20 @@ func (db *database) storeMain(ctx context.Context) error {
 // written goes first. If that is refused the transaction under way is forgotten: SQLite
 // will roll it back.
 //
-// +checklocks:db.wal.write
-func (db *database) storeLog(ctx context.Context, durable bool) error {
-	w := &db.wal
+// +checklocks:w.write
+func (w *sharedLog) storeLog(ctx context.Context, durable bool) error {
 	if !w.file.Changed() {
 		return nil
 	}
 	var err error
 	if w.restarted {
-		err = db.storeMain(ctx)
+		err = w.storeMain(ctx)
 	}
 	if err == nil {
-		err = db.store(ctx, &w.file, durable)
+		err = w.store(ctx, &w.file, durable)
 	}
 	if err == nil && w.committed {
-		db.stats.logCommits.Add(1)
+		w.db.stats.logCommits.Add(1)
 	}
 	w.mem.Lock()
 	defer w.mem.Unlock()
@@ -287,10 +287,10 @@ func (db *database) storeLog(ctx context.Context, durable bool) error {
 	return err
 }
 
-// deleteLog removes the log, which nobody has open any more. SQLite has copied all of
+// delete removes the log, which no connection has open any more. SQLite has copied all of
 // it to the main file.
-func (db *database) deleteLog(ctx context.Context) error {
-	w := &db.wal
+func (w *sharedLog) delete(ctx context.Context) error {
+	db := w.db
 	w.write.Lock()
 	defer w.write.Unlock()
 	if err := db.healthy(); err != nil {
@@ -300,7 +300,7 @@ func (db *database) deleteLog(ctx context.Context) error {
 		return sqlite3.IOERR_DELETE_NOENT
 	}
 	db.mu.Lock()
-	users := db.wal.users
+	users := w.users
 	db.mu.Unlock()
 	switch {
 	case users > 0 || db.actor == nil:
@@ -313,10 +313,18 @@ func (db *database) deleteLog(ctx context.Context) error {
 	if w.file.Stored() >= 0 {
 		b := db.fresh(batch.Ordered)
 		w.file.StageDelete(&b.Group)
-		if err := db.apply(ctx, b, false); err != nil {
+		if err := db.apply(ctx, b); err != nil {
 			return err
 		}
 	}
 	w.removed()
 	return nil
+}
+
+// overlaid returns the beginning of b that lies in one chunk of f, at off, nothing
+// beyond the end. It is filled if memory has the chunk.
+func (w *sharedLog) overlaid(f *chunked.File, b []byte, off int64) (piece []byte, found bool) {
+	w.mem.RLock()
+	defer w.mem.RUnlock()
+	return f.Overlay(b, off)
 }
