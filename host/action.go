@@ -27,12 +27,6 @@ type Action[In, Out any] struct{ target[In] }
 // A Command is an action without a result.
 type Command[In any] struct{ target[In] }
 
-// An AnyAction is an *Action or a *Command, whatever it takes and returns.
-type AnyAction interface{ declared() *action }
-
-// An action is one without its types: as the host calls it.
-type action = abi.Action[*Context, Raw]
-
 // A target is what an Action and a Command have in common.
 type target[In any] struct{ action action }
 

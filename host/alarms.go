@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
-	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/wake"
+	"github.com/greenroomdb/greenroom/kv"
 )
 
 // When an actor must be woken is in the store, beside the actor: each commit that stores something
-// to be done brings that time forward, and an actor that goes to sleep puts it right (noteSleep). A host that
+// to be done brings that time forward, and an actor that goes to sleep puts it right (remnant.note). A host that
 // starts after another was killed wakes the actors for which something was stored, some of it done by now; they find out
 // themselves what is left.
 
@@ -23,14 +23,6 @@ type alarms struct {
 	*wake.Table
 	host     *Host
 	adopting sync.WaitGroup // of adoptAll and buildIndex
-}
-
-func newAlarms(h *Host) *alarms {
-	s := &alarms{host: h}
-	s.Table = wake.New(wake.Options{
-		Store: h.store, Now: h.clock, Every: h.opts.Rescan, Due: s.due, Awake: s.awake, Wake: s.wake, Logger: h.log,
-	})
-	return s
 }
 
 // start begins to wake actors.
@@ -87,40 +79,6 @@ func (s *alarms) wakeFor(name string, at time.Time) {
 	}
 }
 
-// noteSleep notes in the store, in one commit that isn't waited for, what there is to say of an actor that is about to leave memory: when it must be woken,
-// when it fell asleep, and what it has used. It must be woken at once if there
-// is something for it to do. If there is something that its type can't do, another version of the type is to look.
-func (l *life) noteSleep(left remnant) {
-	now := l.host.clock()
-	at := l.clock.Next()
-	switch {
-	case left.ready:
-		at = now
-	case !at.IsZero() && at.Before(now):
-		at = now.Add(time.Second) // it was awake when that was due
-	}
-	w := actorstore.Wake{At: at}
-	if left.stuck {
-		l.kind.try(&w, &l.had, left.fresh, now)
-	}
-	var b batch.Batch
-	err := l.actor.StageWake(&b, w)
-	if seq := l.actor.Seq(); err == nil && seq > 0 && (seq != l.seq || now.Sub(l.woke) > briefly) {
-		l.actor.StageAttributes(&b, func(at *actorstore.Attributes) error {
-			at.Slept = now
-			return nil
-		})
-		l.used.stage(&b, true)
-	}
-	if err == nil {
-		err = l.actor.Apply(l.steady, &b)
-	}
-	l.report("note that it sleeps", err) // else it is woken too early
-}
-
-// briefly is how long an actor may have been awake of which nothing is noted that hasn't written: calls that only read cost no commit.
-const briefly = time.Minute
-
 // try notes that the version of the type that k is can't do all that the actor has to do. What
 // the store said of other versions when it woke holds unless there is work that those didn't see,
 // be it fresh or due since then. For what one of them waits to do later the time stays.
@@ -142,4 +100,55 @@ func (k *kind) tried(before []uint64) []uint64 {
 	}
 	all := append(slices.Clone(before), k.fingerprint())
 	return all[max(0, len(all)-actorstore.MaxTried):]
+}
+
+// adoptAll takes over rows of stores of before: it wakes their actors, one after the other, and when
+// they sleep again the store says when they must be woken.
+func (s *alarms) adoptAll() {
+	h := s.host
+	start, end := oldAlarms.Range()
+	old := wake.Old{Engine: h.engine, Start: start, End: end, Adopt: s.adopt, Logger: h.log}
+	old.Run(h.ctx)
+}
+
+// adopt takes one row over.
+func (s *alarms) adopt(ctx context.Context, row kv.Entry) (done bool) {
+	h := s.host
+	name, err := parseOldAlarm(row.Key)
+	if err != nil {
+		h.log.Error("host: take over when an actor must be woken", slog.Any("error", err))
+		return false
+	}
+	a, err := ParseAddress(name)
+	if err != nil || h.types[a.Type] == nil {
+		return false // another program's
+	}
+	l, err := h.enter(ctx, a, nil, byUser)
+	if err == nil {
+		err = l.actor.WakeBy(l.steady, h.clock()) // until it sleeps
+		l.leave()
+	}
+	if err != nil && !errors.Is(err, ErrNoActor) && !errors.Is(err, ErrClosed) && !errors.Is(err, actorstore.ErrInUse) {
+		h.log.Error("host: take over when an actor must be woken", slog.String("actor", name), slog.Any("error", err))
+	}
+	return err == nil || errors.Is(err, ErrNoActor)
+}
+
+// buildIndex completes the index by which actors are found, in a store that an older version has made. Actors that it can't have now, it
+// tries again.
+func (s *alarms) buildIndex() {
+	h := s.host
+	for {
+		err := h.door.BuildIndex(h.ctx)
+		if err == nil || h.ctx.Err() != nil || errors.Is(err, actorstore.ErrClosed) {
+			return
+		}
+		h.log.Warn("host: build the index of the store", slog.Any("error", err))
+		again := time.NewTimer(h.opts.Rescan)
+		select {
+		case <-again.C:
+		case <-h.ctx.Done():
+		}
+		again.Stop()
+	}
 }

@@ -9,27 +9,6 @@ import (
 	"github.com/greenroomdb/greenroom/internal/cbor"
 )
 
-// An argsError says which arguments don't fit, and what was expected. It wraps ErrArgs.
-type argsError struct {
-	action string
-	want   reflect.Type // nil: any value
-	err    error
-}
-
-func (e *argsError) Error() string {
-	return fmt.Sprintf("%v of the action %.80q: %v", ErrArgs, e.action, e.err)
-}
-
-func (e *argsError) Unwrap() []error { return []error{ErrArgs, e.err} }
-
-// message is what the caller is told.
-func (e *argsError) message() string {
-	if e.want == nil {
-		return fmt.Sprintf("The arguments of %.80q are not one value in CBOR.", e.action)
-	}
-	return fmt.Sprintf("The action %.80q takes %s.", e.action, expected(e.want))
-}
-
 // wellformed returns an error unless args are nothing or one value.
 func wellformed(args Raw) error {
 	if len(args) == 0 {

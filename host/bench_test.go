@@ -79,7 +79,7 @@ func BenchmarkActors(b *testing.B) {
 			b.ReportMetric(float64(liveHeap()-before)/float64(b.N), "B/awake")
 			h.mu.Lock()
 			for h.idle.Len() > 0 {
-				h.idle.Front().Value.(*life).rest()
+				h.idle.Front().Value.(*stay).rest()
 			}
 			for len(h.lives) > 0 {
 				h.changed = make(chan struct{})

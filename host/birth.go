@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/mailrow"
@@ -45,7 +47,7 @@ type creation struct {
 func (m *creation) take() error {
 	l := m.life
 	for {
-		door, err := l.host.door.Actor(l.ctx, l.name, l.options())
+		door, err := l.host.door.Actor(l.ctx, l.name, m.options())
 		if errors.Is(err, actorstore.ErrUnknownActor) {
 			return ErrNoActor
 		}
@@ -175,7 +177,7 @@ func (m *creation) undo() bool {
 	if !m.unborn || l.actor.Err() != nil {
 		return false
 	}
-	l.shutLost()
+	l.course.shutLost()
 	l.gate.wait()
 	if err := l.door.Drop(context.WithoutCancel(l.ctx)); err != nil {
 		l.report("remove an actor that was not created", err)
@@ -183,4 +185,19 @@ func (m *creation) undo() bool {
 	}
 	l.host.alarms.Forget(l.name)
 	return true
+}
+
+// options returns those of the actor. The gate waits until what turns have written is on
+// stable storage, so that its database doesn't.
+func (m *creation) options() *greenroom.ActorOptions {
+	l := m.life
+	db := l.kind.DB
+	db.Pragmas = append(slices.Clone(db.Pragmas), "synchronous=NORMAL")
+	o := &greenroom.ActorOptions{
+		MustExist: l.birth == nil, DB: &db, Queue: &l.kind.Queue, Traces: l.host.opts.Traces,
+	}
+	if l.birth != nil {
+		o.Input = l.birth.input
+	}
+	return o
 }

@@ -46,7 +46,7 @@ func (h *Host) Join(ctx context.Context, j *Join) (Joined, error) {
 		return joined, err
 	}
 	t := newTurn(spanOnConnect, func(c *Context) (err error) {
-		joined, err = c.join(j)
+		joined, err = c.conns.join(j)
 		return err
 	})
 	err := h.turn(ctx, j.Actor, &birth{}, t)
@@ -71,47 +71,12 @@ func (j *Join) undo(h *Host, joined *Joined) {
 			h.away.take(c.life.name, joined.ID)
 			return nil
 		}
-		return c.disconnect(n, "the client left while it was being connected")
+		return c.conns.disconnect(n, "the client left while it was being connected")
 	})
 	t.must = true
 	if err := h.turn(h.ctx, j.Actor, nil, t); err != nil {
 		h.log.Warn("host: disconnect a client that left", slog.String("actor", j.Actor.String()), slog.Any("error", err))
 	}
-}
-
-func (c *Context) join(j *Join) (Joined, error) {
-	l := c.life
-	info := conn.Info{Ephemeral: !j.Hibernate, Path: j.Path, Headers: j.Headers, Parameters: j.Parameters}
-	if j.Hibernate {
-		if info.Path == "" {
-			info.Path = "/"
-		}
-		_, _ = rand.Read(info.Gateway[:]) // it never fails
-		_, _ = rand.Read(info.Request[:])
-	}
-	n, err := l.conns.In(c.Batch()).Create(info)
-	if err != nil {
-		return Joined{}, err
-	}
-	detach, err := n.Attach(j.Transport)
-	if err != nil {
-		return Joined{}, err
-	}
-	c.turn.conn = n.ID()
-	if fn := l.kind.Connect; fn != nil {
-		if err := fn(c, &Conn{c, n}); err != nil {
-			return Joined{}, err
-		}
-	}
-	c.connEvent(eventConnect, n)
-	if j.Hibernate {
-		l.host.away.put(l.name, n.ID(), j.Transport, detach)
-		c.undo = append(c.undo, func() { l.host.away.take(l.name, n.ID()) })
-	} else {
-		l.hold(1)
-		c.undo = append(c.undo, func() { l.hold(-1) })
-	}
-	return Joined{n.ID(), info.Gateway, info.Request}, nil
 }
 
 // Rejoin gives a hibernating connection, which a client finds by what Join told it, a new
@@ -164,7 +129,7 @@ func (h *Host) Away(a Address, id conn.ID, t Transport) {
 		return
 	}
 	defer l.leave()
-	l.expect()
+	l.conns.expect()
 }
 
 // Leave disconnects a connection: Type.Disconnect is called, and its record is gone for
@@ -176,7 +141,7 @@ func (h *Host) Leave(ctx context.Context, a Address, id conn.ID, reason string) 
 		if !ok {
 			return ErrNoConn
 		}
-		return c.disconnect(n, reason)
+		return c.conns.disconnect(n, reason)
 	})
 	t.conn, t.must = id, true
 	err := h.turn(ctx, a, nil, t)
@@ -207,4 +172,41 @@ func (h *Host) Subscribe(ctx context.Context, a Address, id conn.ID, event strin
 	})
 	t.conn = id
 	return h.turn(ctx, a, nil, t)
+}
+
+// join makes a connection.
+func (s *connChanges) join(j *Join) (Joined, error) {
+	c := s.c
+	l := c.life
+	info := conn.Info{Ephemeral: !j.Hibernate, Path: j.Path, Headers: j.Headers, Parameters: j.Parameters}
+	if j.Hibernate {
+		if info.Path == "" {
+			info.Path = "/"
+		}
+		_, _ = rand.Read(info.Gateway[:]) // it never fails
+		_, _ = rand.Read(info.Request[:])
+	}
+	n, err := l.conns.In(c.Batch()).Create(info)
+	if err != nil {
+		return Joined{}, err
+	}
+	detach, err := n.Attach(j.Transport)
+	if err != nil {
+		return Joined{}, err
+	}
+	c.turn.conn = n.ID()
+	if fn := l.kind.Connect; fn != nil {
+		if err := fn(c, &Conn{c, n}); err != nil {
+			return Joined{}, err
+		}
+	}
+	connEvent(c.Span(), eventConnect, n)
+	if j.Hibernate {
+		l.host.away.put(l.name, n.ID(), j.Transport, detach)
+		c.undo = append(c.undo, func() { l.host.away.take(l.name, n.ID()) })
+	} else {
+		l.hold(1)
+		c.undo = append(c.undo, func() { l.hold(-1) })
+	}
+	return Joined{n.ID(), info.Gateway, info.Request}, nil
 }

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -15,6 +16,8 @@ import (
 	"github.com/greenroomdb/greenroom/internal/mailrow"
 	"github.com/greenroomdb/greenroom/internal/opentx"
 	"github.com/greenroomdb/greenroom/persist"
+	"github.com/greenroomdb/greenroom/queue"
+	"github.com/greenroomdb/greenroom/traces"
 )
 
 // A Context is what a turn does everything through: a transaction (see greenroom.Tx), and
@@ -35,29 +38,15 @@ type Context struct {
 	landing bool // the commit has begun
 	landed  bool // it was applied
 	over    bool
-	parted  []*conn.Conn      // that the turn disconnects
-	events  []emission        // to be sent when the turn has landed
-	letters []*mailrow.Letter // to other actors
-	account *mailrow.Account  // of the actor, when the turn has landed; nil if nothing is sent
-	out     []func()          // what leaves when the turn is durable
-	undo    []func()          // what the turn has changed in memory besides, to be undone if it doesn't land
+	conns   connChanges
+	mail    sending
+	out     []func() // what leaves when the turn is durable
+	undo    []func() // what the turn has changed in memory besides, to be undone if it doesn't land
 	destroy bool
 	restore func() error // what is done in the place of destroying it; nil for none
 }
 
 var _ context.Context = (*Context)(nil)
-
-func newContext(l *life, t *turn) (*Context, error) {
-	c := &Context{life: l, turn: t, now: l.host.clock(), ends: newTurnContext(l.turns, l.host.opts.TurnTimeout)}
-	c.ends.life, c.ends.caller = l, t.caller
-	var err error
-	c.Tx, c.open, err = transactions.Begin(c.ends, l.door, opentx.Options{Due: c.due, Incarnation: t.in})
-	if err != nil {
-		return nil, err
-	}
-	c.open.SetSpan(l.span(t))
-	return c, nil
-}
 
 // due notes that the turn schedules an action.
 func (c *Context) due(action string) error {
@@ -143,7 +132,7 @@ func (c *Context) check() error {
 // commit lands what the turn has staged. When it returns nil the actor's memory is as if
 // the turn had been alone, and nothing of it has left.
 func (c *Context) commit() error {
-	c.stageAccount()
+	c.mail.stageAccount()
 	if err := c.Err(); err != nil { // too late: the caller may have been told so
 		c.abort(err)
 		return err
@@ -157,8 +146,8 @@ func (c *Context) commit() error {
 		c.giveUp()
 		return err
 	}
-	c.address()
-	c.post()
+	c.conns.address()
+	c.mail.post()
 	return nil
 }
 
@@ -176,4 +165,124 @@ func (c *Context) giveUp() {
 		c.undo[i]()
 	}
 	c.out = nil
+}
+
+// Conn returns the connection through which the turn was asked for, nil if it was asked
+// for without one.
+func (c *Context) Conn() *Conn {
+	return c.FindConn(c.turn.conn)
+}
+
+// Connections returns the actor's connections, in the order of their ids, but for those that
+// the turn has disconnected. It stands before the method of greenroom.Tx, whose changes the
+// clients would not hear of.
+func (c *Context) Connections() []*Conn {
+	var all []*Conn
+	for _, n := range c.life.conns.In(c.open.Batch()).Conns() {
+		all = append(all, &Conn{c, n})
+	}
+	return all
+}
+
+// FindConn returns the connection with that id; nil without one.
+func (c *Context) FindConn(id conn.ID) *Conn {
+	if n, ok := c.life.conns.In(c.open.Batch()).Get(id); ok && id != "" {
+		return &Conn{c, n}
+	}
+	return nil
+}
+
+// Broadcast sends an event to all connections that have subscribed to it, when the turn
+// is durable.
+func (c *Context) Broadcast(event string, v any) error { return c.conns.emit(nil, event, v) }
+
+// Send puts a message into the queue of another actor, which is created if it doesn't
+// exist, and woken. One of a type with MustCreate must exist, or it is ErrNoActor. It is sent when the turn is durable, and not at all if the turn
+// doesn't land. From then on it arrives, whatever happens to either of the two actors
+// or to the host: exactly once, behind those that this actor has sent to that one before,
+// unless it takes more than a day. Until it has come it is tried again and again, of which
+// the actor that sends it hears nothing.
+//
+// Only what has not come when the actor is destroyed is in the memory of the host alone,
+// and lost with it, or with a crash of the server on which the engine stands.
+//
+// A message that the other queue can never take, because it is too large there or its
+// name is not known, is dropped, with an error in the log. s.Delay counts from now. What
+// an actor sends to itself is put into its queue by the turn, as Queue.Send does.
+//
+// Letters may bound which actors it may be sent to, whether it may create one, and how
+// much is sent in a time. Such bounds don't count what an actor sends to itself.
+//
+// Errors: ErrAddress, ErrNoType, ErrNoActor, ErrOutboxFull, queue.ErrInvalid, greenroom.ErrClosed, those of
+// Letters, and those of the store. They say that nothing is sent, also if the turn lands.
+func (c *Context) Send(to Address, s queue.Send) error {
+	if _, err := to.check(); err != nil {
+		return err
+	}
+	if c.life.host.types[to.Type] == nil {
+		return fmt.Errorf("%w: %.80q", ErrNoType, to.Type)
+	}
+	if to == c.life.addr {
+		if r, ok := s.Body.(Raw); ok {
+			s.Body = queue.Raw(r)
+		}
+		_, err := c.Enqueue(s)
+		return err
+	}
+	if err := c.check(); err != nil {
+		return err
+	}
+	l, err := c.mail.write(to, s)
+	if err != nil {
+		return err
+	}
+	if err := c.mail.permit(to, l); err != nil {
+		c.life.host.meter.Count(metricRefused, 1)
+		return err
+	}
+	c.Batch().Put(mailrow.LetterKey(l.Number), l.Append(nil))
+	c.Batch().WakeBy(c.now)
+	c.mail.letters = append(c.mail.letters, l)
+	c.life.host.meter.Count(metricSent, 1)
+	sentEvent(c.Span(), s.Name, traces.String(eventTo, l.To))
+	return nil
+}
+
+// hook calls fn, a hook of the type, in a span below that of the turn, unless the turn is
+// for nothing else.
+func (c *Context) hook(name string, fn func() error) error {
+	if c.Span() == nil || c.turn.name == name {
+		return fn()
+	}
+	around := c.Span()
+	c.open.SetSpan(c.life.traces.Begin(name, c.life.spanOf(around)))
+	err := errHookPanic // which goes on, to the end of the turn
+	defer func() {
+		endSpan(c.Span(), err)
+		c.open.SetSpan(around)
+	}()
+	err = fn()
+	return err
+}
+
+// unknown says what is known of a turn whose commit has failed, and whose handle is at its
+// end. Where another host has the actor the commit came too late, unless it had landed
+// before: then it is SQLite that was told of the other host.
+func (c *Context) unknown(cause, err error) error {
+	if errors.Is(cause, actorstore.ErrFenced) && !c.landed {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
+}
+
+// refusal is what the caller of a turn is told that has failed with err: not why, if the
+// actor has another owner or was lost, for that may be from a memory that is old.
+func (c *Context) refusal(err error) error {
+	if errors.Is(err, ErrPanic) || c.Err() != nil {
+		return err // it says nothing of the actor
+	}
+	if lost := c.life.actor.Owned(c); lost != nil && !errors.Is(err, lost) {
+		return fmt.Errorf("%w (the turn has failed: %v)", lost, err)
+	}
+	return err
 }

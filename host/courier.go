@@ -86,10 +86,6 @@ const (
 	maxHeld = 16 << 20
 )
 
-func newCouriers(h *Host) *couriers {
-	return &couriers{host: h, mails: map[string]*mail{}, visits: map[way]*visit{}, limit: maxHeld, most: h.opts.Couriers}
-}
-
 // hand takes letters of an actor, in their order, that are durable. Those that are under
 // way already it doesn't take twice.
 // in is the incarnation of the engine, as it was before that was found out.
@@ -275,7 +271,7 @@ func (cs *couriers) carry(t *trip, which int) {
 	letters := cs.batch(t)
 	var err error
 	if t.came == 0 && len(letters) > 0 {
-		t.came, err = h.deliver(t.mail, t.to, letters, wake)
+		t.came, err = cs.deliver(t.mail, t.to, letters, wake)
 	}
 	if t.came > 0 {
 		if unsettled := cs.settle(t.mail, letters[:t.came], wake); unsettled != nil {
@@ -301,7 +297,8 @@ func (cs *couriers) carry(t *trip, which int) {
 var errAsleep = errors.New("host: actor is not awake")
 
 // visit runs t on an actor, which is woken for it only if wake says so.
-func (h *Host) visit(a Address, b *birth, t *turn, wake bool) error {
+func (cs *couriers) visit(a Address, b *birth, t *turn, wake bool) error {
+	h := cs.host
 	t.must, t.courier = true, true
 	if wake {
 		return h.turn(h.ctx, a, b, t)
@@ -321,23 +318,17 @@ func (h *Host) visit(a Address, b *birth, t *turn, wake bool) error {
 	return errAsleep
 }
 
-// life returns the stay in memory of the actor of that name, nil while it sleeps.
-func (h *Host) life(name string) *life {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.lives[name]
-}
-
 // deliver puts letters into an actor's queue, durably, and returns how many of them, from
 // the first on, are settled: there, or such that they never will be. err says why not all.
-func (h *Host) deliver(m *mail, to string, letters []*mailrow.Letter, wake bool) (came int, err error) {
+func (cs *couriers) deliver(m *mail, to string, letters []*mailrow.Letter, wake bool) (came int, err error) {
+	h := cs.host
 	a, err := ParseAddress(to)
 	if err != nil {
 		return 0, err
 	}
 	var full error
 	t := newTurn("actor.deliver", func(c *Context) error {
-		came, full = c.take(m.from, letters)
+		came, full = receipt{c}.take(m.from, letters)
 		if came == 0 {
 			return full
 		}
@@ -348,9 +339,9 @@ func (h *Host) deliver(m *mail, to string, letters []*mailrow.Letter, wake bool)
 	if kind := h.types[a.Type]; !letters[0].Existing && (kind == nil || !kind.MustCreate) {
 		b = &birth{generation: letters[0].Generation, in: m.in}
 	}
-	if err := h.visit(a, b, t, wake); errors.Is(err, ErrNoActor) && b == nil {
+	if err := cs.visit(a, b, t, wake); errors.Is(err, ErrNoActor) && b == nil {
 		for _, l := range letters {
-			h.couriers.dropped(m.from, l, err)
+			cs.dropped(m.from, l, err)
 		}
 		return len(letters), nil
 	} else if err != nil {
@@ -371,7 +362,7 @@ func (cs *couriers) dropped(from Address, l *mailrow.Letter, err error) {
 func (cs *couriers) settle(m *mail, letters []*mailrow.Letter, wake bool) error {
 	arrived := func() *turn {
 		t := newTurn("actor.arrived", func(c *Context) error {
-			c.arrived(letters)
+			c.life.out.arrived(c, letters)
 			return nil
 		})
 		t.in = m.in
@@ -383,7 +374,7 @@ func (cs *couriers) settle(m *mail, letters []*mailrow.Letter, wake bool) error 
 		err = l.inward(h.ctx, arrived())
 	}
 	for errors.Is(err, ErrNotAwake) || errors.Is(err, errAgain) || wake && errors.Is(err, errAsleep) {
-		if err = h.visit(m.from, nil, arrived(), false); wake && errors.Is(err, errAsleep) {
+		if err = cs.visit(m.from, nil, arrived(), false); wake && errors.Is(err, errAsleep) {
 			err = cs.settleAsleep(m, letters)
 		}
 	}

@@ -331,7 +331,7 @@ func TestBatch(t *testing.T) {
 func TestLeaveToOtherLine(t *testing.T) {
 	bubble(t, Options{}, func(r *rig) {
 		r.heard() // which wakes it
-		cs := newCouriers(r.Host)
+		cs := r.Host.newCouriers()
 		cs.most = 0 // no courier sets out
 		m := &mail{trips: map[string]*trip{}}
 		at := way{far, ear.String()}
@@ -359,7 +359,7 @@ func TestLeaveToOtherLine(t *testing.T) {
 // when it is read there it is carried again.
 func TestComeAndNotTold(t *testing.T) {
 	bubble(t, Options{}, func(r *rig) {
-		cs := newCouriers(r.Host)
+		cs := r.Host.newCouriers()
 		cs.most = 0 // no courier sets out
 		m := &mail{name: lobby.String(), from: lobby, trips: map[string]*trip{}, stored: true}
 		l := &mailrow.Letter{To: ear.String(), Number: 1}

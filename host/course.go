@@ -21,7 +21,7 @@ type course struct {
 func (c *course) begin(of *life) {
 	c.life, c.next, c.born = of, c.wake, time.Now()
 	c.parts = []func() error{
-		c.takeOver, c.openTraces, c.openConns, c.openQueue, c.openOutbox, c.openWorkflow, c.openVars, c.creation.end, c.firstWake,
+		c.takeOver, c.openTraces, c.conns.open, c.openQueue, c.out.open, c.openWorkflow, c.openVars, c.creation.end, c.firstWake,
 	}
 }
 
@@ -83,8 +83,8 @@ func (c *course) serve() stage {
 
 // disconnect ends the connections that don't outlive the stay, when the host is being closed.
 func (c *course) disconnect() stage {
-	if c.first != nil || len(c.ephemeral()) > 0 {
-		c.report("disconnect", c.runFirst(spanOnDisconnect, c.disconnectEphemeral))
+	if c.first != nil || len(c.conns.ephemeral()) > 0 {
+		c.report("disconnect", c.runFirst(spanOnDisconnect, c.conns.disconnectEphemeral))
 	}
 	if c.kind.Sleep == nil {
 		return c.quieten
@@ -130,14 +130,13 @@ func (c *course) fallAsleep() stage {
 		c.close()
 		return nil
 	}
-	var left remnant
-	left.of(c.life)
-	c.noteSleep(left)
+	r := remnant{life: c.life}
+	r.note()
 	c.used.tell()
 	c.shut(false)
 	c.host.meter.Count(metricSlept, 1)
-	c.host.forget(c.life)
-	c.missed()
+	c.host.forget(&c.stay)
+	c.conns.missed()
 	close(c.left)
 	return nil
 }
@@ -155,8 +154,8 @@ func (c *course) close() {
 		c.used.tell()
 		c.shut(true)
 	}
-	c.host.forget(c.life)
-	c.missed()
+	c.host.forget(&c.stay)
+	c.conns.missed()
 	close(c.left)
 }
 
@@ -201,7 +200,7 @@ func (c *course) dontWake(err error) {
 	default:
 		c.shut(true)
 	}
-	c.host.forget(c.life)
+	c.host.forget(&c.stay)
 	close(c.woken)
 	close(c.left)
 }
@@ -227,9 +226,8 @@ func (c *course) remove() error {
 
 // turnBack is the end of an actor that is restored, and tells those that asked for it. If it can't be restored it sleeps as it is.
 func (c *course) turnBack() error {
-	var left remnant
-	left.of(c.life)
-	c.noteSleep(left)
+	r := remnant{life: c.life}
+	r.note()
 	c.host.alarms.Forget(c.name) // what is due then it hears when the actor is closed
 	err := c.restore()
 	if err == nil {

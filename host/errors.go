@@ -3,6 +3,8 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
+	"reflect"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
@@ -161,4 +163,25 @@ func describe(err error) (code, message string) {
 		return f.code, f.message
 	}
 	return codeInternal, "Something went wrong."
+}
+
+// An argsError says which arguments don't fit, and what was expected. It wraps ErrArgs.
+type argsError struct {
+	action string
+	want   reflect.Type // nil: any value
+	err    error
+}
+
+func (e *argsError) Error() string {
+	return fmt.Sprintf("%v of the action %.80q: %v", ErrArgs, e.action, e.err)
+}
+
+func (e *argsError) Unwrap() []error { return []error{ErrArgs, e.err} }
+
+// message is what the caller is told.
+func (e *argsError) message() string {
+	if e.want == nil {
+		return fmt.Sprintf("The arguments of %.80q are not one value in CBOR.", e.action)
+	}
+	return fmt.Sprintf("The action %.80q takes %s.", e.action, expected(e.want))
 }

@@ -279,17 +279,3 @@ func (c *Context) Workflow() (*workflow.Workflow, error) {
 	}
 	return c.life.workflow.Workflow, nil
 }
-
-// wants returns whose messages would give the actor something to do: Type.Message, or
-// the workflow.
-func (l *life) wants() func(name string) bool {
-	var s workflow.Status
-	if l.workflow != nil {
-		s = l.workflow.Status()
-	}
-	names, hook := l.kind.MessageNames, l.kind.Message != nil
-	return func(name string) bool {
-		return hook && (len(names) == 0 || slices.Contains(names, name)) ||
-			!finished(s.State) && (s.AnyName || slices.Contains(s.Names, name))
-	}
-}

@@ -26,6 +26,19 @@
 // serves all turns that were made meanwhile. If it fails nothing leaves, and callers are
 // told that the outcome is not known.
 //
+// # A stay in memory
+//
+// An actor that is in memory is in one of four phases (stay.go):
+//
+//	waking ──────────▶ awake ──────────▶ leaving ──────────▶ gone
+//	  │  parts are open,   idle, too many awake,   parts are closed,    ▲
+//	  │  Wake has returned  host closes, lost,     the row of the       │
+//	  │                     destroyed              alarm is stored      │
+//	  └────── Create or Wake fails, or another host has the actor ──────┘
+//
+// What is wanted of an actor that is leaving waits until it is gone, and wakes it again. The goroutine of the actor goes through
+// these as a course of stages (course.go).
+//
 // # Sleep
 //
 // An actor without turns, held connections and running steps of its workflow leaves
@@ -40,10 +53,11 @@ package host
 
 // Files, from the top down:
 //
-//	action.go program.go connect.go course.go open.go absence.go alarms.go oldalarms.go call.go courier.go
-//	birth.go schedule.go flow.go flowspans.go flowsteps.go letters.go mail.go messages.go outbox.go
-//	inbox.go conns.go spans.go turn.go gate.go context.go sleep.go visit.go host.go troubles.go awake.go deadline.go life.go type.go
-//	usage.go metrics.go args.go raw.go keys.go address.go errors.go spannames.go options.go
+//	inbox.go action.go program.go flowsteps.go open.go schedule.go sending.go courier.go course.go connect.go
+//	call.go sleep.go args.go mail.go visit.go birth.go closing.go connections.go remnant.go outbox.go alarms.go
+//	flow.go consumer.go flowspans.go context.go turn.go connchanges.go host.go troubles.go callers.go keys.go
+//	gate.go options.go deadline.go transports.go roster.go life.go type.go raw.go stay.go spans.go usage.go
+//	spannames.go letters.go address.go errors.go metrics.go
 
 import (
 	"cmp"
@@ -59,12 +73,13 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/wake"
 	"github.com/greenroomdb/greenroom/kv"
-	"github.com/greenroomdb/greenroom/metrics"
 )
 
 // A Host runs the actors of one store. It is safe for concurrent use.
 type Host struct {
+	roster
 	metered
 	engine   kv.Engine
 	door     *greenroom.Store
@@ -73,12 +88,10 @@ type Host struct {
 	owners   map[*action]*kind // whose actions they are
 	opts     Options
 	log      *slog.Logger
-	meter    metrics.Meter
 	alarms   *alarms
 	away     transports
 	couriers *couriers
 	troubles troubles
-	clock    func() time.Time
 	started  time.Time
 
 	using sync.RWMutex // held for reading while the engine is used without the store
@@ -86,15 +99,6 @@ type Host struct {
 
 	ctx  context.Context // of everything without a waiting caller
 	stop context.CancelFunc
-
-	mu      sync.Mutex
-	closed  bool             // +checklocks:mu
-	lives   map[string]*life // by the text of the address  +checklocks:mu
-	idle    *list.List       // of *life that are awake and have nothing to do, the longest first  +checklocks:mu
-	leaving int              // of lives, those on their way to sleep  +checklocks:mu
-	waiters waiters          // +checklocks:mu
-	granted int              // waiters that were told to come, and have not yet  +checklocks:mu
-	changed chan struct{}    // closed when a life has gone, for Close; nil unless it waits  +checklocks:mu
 }
 
 // Open opens a host with actors of the types on an engine, which stays its opener's to
@@ -108,11 +112,12 @@ func Open(ctx context.Context, engine kv.Engine, types []*Type, opts *Options) (
 		return nil, err
 	}
 	h := &Host{
-		engine: engine, types: kinds, owners: owners, opts: opts.orDefault(), clock: time.Now,
-		lives: map[string]*life{}, idle: list.New(),
+		engine: engine, types: kinds, owners: owners, opts: opts.orDefault(),
+		roster: roster{clock: time.Now, lives: map[string]*life{}, idle: list.New()},
 	}
 	h.metered.host, h.started = h, h.clock()
 	h.log, h.meter.To = h.opts.Logger, h.opts.Metrics
+	h.most, h.roster.rest = h.opts.MaxAwake, max(h.opts.IdleTimeout, 0)
 	var o greenroom.Options
 	if h.opts.Store != nil {
 		o = *h.opts.Store
@@ -127,14 +132,131 @@ func Open(ctx context.Context, engine kv.Engine, types []*Type, opts *Options) (
 	}
 	h.door, h.store = store, store.Lower()
 	h.ctx, h.stop = context.WithCancel(context.Background())
-	h.couriers = newCouriers(h)
-	h.alarms = newAlarms(h)
+	h.couriers = h.newCouriers()
+	h.alarms = h.newAlarms()
 	if err := h.alarms.start(ctx); err != nil {
 		h.alarms.Close()
 		h.stop()
 		return nil, errors.Join(fmt.Errorf("host: read when actors must be woken: %w", err), store.Close())
 	}
 	return h, nil
+}
+
+// enter returns the actor awake, and counts the caller among its users until leave.
+// b is what an actor that doesn't exist yet is created with; nil means that it isn't.
+// by says which kind of caller it is.
+func (h *Host) enter(ctx context.Context, a Address, b *birth, by caller) (*life, error) {
+	kind := h.types[a.Type]
+	name, err := a.check()
+	if err != nil {
+		return nil, err
+	}
+	if kind == nil {
+		return nil, ErrNoType
+	}
+	if kind.MustCreate && b != nil && !b.asked {
+		b = nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for {
+		if h.closed {
+			return nil, ErrClosed
+		}
+		l := h.lives[name]
+		if l == nil {
+			if err := h.room(ctx, name, by == byCourier); err != nil {
+				return nil, err
+			}
+			if l = h.lives[name]; l == nil { // no other caller was quicker
+				l = h.newLife(kind, a, name, b)
+				h.lives[name] = l
+				go l.course.main()
+			}
+			continue
+		}
+		if err := nested(ctx, l); err != nil {
+			return nil, err
+		}
+		switch l.phase {
+		case awake:
+			h.use(&l.stay)
+			return l, nil
+		case waking:
+			// A user from now on: else it might be put to sleep for another actor before its
+			// turn comes, again and again.
+			h.use(&l.stay)
+			if err := await(ctx, &h.mu, l.woken); err != nil {
+				l.users--
+				l.settle()
+				return nil, err
+			}
+			if l.failure == nil {
+				return l, nil
+			}
+			l.users--
+			switch {
+			case errors.Is(l.failure, kv.ErrIncarnation) && (b == nil || b.in != l.birth.in):
+				continue // it was woken for a letter that may be lost, which is another one's
+			case l.stillborn && b == nil:
+				return nil, ErrNoActor
+			case l.stillborn && !b.like(l.birth):
+				continue // it was not created with another input
+			}
+			// A caller that would create the actor tries again after ErrNoActor, unless the actor was
+			// created just now and has destroyed itself.
+			made := l.birth != nil && !l.creation.existed
+			if b == nil || made || !errors.Is(l.failure, ErrNoActor) {
+				return nil, l.failure
+			}
+		default:
+			if err := await(ctx, &h.mu, l.left); err != nil {
+				return nil, err
+			}
+			if by == byAlarm && l.restored {
+				return nil, errRestored
+			}
+		}
+	}
+}
+
+// newLife returns the stay of an actor that begins.
+func (h *Host) newLife(kind *kind, a Address, name string, b *birth) *life {
+	l := &life{
+		stay: stay{
+			roster: &h.roster, name: name,
+			woken: make(chan struct{}), sleep: make(chan struct{}), empty: make(chan struct{}), left: make(chan struct{}),
+		},
+		host: h, kind: kind, addr: a, birth: b,
+		log:     h.log.With(slog.String("actor", name)),
+		mailbox: make(chan *turn, h.opts.Mailbox), inner: make(chan *turn), over: make(chan struct{}),
+	}
+	l.gate.life, l.creation.life, l.out.life, l.conns.life = l, l, l, l
+	l.course.begin(l)
+	l.steady = context.WithoutCancel(h.ctx)
+	l.turns, l.end = context.WithCancel(h.ctx)
+	l.ctx, l.cancel = context.WithCancel(l.turns)
+	return l
+}
+
+// turn has t run by the actor and returns when what it did is durable.
+func (h *Host) turn(ctx context.Context, a Address, b *birth, t *turn) error {
+	t.caller = turnOf(ctx)
+	for {
+		l, err := h.enter(ctx, a, b, t.by())
+		if err != nil {
+			return err
+		}
+		t.life, t.patient = l, true
+		if err := l.post(ctx, t); err != nil {
+			l.leave()
+			return err
+		}
+		if err := t.wait(ctx); err != errAgain {
+			return err
+		}
+		t = &turn{name: t.name, run: t.run, turnOrigin: t.turnOrigin, must: t.must, in: t.in, courier: t.courier, caller: t.caller, done: make(chan error, 1)}
+	}
 }
 
 // newKinds returns the types by their names, and by their actions. No action may be in two types: a call that names the
@@ -240,13 +362,6 @@ func (h *Host) Ready(ctx context.Context) error {
 // kv.Failer is nil: such a one goes on when it can.
 func (h *Host) Failed() <-chan struct{} { return kv.Failed(h.engine) }
 
-// closing says that Close was called.
-func (h *Host) closing() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.closed
-}
-
 // onEngine calls fn with the engine, unless that may be closed by now: an actor
 // that Close gave up may still be at work.
 func (h *Host) onEngine(fn func(e kv.Engine) error) error {
@@ -315,4 +430,18 @@ func (h *Host) drained(ctx context.Context) error {
 			return fmt.Errorf("host: %d actors are still awake: %w", n, ctx.Err())
 		}
 	}
+}
+
+// newAlarms returns what wakes the actors of h.
+func (h *Host) newAlarms() *alarms {
+	s := &alarms{host: h}
+	s.Table = wake.New(wake.Options{
+		Store: h.store, Now: h.clock, Every: h.opts.Rescan, Due: s.due, Awake: s.awake, Wake: s.wake, Logger: h.log,
+	})
+	return s
+}
+
+// newCouriers returns what carries letters between the actors of h.
+func (h *Host) newCouriers() *couriers {
+	return &couriers{host: h, mails: map[string]*mail{}, visits: map[way]*visit{}, limit: maxHeld, most: h.opts.Couriers}
 }

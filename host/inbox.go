@@ -21,9 +21,12 @@ const (
 	seenSwept = 4
 )
 
+// A receipt is a turn that takes letters of another actor.
+type receipt struct{ *Context }
+
 // take puts letters into the queue, but for those that came before, and returns how many
 // are settled. err says why not all.
-func (c *Context) take(from Address, letters []*mailrow.Letter) (came int, err error) {
+func (c receipt) take(from Address, letters []*mailrow.Letter) (came int, err error) {
 	known, err := c.seen(letters[0].From)
 	if err != nil {
 		return 0, err
@@ -56,7 +59,7 @@ func (c *Context) take(from Address, letters []*mailrow.Letter) (came int, err e
 }
 
 // receive puts a letter of an actor into the queue.
-func (c *Context) receive(from Address, l *mailrow.Letter) error {
+func (c receipt) receive(from Address, l *mailrow.Letter) error {
 	due := time.UnixMilli(l.Sent).Add(time.Duration(l.Delay) * time.Millisecond)
 	_, err := c.Enqueue(queue.Send{
 		Name: l.Name, Body: queue.Raw(l.Body), Key: l.Key, Delay: max(due.Sub(c.now), 0), From: from.String(),
@@ -75,7 +78,7 @@ func hopeless(err error) bool {
 }
 
 // seen returns what the actor has got from a sender.
-func (c *Context) seen(from mailrow.Sender) (s mailrow.Seen, err error) {
+func (c receipt) seen(from mailrow.Sender) (s mailrow.Seen, err error) {
 	l := c.life
 	if s, ok := l.seen[from]; ok {
 		return s, nil
@@ -91,7 +94,7 @@ func (c *Context) seen(from mailrow.Sender) (s mailrow.Seen, err error) {
 }
 
 // note has the turn remember what has come.
-func (c *Context) note(from mailrow.Sender, s mailrow.Seen) {
+func (c receipt) note(from mailrow.Sender, s mailrow.Seen) {
 	l := c.life
 	c.Batch().Put(mailrow.SeenKey(from), s.Append(nil))
 	c.Batch().OnCommit(func() {
@@ -104,7 +107,7 @@ func (c *Context) note(from mailrow.Sender, s mailrow.Seen) {
 
 // sweepSeen forgets some senders of whom nothing has come for long. It looks at some
 // place at random, so that it gets everywhere in time.
-func (c *Context) sweepSeen() error {
+func (c receipt) sweepSeen() error {
 	var at mailrow.Sender
 	_, _ = rand.Read(at[:]) // it never fails
 	_, end := mailrow.SeenRange()

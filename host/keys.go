@@ -13,7 +13,7 @@ import (
 // Key layout:
 //
 //	("greenroom.host", 1, name)        a row of a store of before: the actor of that name (type,
-//	                                   slash, key) must be woken some time. See oldalarms.go
+//	                                   slash, key) must be woken some time. See alarms.go
 //
 // What actors send each other a host keeps among their own keys: package mailrow.
 

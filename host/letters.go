@@ -1,15 +1,11 @@
 package host
 
 import (
-	"bytes"
 	"crypto/rand"
-	"errors"
-	"fmt"
 	"math"
 	"strings"
 	"time"
 
-	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/mailrow"
 )
 
@@ -67,93 +63,8 @@ func (o *Letters) charge(a *mailrow.Account, now time.Time) bool {
 	return true
 }
 
-// permit looks whether a letter may be sent, and says in it what it may do.
-func (c *Context) permit(to Address, l *mailrow.Letter) error {
-	o := c.life.kind.Letters
-	if o == nil {
-		o = c.life.host.opts.Letters
-	}
-	if o == nil {
-		o = &Letters{}
-	}
-	l.Generation = c.account.Generation + 1
-	if !o.allows(l.To) {
-		return fmt.Errorf("%w: %.80q", ErrNotAllowed, l.To)
-	}
-	must := c.life.host.types[to.Type].MustCreate
-	if must || o.Generations < 0 || o.Generations > 0 && int64(l.Generation) > int64(o.Generations) {
-		l.Existing = true
-		exists, err := c.life.host.exists(c, to)
-		switch {
-		case err != nil:
-			return err
-		case !exists && must:
-			return ErrNoActor
-		case !exists:
-			return fmt.Errorf("%w: limit %d", ErrGenerations, max(o.Generations, 0))
-		}
-	}
-	if !o.charge(c.account, c.now) {
-		return fmt.Errorf("%w: limit %v per second", ErrTooFast, o.Rate)
-	}
-	return nil
-}
-
-// exists says whether there is an actor, awake or not. One that is being created isn't there.
-func (h *Host) exists(c *Context, a Address) (bool, error) {
-	if (visitor{h}).serves(a.String()) {
-		return true, nil
-	}
-	id, err := h.store.Lookup(c, a.String())
-	if err != nil {
-		return false, ignore(err, actorstore.ErrUnknownActor)
-	}
-	v, err := h.store.View(c, id)
-	if err != nil {
-		return false, ignore(err, actorstore.ErrUnknownActor)
-	}
-	note, err := creationNote(c, v.Snapshot)
-	return !bytes.Equal(note, noteBegun), errors.Join(err, v.Close())
-}
-
 func newAccount() *mailrow.Account {
 	a := &mailrow.Account{}
 	_, _ = rand.Read(a.Nonce[:]) // it never fails
 	return a
-}
-
-// loadAccount has the turn know the actor's account.
-func (c *Context) loadAccount() error {
-	if c.account != nil {
-		return nil
-	}
-	out := &c.life.out
-	if out.account == nil {
-		value, err := c.life.actor.Get(c, mailrow.AccountKey(), nil)
-		if errors.Is(err, actorstore.ErrNotFound) {
-			c.account = newAccount()
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		a, err := mailrow.ParseAccount(value)
-		if err != nil {
-			return err
-		}
-		out.account = &a
-	}
-	own := *out.account
-	c.account = &own
-	return nil
-}
-
-// stageAccount counts what the turn sends.
-func (c *Context) stageAccount() {
-	out := &c.life.out
-	if len(c.letters) == 0 || out.account != nil && *out.account == *c.account {
-		return
-	}
-	c.Batch().Put(mailrow.AccountKey(), c.account.Append(nil))
-	c.Batch().OnCommit(func() { out.account = c.account })
 }

@@ -4,52 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
-	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/traces"
 )
 
-// options returns those of the actor. The gate waits until what turns have written is on
-// stable storage, so that its database doesn't.
-func (l *life) options() *greenroom.ActorOptions {
-	db := l.kind.DB
-	db.Pragmas = append(slices.Clone(db.Pragmas), "synchronous=NORMAL")
-	o := &greenroom.ActorOptions{
-		MustExist: l.birth == nil, DB: &db, Queue: &l.kind.Queue, Traces: l.host.opts.Traces,
-	}
-	if l.birth != nil {
-		o.Input = l.birth.input
-	}
-	return o
-}
-
-func (l *life) openTraces() (err error) {
+func (l *course) openTraces() (err error) {
 	if l.host.opts.Traces == nil {
 		return nil
 	}
-	l.describe()
+	l.describe(l.actor.ID(), l.addr)
 	l.traces, err = l.door.Traces(l.ctx)
 	return err
 }
 
-func (l *life) openConns() (err error) {
-	l.conns, err = l.door.Connections(l.ctx)
-	if err != nil {
-		return err
-	}
-	for _, c := range l.conns.Conns() {
-		if err := l.host.away.attach(l.name, c); err != nil {
-			return err
-		}
-	}
-	if l.host.opts.AwayTimeout > 0 {
-		l.absence = l.clock.Lasting("host connections", l.missConns)
-	}
-	return nil
-}
-
-func (l *life) openQueue() (err error) {
+func (l *course) openQueue() (err error) {
 	l.queue, err = l.door.Queue(l.ctx)
 	if err != nil || len(l.had.Tried) == 0 {
 		return err
@@ -61,15 +29,15 @@ func (l *life) openQueue() (err error) {
 	return nil
 }
 
-func (l *life) openWorkflow() (err error) {
+func (l *course) openWorkflow() (err error) {
 	if l.kind.Workflow == nil {
 		return nil
 	}
-	l.workflow, err = l.kind.Workflow.open(l)
+	l.workflow, err = l.kind.Workflow.open(l.life)
 	return err
 }
 
-func (l *life) openVars() (err error) {
+func (l *course) openVars() (err error) {
 	if l.kind.Vars == nil {
 		return nil
 	}
@@ -84,28 +52,28 @@ func (l *life) openVars() (err error) {
 }
 
 // start begins everything that asks for turns by itself.
-func (l *life) start() {
-	if err := l.record.Schedule().Start(l.ctx, l.alarmAction); err != nil {
+func (l *course) start() {
+	if err := l.record.Schedule().Start(l.ctx, events{l.life}.action); err != nil {
 		l.report("start the schedule", err)
 	}
 	if !l.out.empty() {
-		l.sources.Go(l.resend)
+		l.sources.Go(l.out.resend)
 	}
 	if l.kind.Message != nil {
-		l.sources.Go(l.takeMessages)
+		l.sources.Go(consumer{l.life}.take)
 	}
 	if l.workflow != nil {
 		l.sources.Go(l.workflow.drive)
 	}
-	l.expect()
+	l.conns.expect()
 	if l.kind.Run != nil {
 		l.sources.Go(l.run)
 	}
 }
 
 // run is the goroutine of the type's Run.
-func (l *life) run() {
-	ctx := withLife(l.ctx, l)
+func (l *course) run() {
+	ctx := withLife(l.ctx, l.life)
 	var span *traces.Span
 	if l.traces != nil {
 		ctx, span = l.traces.Start(ctx, spanRun, l.spanOf(nil))

@@ -8,9 +8,12 @@ import (
 	"github.com/greenroomdb/greenroom/persist"
 )
 
-// alarmAction returns what an event of that name calls.
-func (l *life) alarmAction(action string) persist.Action {
-	run := l.eventTurn(action)
+// events are what an actor has scheduled.
+type events struct{ *life }
+
+// action returns what an event of that name calls.
+func (l events) action(action string) persist.Action {
+	run := l.turn(action)
 	if run == nil {
 		return nil
 	}
@@ -18,7 +21,7 @@ func (l *life) alarmAction(action string) persist.Action {
 		// The context ends when the schedule is closed, which waits for the action: so the
 		// turn, which the actor runs on its way to sleep, too, goes by its own.
 		t := newTurn("", func(c *Context) error {
-			c.scheduleEvent(eventScheduleTriggered, &f.Event)
+			scheduleEvent(c.Span(), eventScheduleTriggered, &f.Event)
 			if err := l.record.In(c.Batch()).Done(f); err != nil {
 				return err
 			}
@@ -33,9 +36,9 @@ func (l *life) alarmAction(action string) persist.Action {
 	}
 }
 
-// eventTurn returns what is done in the turn of an event, nil if nothing of the type is
+// turn returns what is done in the turn of an event, nil if nothing of the type is
 // called so.
-func (l *life) eventTurn(action string) func(c *Context, f *persist.Firing) error {
+func (l events) turn(action string) func(c *Context, f *persist.Firing) error {
 	switch {
 	case !strings.HasPrefix(action, ownPrefix):
 	case action == startWorkflow && l.workflow != nil:

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/conn"
 	"github.com/greenroomdb/greenroom/persist"
 	"github.com/greenroomdb/greenroom/traces"
@@ -30,37 +31,23 @@ const (
 	exceptionAt   = "exception.stacktrace"
 )
 
-// span starts the span of a turn, nil if nothing is recorded.
-func (l *life) span(t *turn) *traces.Span {
-	if l.traces == nil {
-		return nil
-	}
-	attrs := append(make([]traces.Attr, 0, len(l.spanAttrs)+4), l.spanAttrs...)
-	if t.action != "" {
-		attrs = append(attrs, traces.String(keyActionName, t.action),
-			traces.Bool(keyActionScheduled, t.scheduled))
-	}
-	if t.conn != "" {
-		attrs = append(attrs, traces.String(keyConnID, string(t.conn)))
-	}
-	o := &traces.StartOptions{Kind: traces.KindInternal, Attributes: attrs, Parent: t.parent, TraceID: t.trace, ParentID: t.above}
-	if t.action != "" && !t.scheduled {
-		o.Kind = traces.KindServer
-	}
-	return l.traces.Begin(t.spanName(), o)
+// A recorder makes the spans of an actor.
+type recorder struct {
+	traces    *traces.Traces // nil if nothing is recorded
+	spanAttrs []traces.Attr  // of all spans; must not change
 }
 
 // describe has the actor's spans say whose they are.
-func (l *life) describe() {
+func (l *recorder) describe(id actorstore.ID, a Address) {
 	l.spanAttrs = []traces.Attr{
-		traces.String(keyActorID, l.actor.ID().String()),
-		traces.String(keyActorName, l.addr.Type),
-		traces.String(keyActorKey, l.addr.Key),
+		traces.String(keyActorID, id.String()),
+		traces.String(keyActorName, a.Type),
+		traces.String(keyActorKey, a.Key),
 	}
 }
 
 // spanOf returns what a span of the actor begins with.
-func (l *life) spanOf(parent *traces.Span) *traces.StartOptions {
+func (l *recorder) spanOf(parent *traces.Span) *traces.StartOptions {
 	return &traces.StartOptions{Kind: traces.KindInternal, Parent: parent, Attributes: l.spanAttrs}
 }
 
@@ -94,28 +81,11 @@ func errorType(err error) string {
 	return fmt.Sprintf("%T", err)
 }
 
-// hook calls fn, a hook of the type, in a span below that of the turn, unless the turn is
-// for nothing else.
-func (c *Context) hook(name string, fn func() error) error {
-	if c.Span() == nil || c.turn.name == name {
-		return fn()
-	}
-	around := c.Span()
-	c.open.SetSpan(c.life.traces.Begin(name, c.life.spanOf(around)))
-	err := errHookPanic // which goes on, to the end of the turn
-	defer func() {
-		endSpan(c.Span(), err)
-		c.open.SetSpan(around)
-	}()
-	err = fn()
-	return err
-}
-
 // errHookPanic is how the span of a hook ends that panicked.
 var errHookPanic = fmt.Errorf("%w in a hook", ErrPanic)
 
 // traced calls fn, code of the type outside of any turn, in a span.
-func (l *life) traced(name string, fn func() error) error {
+func (l *recorder) traced(name string, fn func() error) error {
 	var s *traces.Span
 	if l.traces != nil {
 		s = l.traces.Begin(name, l.spanOf(nil))
@@ -125,12 +95,12 @@ func (l *life) traced(name string, fn func() error) error {
 	return err
 }
 
-// sent records that a message to another actor was put into the outbox.
-func (c *Context) sent(name string, more traces.Attr) {
-	if c.Span() == nil {
+// sentEvent records in s that a message to another actor was put into the outbox.
+func sentEvent(s *traces.Span, name string, more traces.Attr) {
+	if s == nil {
 		return
 	}
-	c.Span().Event(eventSend,
+	s.Event(eventSend,
 		traces.String(keyQueueName, name), more,
 		traces.String(keyMessagingSystem, messagingSystem),
 		traces.String(keyMessagingDestination, name),
@@ -138,9 +108,9 @@ func (c *Context) sent(name string, more traces.Attr) {
 		traces.String(keyMessagingType, "send"))
 }
 
-// scheduleEvent records something about an event of the schedule.
-func (c *Context) scheduleEvent(name string, e *persist.Event) {
-	if c.Span() == nil {
+// scheduleEvent records in s something about an event of the schedule.
+func scheduleEvent(s *traces.Span, name string, e *persist.Event) {
+	if s == nil {
 		return
 	}
 	attrs := []traces.Attr{
@@ -150,12 +120,12 @@ func (c *Context) scheduleEvent(name string, e *persist.Event) {
 	if !e.At.IsZero() { // else a rule says when
 		attrs = append(attrs, traces.Int(keyScheduleTimestamp, e.At.UnixMilli()))
 	}
-	c.Span().Event(name, attrs...)
+	s.Event(name, attrs...)
 }
 
-// connEvent records something about a connection.
-func (c *Context) connEvent(name string, n *conn.Conn, more ...traces.Attr) {
-	if c.Span() == nil {
+// connEvent records in s something about a connection.
+func connEvent(s *traces.Span, name string, n *conn.Conn, more ...traces.Attr) {
+	if s == nil {
 		return
 	}
 	attrs := append(make([]traces.Attr, 0, 3+len(more)),
@@ -164,7 +134,7 @@ func (c *Context) connEvent(name string, n *conn.Conn, more ...traces.Attr) {
 	if !n.Ephemeral() {
 		attrs = append(attrs, traces.String(keyConnType, "websocket"))
 	}
-	c.Span().Event(name, append(attrs, more...)...)
+	s.Event(name, append(attrs, more...)...)
 }
 
 // A spanHandler records what is logged in a turn as events of its span, beside the log:

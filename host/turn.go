@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/conn"
+	"github.com/greenroomdb/greenroom/internal/opentx"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/traces"
 )
@@ -67,26 +67,6 @@ func (t *turn) finish(err error) {
 	t.done <- err
 	if t.life != nil {
 		t.life.leave()
-	}
-}
-
-// turn has t run by the actor and returns when what it did is durable.
-func (h *Host) turn(ctx context.Context, a Address, b *birth, t *turn) error {
-	t.caller = turnOf(ctx)
-	for {
-		l, err := h.enter(ctx, a, b, t.by())
-		if err != nil {
-			return err
-		}
-		t.life, t.patient = l, true
-		if err := l.post(ctx, t); err != nil {
-			l.leave()
-			return err
-		}
-		if err := t.wait(ctx); err != errAgain {
-			return err
-		}
-		t = &turn{name: t.name, run: t.run, turnOrigin: t.turnOrigin, must: t.must, in: t.in, courier: t.courier, caller: t.caller, done: make(chan error, 1)}
 	}
 }
 
@@ -185,6 +165,20 @@ func Turn(ctx context.Context, fn func(c *Context) error) error {
 	return err
 }
 
+// newContext begins the turn t.
+func (l *life) newContext(t *turn) (*Context, error) {
+	c := &Context{life: l, turn: t, now: l.host.clock(), ends: newTurnContext(l.turns, l.host.opts.TurnTimeout)}
+	c.ends.life, c.ends.caller = l, t.caller
+	c.conns.c, c.mail.c = c, c
+	var err error
+	c.Tx, c.open, err = transactions.Begin(c.ends, l.door, opentx.Options{Due: c.due, Incarnation: t.in})
+	if err != nil {
+		return nil, err
+	}
+	c.open.SetSpan(l.span(t))
+	return c, nil
+}
+
 // exec runs a turn and commits what it has done. Its outcome is told by the gate.
 func (l *life) exec(t *turn) {
 	if !t.took.CompareAndSwap(false, true) {
@@ -192,7 +186,7 @@ func (l *life) exec(t *turn) {
 		return
 	}
 	began := time.Now()
-	c, refused := newContext(l, t)
+	c, refused := l.newContext(t)
 	if refused != nil {
 		t.finish(refused)
 		return
@@ -255,28 +249,6 @@ func (l *life) logFailure(t *turn, err error) {
 	}
 }
 
-// unknown says what is known of a turn whose commit has failed, and whose handle is at its
-// end. Where another host has the actor the commit came too late, unless it had landed
-// before: then it is SQLite that was told of the other host.
-func (c *Context) unknown(cause, err error) error {
-	if errors.Is(cause, actorstore.ErrFenced) && !c.landed {
-		return err
-	}
-	return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
-}
-
-// refusal is what the caller of a turn is told that has failed with err: not why, if the
-// actor has another owner or was lost, for that may be from a memory that is old.
-func (c *Context) refusal(err error) error {
-	if errors.Is(err, ErrPanic) || c.Err() != nil {
-		return err // it says nothing of the actor
-	}
-	if lost := c.life.actor.Owned(c); lost != nil && !errors.Is(err, lost) {
-		return fmt.Errorf("%w (the turn has failed: %v)", lost, err)
-	}
-	return err
-}
-
 // guard calls fn, and makes an error of a panic.
 func guard(fn func() error) (err error) {
 	defer func() {
@@ -312,4 +284,24 @@ func (e *panicError) Unwrap() []error {
 		return []error{ErrPanic, err}
 	}
 	return []error{ErrPanic}
+}
+
+// span starts the span of a turn, nil if nothing is recorded.
+func (l *recorder) span(t *turn) *traces.Span {
+	if l.traces == nil {
+		return nil
+	}
+	attrs := append(make([]traces.Attr, 0, len(l.spanAttrs)+4), l.spanAttrs...)
+	if t.action != "" {
+		attrs = append(attrs, traces.String(keyActionName, t.action),
+			traces.Bool(keyActionScheduled, t.scheduled))
+	}
+	if t.conn != "" {
+		attrs = append(attrs, traces.String(keyConnID, string(t.conn)))
+	}
+	o := &traces.StartOptions{Kind: traces.KindInternal, Attributes: attrs, Parent: t.parent, TraceID: t.trace, ParentID: t.above}
+	if t.action != "" && !t.scheduled {
+		o.Kind = traces.KindServer
+	}
+	return l.traces.Begin(t.spanName(), o)
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/host/internal/abi"
 	"github.com/greenroomdb/greenroom/persist"
 )
 
@@ -139,3 +140,9 @@ func (k *kind) handler(action string) func(c *Context, args Raw) (Raw, error) {
 	}
 	return func(c *Context, args Raw) (Raw, error) { return k.Other(c, action, args) }
 }
+
+// An AnyAction is an *Action or a *Command, whatever it takes and returns.
+type AnyAction interface{ declared() *action }
+
+// An action is one without its types: as the host calls it.
+type action = abi.Action[*Context, Raw]

@@ -35,7 +35,7 @@ func (h visitor) claim(ctx context.Context, id actorstore.ID) (l *life, done fun
 // release gives back the place that place has taken.
 func (h visitor) release(l *life) {
 	l.end()
-	h.forget(l)
+	h.forget(&l.stay)
 	close(l.left)
 }
 
@@ -92,7 +92,7 @@ func (h visitor) place(ctx context.Context, kind *kind, a Address, name string, 
 				return nil, false, err
 			}
 			if l = h.lives[name]; l == nil { // no other caller was quicker
-				l = newLife(h.Host, kind, a, name, nil)
+				l = h.newLife(kind, a, name, nil)
 				l.phase = leaving
 				close(l.over) // it takes no turns of its parts
 				h.leaving++
@@ -105,7 +105,7 @@ func (h visitor) place(ctx context.Context, kind *kind, a Address, name string, 
 		}
 		switch l.phase {
 		case awake:
-			h.use(l)
+			h.use(&l.stay)
 			return l, true, nil
 		case waking:
 			err = await(ctx, &h.mu, l.woken)
