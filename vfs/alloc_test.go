@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
+	"github.com/greenroomdb/greenroom/vfs"
 	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 	"github.com/greenroomdb/greenroom/vfs/internal/format"
 )
@@ -35,18 +36,18 @@ func (s *sink) Commit(ctx context.Context, c *kv.Commit) error {
 }
 
 // newFile returns a database of n pages, opened by one connection.
-func newFile(t *testing.T, engine kv.Engine, n int) *handle {
+func newFile(t *testing.T, engine kv.Engine, n int) *vfs.Handle {
 	t.Helper()
 	r := newRigOn(t, engine, batch.Limits{AtomicBatches: envlimits.Unlimited})
-	v := New(nil)
+	v := vfs.New(nil)
 	if err := v.Mount(t.Context(), "file", r.Actor); err != nil {
 		t.Fatal(err)
 	}
-	f, _, err := fileNames{v}.Open("file", sqlitevfs.OPEN_MAIN_DB|sqlitevfs.OPEN_CREATE|sqlitevfs.OPEN_READWRITE)
+	f, _, err := vfs.Files{VFS: v}.Open("file", sqlitevfs.OPEN_MAIN_DB|sqlitevfs.OPEN_CREATE|sqlitevfs.OPEN_READWRITE)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := f.(*handle)
+	h := f.(*vfs.Handle)
 	t.Cleanup(func() {
 		if err := h.Close(); err != nil {
 			t.Error(err)
@@ -57,7 +58,7 @@ func newFile(t *testing.T, engine kv.Engine, n int) *handle {
 }
 
 // write commits n pages atomically.
-func write(t testing.TB, h *handle, n int) {
+func write(t testing.TB, h *vfs.Handle, n int) {
 	t.Helper()
 	page := make([]byte, chunked.Size)
 	copy(page, format.Magic)

@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"database/sql"
@@ -7,6 +7,7 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // TestAloneTakesNoSnapshot: a commit takes a snapshot for readers only if there is another
@@ -23,7 +24,7 @@ func TestAloneTakesNoSnapshot(t *testing.T) {
 	insert := func() { exec(t, db, "INSERT INTO t VALUES(1)") }
 	update := func(stage func(*batch.Batch)) func() {
 		return func() {
-			err := db.Update(t.Context(), func(tx *Tx) error {
+			err := db.Update(t.Context(), func(tx *vfs.Tx) error {
 				stage(tx.Batch())
 				_, err := tx.ExecContext(t.Context(), "INSERT INTO t VALUES(1)")
 				return err
@@ -51,7 +52,7 @@ func TestAloneTakesNoSnapshot(t *testing.T) {
 }
 
 // connOf returns a connection of the pool besides those that are in use or idle now.
-func connOf(t *testing.T, db *DB) *sql.Conn {
+func connOf(t *testing.T, db *vfs.DB) *sql.Conn {
 	t.Helper()
 	first, err := db.Conn(t.Context())
 	if err != nil {

@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // TestBeginUpdate: each end of a transaction that is begun without a function settles its
@@ -15,22 +16,22 @@ func TestBeginUpdate(t *testing.T) {
 	boom := errors.New("boom")
 	for _, tt := range []struct {
 		name             string
-		end              func(tx *Tx) error
+		end              func(tx *vfs.Tx) error
 		want             error
 		rows             int
 		commits, durable int64
 	}{
-		{"commit", (*Tx).Commit, nil, 1, 1, 1},
-		{"apply", (*Tx).Apply, nil, 1, 1, 0},
-		{"rollback", func(tx *Tx) error { return tx.Rollback(boom) }, boom, 0, 0, 0},
-		{"over", func(tx *Tx) error {
+		{"commit", (*vfs.Tx).Commit, nil, 1, 1, 1},
+		{"apply", (*vfs.Tx).Apply, nil, 1, 1, 0},
+		{"rollback", func(tx *vfs.Tx) error { return tx.Rollback(boom) }, boom, 0, 0, 0},
+		{"over", func(tx *vfs.Tx) error {
 			_, err := tx.ExecContext(t.Context(), "rollback")
 			return errors.Join(err, tx.Commit())
-		}, ErrTxOver, 0, 0, 0},
+		}, vfs.ErrTxOver, 0, 0, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t, batch.Limits{})
-			db := r.open(t, &Options{MaxConns: 1}) // a connection that isn't given back is missed
+			db := r.open(t, &vfs.Options{MaxConns: 1}) // a connection that isn't given back is missed
 			exec(t, db, table)
 			for range 2 {
 				exec(t, db, "delete from t")
@@ -85,7 +86,7 @@ func testMayWrite(t *testing.T, mode string) {
 	type key struct{}
 	refused := errors.New("refused")
 	r := newRig(t, batch.Limits{})
-	db := r.open(t, &Options{Pragmas: []string{"journal_mode=" + mode}, MayWrite: func(ctx context.Context) error {
+	db := r.open(t, &vfs.Options{Pragmas: []string{"journal_mode=" + mode}, MayWrite: func(ctx context.Context) error {
 		if ctx.Value(key{}) != nil {
 			return refused
 		}
@@ -125,10 +126,10 @@ func testMayWrite(t *testing.T, mode string) {
 	if n := one[int](t, db, "select count(*) from t"); n != 0 {
 		t.Errorf("%d rows", n)
 	}
-	if err := db.Update(inside, func(tx *Tx) error {
+	if err := db.Update(inside, func(tx *vfs.Tx) error {
 		_, err := tx.ExecContext(inside, "insert into t(b) values (1)")
 		return err
-	}); mode == "delete" && err != nil || mode == "wal" && !errors.Is(err, ErrUnsupported) {
+	}); mode == "delete" && err != nil || mode == "wal" && !errors.Is(err, vfs.ErrUnsupported) {
 		t.Errorf("Update: %v", err)
 	}
 	exec(t, db, "insert into t(b) values (1)")

@@ -1,10 +1,11 @@
-package vfs
+package vfs_test
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // TestBuiltin: FTS5 and R-Trees are there on every connection, unless they are left out.
@@ -15,7 +16,7 @@ func TestBuiltin(t *testing.T) {
 		INSERT INTO page VALUES('Tea', 'leaves of tea'), ('Coffee', 'roasted beans');
 		CREATE VIRTUAL TABLE place USING rtree(id, x0, x1, y0, y1);
 		INSERT INTO place VALUES(1, 0, 1, 0, 1), (2, 5, 6, 5, 6)`)
-	found := func(db *DB) {
+	found := func(db *vfs.DB) {
 		t.Helper()
 		if got := one[string](t, db, "SELECT title FROM page WHERE page MATCH 'bean'"); got != "Coffee" {
 			t.Errorf("found %s", got)
@@ -36,7 +37,7 @@ func TestBuiltin(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer view.Close()
-	reader, err := OpenView(t.Context(), view, nil)
+	reader, err := vfs.OpenView(t.Context(), view, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +48,7 @@ func TestBuiltin(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	db = r.open(t, &Options{Plain: true})
+	db = r.open(t, &vfs.Options{Plain: true})
 	for _, table := range []string{"page", "place"} {
 		if _, err := db.QueryContext(t.Context(), "SELECT * FROM "+table); err == nil || !strings.Contains(err.Error(), "no such module") {
 			t.Errorf("%s without its module: %v", table, err)
@@ -61,7 +62,7 @@ func TestBuiltinReadsNothing(t *testing.T) {
 	exec(t, r.open(t, nil), "CREATE TABLE t(v)")
 	for _, plain := range []bool{true, false} {
 		r.Reopen(t, batch.Limits{})
-		db, err := Open(t.Context(), r.Actor, &Options{Plain: plain})
+		db, err := vfs.Open(t.Context(), r.Actor, &vfs.Options{Plain: plain})
 		if err != nil {
 			t.Fatal(err)
 		}

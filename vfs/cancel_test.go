@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"context"
@@ -10,27 +10,20 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // holdsNothing fails the test if a connection of the pool, all of which are idle, has
 // left a lock, a snapshot, a place in the queue, a journal or pages in memory, or if
 // there is more in the actor than its database.
-func holdsNothing(t *testing.T, r *fixture, db *DB) {
+func holdsNothing(t *testing.T, r *fixture, db *vfs.DB) {
 	t.Helper()
-	d, err := db.vfs.find(mountName)
+	d, err := vfs.DatabaseOf(vfs.VFSOf(db), vfs.MountName)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.mu.Lock()
-	if d.owner.Load() != nil || len(d.queue) != 0 || d.dirty || d.hot || d.torn {
-		t.Errorf("writer %v, %d waiting, dirty %v, hot %v, torn %v", d.owner.Load(), len(d.queue), d.dirty, d.hot, d.torn)
-	}
-	if d.cur.refs != 0 {
-		t.Errorf("%d connections hold the current view", d.cur.refs)
-	}
-	d.mu.Unlock()
-	if d.journal.active() || d.journal.isStoredLive() {
-		t.Error("there is a live journal")
+	if in := d.Look(); in.Writing || in.Waiting != 0 || in.Dirty || in.Hot || in.Torn || in.Readers != 0 || in.Live || in.StoredLive {
+		t.Errorf("%+v", in)
 	}
 	holdsLittle(t, db)
 	if open := db.DB.Stats().InUse; open != 0 {
@@ -40,7 +33,7 @@ func holdsNothing(t *testing.T, r *fixture, db *DB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for f, err := range Check(context.Background(), view, nil) {
+	for f, err := range vfs.Check(context.Background(), view, nil) {
 		t.Errorf("%v %v", f, err)
 	}
 	for f, err := range view.Check(context.Background()) {
@@ -57,11 +50,11 @@ func holdsNothing(t *testing.T, r *fixture, db *DB) {
 // A cancelCase is work that is interrupted after each of its engine operations.
 type cancelCase struct {
 	name string
-	run  func(ctx context.Context, db *DB) error
+	run  func(ctx context.Context, db *vfs.DB) error
 }
 
 var cancelCases = []cancelCase{
-	{"read", func(ctx context.Context, db *DB) error {
+	{"read", func(ctx context.Context, db *vfs.DB) error {
 		rows, err := db.QueryContext(ctx, "select b from t order by a")
 		if err != nil {
 			return err
@@ -74,15 +67,15 @@ var cancelCases = []cancelCase{
 		}
 		return rows.Err()
 	}},
-	{"statement", func(ctx context.Context, db *DB) error {
+	{"statement", func(ctx context.Context, db *vfs.DB) error {
 		_, err := db.ExecContext(ctx, "update t set b = randomblob(2000), n = n + 1")
 		return err
 	}},
-	{"append", func(ctx context.Context, db *DB) error {
+	{"append", func(ctx context.Context, db *vfs.DB) error {
 		_, err := db.ExecContext(ctx, "insert into t(n, b) select n + 1, randomblob(2000) from t")
 		return err
 	}},
-	{"transaction", func(ctx context.Context, db *DB) error {
+	{"transaction", func(ctx context.Context, db *vfs.DB) error {
 		tx, err := db.BeginTx(ctx, nil)
 		if err != nil {
 			return err
@@ -95,17 +88,17 @@ var cancelCases = []cancelCase{
 		}
 		return tx.Commit()
 	}},
-	{"update", func(ctx context.Context, db *DB) error {
-		return db.Update(ctx, func(tx *Tx) error {
+	{"update", func(ctx context.Context, db *vfs.DB) error {
+		return db.Update(ctx, func(tx *vfs.Tx) error {
 			_, err := tx.ExecContext(ctx, "delete from t where a % 2 = 0")
 			return err
 		})
 	}},
-	{"index", func(ctx context.Context, db *DB) error {
+	{"index", func(ctx context.Context, db *vfs.DB) error {
 		_, err := db.ExecContext(ctx, "create index i on t(b)")
 		return err
 	}},
-	{"vacuum", func(ctx context.Context, db *DB) error {
+	{"vacuum", func(ctx context.Context, db *vfs.DB) error {
 		_, err := db.ExecContext(ctx, "vacuum")
 		return err
 	}},
@@ -143,7 +136,7 @@ func TestCancel(t *testing.T) {
 func cancelAt(t *testing.T, c cancelCase, limits batch.Limits, at int) (over bool, cancelled error) {
 	t.Helper()
 	r := newRig(t, limits)
-	db := r.open(t, &Options{TxMemory: 1, MaxConns: 2, Pragmas: []string{"cache_size=20"}})
+	db := r.open(t, &vfs.Options{TxMemory: 1, MaxConns: 2, Pragmas: []string{"cache_size=20"}})
 	exec(t, db, "create table log(n); create table t(a integer primary key, n, b)")
 	exec(t, db, `with m(i) as (select 1 union all select i+1 from m where i < 500)
 		insert into t(n, b) select 0, randomblob(2000) from m`)
@@ -182,11 +175,11 @@ func cancelAt(t *testing.T, c cancelCase, limits batch.Limits, at int) (over boo
 var landed = map[string]bool{"transaction": true, "update": true}
 
 // holdsNothingSoon is holdsNothing once database/sql has given all connections back.
-func holdsNothingSoon(t *testing.T, r *fixture, db *DB) {
+func holdsNothingSoon(t *testing.T, r *fixture, db *vfs.DB) {
 	t.Helper()
 	// As many connections as the pool has can be had only when none is in use.
 	var conns []*sql.Conn
-	for range db.vfs.opts.MaxConns {
+	for range db.DB.Stats().MaxOpenConnections {
 		conn, err := db.Conn(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -205,7 +198,7 @@ func holdsNothingSoon(t *testing.T, r *fixture, db *DB) {
 // with their contexts.
 func TestCancelWithoutIO(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	db := r.open(t, &Options{MaxConns: 3})
+	db := r.open(t, &vfs.Options{MaxConns: 3})
 	exec(t, db, "create table log(n)")
 	ctx, cancel := context.WithCancel(t.Context())
 	rows, err := db.QueryContext(ctx, "with n(i) as (select 1 union all select i+1 from n) select i from n")

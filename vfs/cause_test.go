@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/vfs"
 	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 )
 
@@ -26,16 +27,16 @@ import (
 type causeCase struct {
 	name   string
 	limits batch.Limits
-	opts   Options
+	opts   vfs.Options
 	codes  []sqlite3.ErrorCode
 	is     []error
-	break_ func(t *testing.T, r *fixture, db *DB)
+	break_ func(t *testing.T, r *fixture, db *vfs.DB)
 }
 
 // failing has every operation of the kind fail with err.
-func failing(points ...faultkv.Point) func(err error) func(*testing.T, *fixture, *DB) {
-	return func(err error) func(*testing.T, *fixture, *DB) {
-		return func(_ *testing.T, r *fixture, _ *DB) {
+func failing(points ...faultkv.Point) func(err error) func(*testing.T, *fixture, *vfs.DB) {
+	return func(err error) func(*testing.T, *fixture, *vfs.DB) {
+		return func(_ *testing.T, r *fixture, _ *vfs.DB) {
 			r.Engine.Hook(func(op faultkv.Op) error {
 				for _, p := range points {
 					if op.Point == p {
@@ -57,32 +58,32 @@ var (
 
 var causeCases = []causeCase{
 	{
-		"quota", batch.Limits{Storage: 400_000}, Options{}, full, []error{actorstore.ErrQuota},
-		func(*testing.T, *fixture, *DB) {},
+		"quota", batch.Limits{Storage: 400_000}, vfs.Options{}, full, []error{actorstore.ErrQuota},
+		func(*testing.T, *fixture, *vfs.DB) {},
 	},
 	{
-		"quota, spilled", batch.Limits{Storage: 400_000}, Options{TxMemory: 1}, full, []error{actorstore.ErrQuota},
-		func(*testing.T, *fixture, *DB) {},
+		"quota, spilled", batch.Limits{Storage: 400_000}, vfs.Options{TxMemory: 1}, full, []error{actorstore.ErrQuota},
+		func(*testing.T, *fixture, *vfs.DB) {},
 	},
 	{
-		"quota in WAL mode", batch.Limits{Storage: 800_000}, Options{Pragmas: []string{"journal_mode=wal"}}, full, []error{actorstore.ErrQuota},
-		func(*testing.T, *fixture, *DB) {},
+		"quota in WAL mode", batch.Limits{Storage: 800_000}, vfs.Options{Pragmas: []string{"journal_mode=wal"}}, full, []error{actorstore.ErrQuota},
+		func(*testing.T, *fixture, *vfs.DB) {},
 	},
 	{
-		"unknown outcome", batch.Limits{}, Options{}, ioerr, []error{actorstore.ErrPoisoned, kv.ErrUnknownOutcome},
+		"unknown outcome", batch.Limits{}, vfs.Options{}, ioerr, []error{actorstore.ErrPoisoned, kv.ErrUnknownOutcome},
 		failing(faultkv.AfterApply)(kv.ErrUnknownOutcome),
 	},
 	{
-		"unknown outcome through the journal", oneBatch, Options{TxMemory: 1}, ioerr, []error{actorstore.ErrPoisoned, kv.ErrUnknownOutcome},
+		"unknown outcome through the journal", oneBatch, vfs.Options{TxMemory: 1}, ioerr, []error{actorstore.ErrPoisoned, kv.ErrUnknownOutcome},
 		failing(faultkv.AfterCommit)(kv.ErrUnknownOutcome),
 	},
 	{
-		"poisoned engine", batch.Limits{}, Options{}, ioerr, []error{kv.ErrPoisoned},
+		"poisoned engine", batch.Limits{}, vfs.Options{}, ioerr, []error{kv.ErrPoisoned},
 		failing(faultkv.BeforeCommit, faultkv.BeforeGet, faultkv.BeforeScan, faultkv.BeforeSnapshot)(kv.ErrPoisoned),
 	},
 	{
-		"corrupt", batch.Limits{}, Options{}, []sqlite3.ErrorCode{sqlite3.CORRUPT}, []error{actorstore.ErrCorrupt},
-		func(t *testing.T, r *fixture, db *DB) {
+		"corrupt", batch.Limits{}, vfs.Options{}, []sqlite3.ErrorCode{sqlite3.CORRUPT}, []error{actorstore.ErrCorrupt},
+		func(t *testing.T, r *fixture, db *vfs.DB) {
 			exec(t, db, "insert into t(b) select zeroblob(2000) from generate_series(1, 20)")
 			long := make([]byte, chunked.Size+1)
 			for i := range uint32(10) {
@@ -93,8 +94,8 @@ var causeCases = []causeCase{
 		},
 	},
 	{
-		"failed before", batch.Limits{}, Options{}, []sqlite3.ErrorCode{0, sqlite3.IOERR}, []error{ErrFailed, actorstore.ErrPoisoned, kv.ErrUnknownOutcome},
-		func(t *testing.T, r *fixture, db *DB) {
+		"failed before", batch.Limits{}, vfs.Options{}, []sqlite3.ErrorCode{0, sqlite3.IOERR}, []error{vfs.ErrFailed, actorstore.ErrPoisoned, kv.ErrUnknownOutcome},
+		func(t *testing.T, r *fixture, db *vfs.DB) {
 			failing(faultkv.AfterApply)(kv.ErrUnknownOutcome)(t, r, db)
 			if err := r.Actor.Put(t.Context(), mark, nil); !errors.Is(err, kv.ErrUnknownOutcome) {
 				t.Fatal(err)
@@ -103,8 +104,8 @@ var causeCases = []causeCase{
 		},
 	},
 	{
-		"fenced", batch.Limits{}, Options{}, []sqlite3.ErrorCode{0, sqlite3.IOERR}, []error{ErrFailed, actorstore.ErrFenced},
-		func(t *testing.T, r *fixture, _ *DB) {
+		"fenced", batch.Limits{}, vfs.Options{}, []sqlite3.ErrorCode{0, sqlite3.IOERR}, []error{vfs.ErrFailed, actorstore.ErrFenced},
+		func(t *testing.T, r *fixture, _ *vfs.DB) {
 			store, err := actorstore.Open(t.Context(), r.Engine, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -173,7 +174,7 @@ func carries(t *testing.T, err error, codes []sqlite3.ErrorCode, is ...error) {
 	if !strings.HasPrefix(text, code.Error()) || strings.Count(text, code.Error()) != 1 {
 		t.Errorf("%q does not begin with %q, once", text, code)
 	}
-	if cause := Cause(err); !errors.Is(cause, is[0]) {
+	if cause := vfs.Cause(err); !errors.Is(cause, is[0]) {
 		t.Errorf("Cause says %v", cause)
 	}
 }
@@ -234,7 +235,7 @@ var causeCalls = map[string]func(t *testing.T, c *sql.Conn, ready func()) error{
 // TestCauseTooOld: a reader past the bound is told so.
 func TestCauseTooOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, db := strictPool(t, batch.Limits{}, Options{MaxSnapshotAge: time.Hour})
+		_, db := strictPool(t, batch.Limits{}, vfs.Options{MaxSnapshotAge: time.Hour})
 		tx := readOnlyTx(t, db)
 		stmt, err := tx.PrepareContext(t.Context(), sumT)
 		if err != nil {
@@ -250,12 +251,12 @@ func TestCauseTooOld(t *testing.T) {
 		}
 		exec(t, db, "update t set b = zeroblob(3001)")
 		time.Sleep(2 * time.Hour)
-		carries(t, stmt.QueryRowContext(t.Context()).Scan(new(int)), lockedOut, ErrSnapshotTooOld)
+		carries(t, stmt.QueryRowContext(t.Context()).Scan(new(int)), lockedOut, vfs.ErrSnapshotTooOld)
 		_, err = tx.ExecContext(t.Context(), sumT)
-		carries(t, err, lockedOut, ErrSnapshotTooOld)
+		carries(t, err, lockedOut, vfs.ErrSnapshotTooOld)
 		for rows.Next() {
 		}
-		carries(t, rows.Err(), lockedOut, ErrSnapshotTooOld)
+		carries(t, rows.Err(), lockedOut, vfs.ErrSnapshotTooOld)
 		if err := errors.Join(stmt.Close(), tx.Rollback(), other.Close()); err != nil {
 			t.Error(err)
 		}
@@ -283,7 +284,7 @@ func (f lockedFile) Lock(level sqlitevfs.LockLevel) error {
 func TestCauseShortened(t *testing.T) {
 	r := newRig(t, batch.Limits{})
 	locked := func() {}
-	db := r.open(t, &Options{MaxSnapshots: 1, Wrap: func(v sqlitevfs.VFS) sqlitevfs.VFS {
+	db := r.open(t, &vfs.Options{MaxSnapshots: 1, Wrap: func(v sqlitevfs.VFS) sqlitevfs.VFS {
 		return lockingVFS{v, func() { locked() }}
 	}})
 	w := oneConn(t, db)
@@ -295,7 +296,7 @@ func TestCauseShortened(t *testing.T) {
 		exec(t, w, "insert into t values (2)")
 	}
 	_, err := reader.ExecContext(t.Context(), "pragma cache_size=5")
-	carries(t, err, lockedOut, ErrSnapshotTooOld)
+	carries(t, err, lockedOut, vfs.ErrSnapshotTooOld)
 }
 
 type lockingVFS struct {
@@ -318,19 +319,19 @@ func TestCauseOfAttached(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, err := Open(t.Context(), actor, &Options{MaxSnapshots: 1})
+	other, err := vfs.Open(t.Context(), actor, &vfs.Options{MaxSnapshots: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	exec(t, other, table)
 	exec(t, other, fill)
-	c := oneConn(t, r.open(t, &Options{Pragmas: []string{"cache_size=5"}}))
+	c := oneConn(t, r.open(t, &vfs.Options{Pragmas: []string{"cache_size=5"}}))
 	exec(t, c, "attach '"+other.DSN()+"' as x")
 	exec(t, c, "pragma x.cache_size=5")
 	exec(t, c, "begin; select max(b) from x.t")
 	exec(t, other, "update t set b = 1")
 	_, err = c.ExecContext(t.Context(), "select max(b) from x.t")
-	carries(t, err, lockedOut, ErrSnapshotTooOld)
+	carries(t, err, lockedOut, vfs.ErrSnapshotTooOld)
 	if !strings.Contains(err.Error(), "at most 1 states are kept") {
 		t.Errorf("%v", err)
 	}
@@ -351,17 +352,17 @@ func TestCauseOfOthers(t *testing.T) {
 	carries(t, err, full, actorstore.ErrQuota)
 	exec(t, c, "pragma max_page_count=5")
 	_, err = c.ExecContext(t.Context(), "insert into t(b) values (zeroblob(50000))")
-	if !errors.Is(err, sqlite3.FULL) || errors.Is(err, actorstore.ErrQuota) || Cause(err) != nil {
+	if !errors.Is(err, sqlite3.FULL) || errors.Is(err, actorstore.ErrQuota) || vfs.Cause(err) != nil {
 		t.Errorf("SQLite's own bound: %v", err)
 	}
 	exec(t, c, "insert into t(b) values (1)")
-	if _, err = c.ExecContext(t.Context(), "insert into t(b) values (1)"); !errors.Is(err, sqlite3.CONSTRAINT_UNIQUE) || Cause(err) != nil {
+	if _, err = c.ExecContext(t.Context(), "insert into t(b) values (1)"); !errors.Is(err, sqlite3.CONSTRAINT_UNIQUE) || vfs.Cause(err) != nil {
 		t.Errorf("a constraint: %v", err)
 	}
-	if _, err := c.ExecContext(t.Context(), "pragma journal_mode=off"); !errors.Is(err, ErrUnsupported) || strings.Count(err.Error(), ErrUnsupported.Error()) != 1 {
+	if _, err := c.ExecContext(t.Context(), "pragma journal_mode=off"); !errors.Is(err, vfs.ErrUnsupported) || strings.Count(err.Error(), vfs.ErrUnsupported.Error()) != 1 {
 		t.Errorf("a mode that is refused: %v", err)
 	}
-	if _, err := c.ExecContext(t.Context(), "nonsense"); err == nil || Cause(err) != nil {
+	if _, err := c.ExecContext(t.Context(), "nonsense"); err == nil || vfs.Cause(err) != nil {
 		t.Errorf("%v", err)
 	}
 }
@@ -374,8 +375,8 @@ func TestCauseIsContext(t *testing.T) {
 	exec(t, db, table)
 	interrupted := func(what string, ctx context.Context, err error) {
 		t.Helper()
-		if !errors.Is(err, context.Canceled) || Cause(err) != nil {
-			t.Errorf("%s: %v, and Cause says %v", what, err, Cause(err))
+		if !errors.Is(err, context.Canceled) || vfs.Cause(err) != nil {
+			t.Errorf("%s: %v, and Cause says %v", what, err, vfs.Cause(err))
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -404,17 +405,14 @@ func TestCauseIsContext(t *testing.T) {
 }
 
 // queued waits until n connections wait for their turn.
-func queued(t *testing.T, db *DB, n int) {
+func queued(t *testing.T, db *vfs.DB, n int) {
 	t.Helper()
-	d, err := db.vfs.find(mountName)
+	d, err := vfs.DatabaseOf(vfs.VFSOf(db), vfs.MountName)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for {
-		d.mu.Lock()
-		got := len(d.queue)
-		d.mu.Unlock()
-		if got == n {
+		if d.Look().Waiting == n {
 			return
 		}
 	}
@@ -435,7 +433,7 @@ func TestPing(t *testing.T) {
 	r.Engine.Hook(nil)
 	busy := oneConn(t, db)
 	for range 2 { // the connection that is there, and a new one
-		if err := db.PingContext(t.Context()); !errors.Is(err, ErrFailed) || !errors.Is(err, kv.ErrUnknownOutcome) {
+		if err := db.PingContext(t.Context()); !errors.Is(err, vfs.ErrFailed) || !errors.Is(err, kv.ErrUnknownOutcome) {
 			t.Errorf("%v", err)
 		}
 	}

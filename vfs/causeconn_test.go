@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // TestDriverInterfaces: what go-sqlite3's connections, statements and rows can do
@@ -46,18 +47,18 @@ func TestDriverInterfaces(t *testing.T) {
 		reflect.TypeFor[driver.RowsColumnTypePrecisionScale](),
 	}
 	if err := c.Raw(func(dc any) error {
-		ours := dc.(*conn)
-		same("connection", ours, ours.driverConn, ofConns...)
+		ours := dc.(*vfs.Conn)
+		same("connection", ours, vfs.Layers(ours), ofConns...)
 		s, err := ours.PrepareContext(t.Context(), "select * from t")
 		if err != nil {
 			return err
 		}
-		same("statement", s, s.(*stmt).driverStmt, ofStmts...)
+		same("statement", s, vfs.Layers(s), ofStmts...)
 		rs, err := s.(driver.StmtQueryContext).QueryContext(t.Context(), nil)
 		if err != nil {
 			return err
 		}
-		same("rows", rs, rs.(*rows).driverRows, ofRows...)
+		same("rows", rs, vfs.Layers(rs), ofRows...)
 		return errors.Join(rs.Close(), s.Close())
 	}); err != nil {
 		t.Error(err)
@@ -111,7 +112,7 @@ func TestTwoQueriesOfOneStatement(t *testing.T) {
 		t.Error(err)
 	}
 	if err := c.Raw(func(dc any) error {
-		s, err := dc.(*conn).PrepareContext(t.Context(), "select 1")
+		s, err := dc.(*vfs.Conn).PrepareContext(t.Context(), "select 1")
 		if err != nil {
 			return err
 		}
@@ -137,7 +138,7 @@ func TestCauseAllocs(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	r := newRig(t, batch.Limits{})
-	ours := r.open(t, &Options{MaxConns: 1})
+	ours := r.open(t, &vfs.Options{MaxConns: 1})
 	exec(t, ours, "create table t(a integer primary key, b); insert into t values (1, 1)")
 	theirs, err := sql.Open("sqlite3", ours.DSN())
 	if err != nil {

@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/vfs"
 	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 	"github.com/greenroomdb/greenroom/vfs/internal/format"
 )
@@ -39,7 +40,7 @@ func findings(t testing.TB, all iter.Seq2[actorstore.Finding, error]) (lines []s
 }
 
 // checkView checks the actor as the store's newest state shows it.
-func checkView(t testing.TB, store *actorstore.Store, id actorstore.ID, opts *CheckOptions) []string {
+func checkView(t testing.TB, store *actorstore.Store, id actorstore.ID, opts *vfs.CheckOptions) []string {
 	t.Helper()
 	v, err := store.View(t.Context(), id)
 	if errors.Is(err, actorstore.ErrUnknownActor) {
@@ -53,7 +54,7 @@ func checkView(t testing.TB, store *actorstore.Store, id actorstore.ID, opts *Ch
 			t.Error(err)
 		}
 	}()
-	return findings(t, Check(t.Context(), v, opts))
+	return findings(t, vfs.Check(t.Context(), v, opts))
 }
 
 // compareFindings holds what was found against how each finding begins.
@@ -208,7 +209,7 @@ func plantedStore(t testing.TB, now func() time.Time) (*actorstore.Store, *actor
 		if actor, err = store.Named(t.Context(), name, nil); err != nil {
 			t.Fatal(err)
 		}
-		db, err := Open(t.Context(), actor, nil)
+		db, err := vfs.Open(t.Context(), actor, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -264,13 +265,13 @@ func TestCheckFiles(t *testing.T) {
 func TestCheckFilesOnly(t *testing.T) {
 	store, actor, _ := plantedStore(t, nil)
 	plant(t, actor, func(p *planter) { p.chunk(main, 3, 4096, 1) })
-	compareFindings(t, checkView(t, store, actor.ID(), &CheckOptions{FilesOnly: true}), nil)
+	compareFindings(t, checkView(t, store, actor.ID(), &vfs.CheckOptions{FilesOnly: true}), nil)
 	snap, err := actor.Snapshot(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer snap.Close()
-	compareFindings(t, findings(t, Check(t.Context(), snap, nil)), nil)
+	compareFindings(t, findings(t, vfs.Check(t.Context(), snap, nil)), nil)
 }
 
 // TestCheckLostRecord: the main file's record is stored before anything else of it, so
@@ -281,7 +282,7 @@ func TestCheckLostRecord(t *testing.T) {
 	compareFindings(t, checkView(t, store, actor.ID(), nil),
 		[]string{"sqlite/chunks/main/0: chunks without a size record, 32 in all: the record is lost"})
 	used := actor.Used()
-	if _, err := Open(t.Context(), actor, nil); !errors.Is(err, actorstore.ErrCorrupt) || actor.Used() != used {
+	if _, err := vfs.Open(t.Context(), actor, nil); !errors.Is(err, actorstore.ErrCorrupt) || actor.Used() != used {
 		t.Errorf("opening: %v; %d bytes used of %d", err, actor.Used(), used)
 	}
 }
@@ -368,14 +369,14 @@ func TestCheckFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer snap.Close()
-	all := len(findings(t, Check(t.Context(), snap, nil)))
+	all := len(findings(t, vfs.Check(t.Context(), snap, nil)))
 	if all != 7 {
 		t.Errorf("%d findings", all)
 	}
 	for n := 0; ; n++ {
 		r := &failingReader{snap, n}
 		var failed error
-		for _, err := range Check(t.Context(), r, nil) {
+		for _, err := range vfs.Check(t.Context(), r, nil) {
 			if failed != nil {
 				t.Fatalf("after %d reads: it goes on after an error", n)
 			}
@@ -393,7 +394,7 @@ func TestCheckFails(t *testing.T) {
 	}
 	for stop := range all {
 		n := 0
-		for range Check(t.Context(), snap, nil) {
+		for range vfs.Check(t.Context(), snap, nil) {
 			if n++; n > stop {
 				break
 			}
@@ -404,7 +405,7 @@ func TestCheckFails(t *testing.T) {
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	for f, err := range Check(gone, snap, nil) {
+	for f, err := range vfs.Check(gone, snap, nil) {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("no context: %v, %v", f, err)
 		}

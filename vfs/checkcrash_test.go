@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"encoding/binary"
@@ -12,6 +12,7 @@ import (
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/vfs"
 	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 	"github.com/greenroomdb/greenroom/vfs/internal/format"
 )
@@ -37,7 +38,7 @@ func TestCheckCrashed(t *testing.T) {
 				}
 				reopened := tp.At(t, n)
 				r := openRig(t, reopened, c.limits)
-				db, err := Open(t.Context(), r.Actor, nil)
+				db, err := vfs.Open(t.Context(), r.Actor, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -84,7 +85,7 @@ func TestCheckMoved(t *testing.T) {
 	tp := engines.NewTape()
 	limits := batch.Limits{Entries: 8}
 	r := openRig(t, tp, limits)
-	db, err := Open(t.Context(), r.Actor, nil)
+	db, err := vfs.Open(t.Context(), r.Actor, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +147,7 @@ func FuzzCheck(f *testing.F) {
 		if err := a.Commit(t.Context(), &b); err != nil {
 			return // too long
 		}
-		got := checkView(t, store, a.ID(), &CheckOptions{FilesOnly: true})
+		got := checkView(t, store, a.ID(), &vfs.CheckOptions{FilesOnly: true})
 		if len(got) > 3 {
 			t.Errorf("one key, and %d findings: %q", len(got), got)
 		}
@@ -160,7 +161,7 @@ func TestCheckBeforeTruncation(t *testing.T) {
 	for _, shrink := range []string{"vacuum", "pragma incremental_vacuum"} {
 		tp := engines.NewTape()
 		r := openRig(t, tp, batch.Limits{})
-		db := r.open(t, &Options{Pragmas: []string{"auto_vacuum=incremental", "cache_size=20000"}})
+		db := r.open(t, &vfs.Options{Pragmas: []string{"auto_vacuum=incremental", "cache_size=20000"}})
 		conn := oneConn(t, db)
 		for _, q := range []string{table,
 			"begin; insert into t(b) select zeroblob(60000) from generate_series(1, 50); delete from t; commit",

@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"slices"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/vfs"
 	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 )
 
@@ -34,7 +35,7 @@ func TestCheckFreePages(t *testing.T) {
 	} {
 		t.Run(strings.Join(pragmas, ","), func(t *testing.T) {
 			r := newRig(t, batch.Limits{})
-			db := r.open(t, &Options{Pragmas: append(pragmas, "cache_size=-32000")})
+			db := r.open(t, &vfs.Options{Pragmas: append(pragmas, "cache_size=-32000")})
 			exec(t, db, table)
 			exec(t, db, "begin; insert into t(b) select zeroblob(60000) from generate_series(1, 50); delete from t; commit")
 			exec(t, db, "insert into t(b) values (randomblob(200000))")
@@ -59,7 +60,7 @@ func TestCheckFreePages(t *testing.T) {
 				if err := r.Actor.Delete(t.Context(), key); err != nil {
 					t.Fatal(err)
 				}
-				got := checkView(t, r.Store, r.Actor.ID(), &CheckOptions{FilesOnly: true})
+				got := checkView(t, r.Store, r.Actor.ID(), &vfs.CheckOptions{FilesOnly: true})
 				if len(got) > 1 || len(got) == 1 && !strings.Contains(got[0], missed) {
 					t.Errorf("chunk %d: %q", i, got)
 				}

@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"database/sql"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // own registers a function, a collation and a module, as programs do.
@@ -33,7 +34,7 @@ func TestCheckOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	db, err := Open(t.Context(), a, &Options{Extensions: []Extension{own}})
+	db, err := vfs.Open(t.Context(), a, &vfs.Options{Extensions: []vfs.Extension{own}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +63,7 @@ func TestCheckOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer view.Close()
-	for f, err := range Check(t.Context(), view, nil) {
+	for f, err := range vfs.Check(t.Context(), view, nil) {
 		if err != nil || !f.Unchecked || !f.Harmless || f.Unfinished {
 			t.Errorf("%+v, %v", f, err)
 		}

@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/internal/testkit/rig"
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // An ack is a state of the database that its user was told is safe.
@@ -85,7 +86,7 @@ func (c *crashCase) run(t *testing.T) (*engines.Tape, []ack) {
 	t.Helper()
 	tp := engines.NewTape()
 	r := openRig(t, tp, c.limits)
-	db := r.open(t, &Options{Pragmas: c.pragmas, TxMemory: c.txMemory})
+	db := r.open(t, &vfs.Options{Pragmas: c.pragmas, TxMemory: c.txMemory})
 	conn := oneConn(t, db)
 	for _, s := range c.setup {
 		exec(t, conn, s)
@@ -135,7 +136,7 @@ func allowed(tp *engines.Tape, acks []ack, n int) []string {
 func checkState(t *testing.T, tp *engines.Tape, limits batch.Limits, want []string, where string) {
 	t.Helper()
 	r := openRig(t, tp, limits)
-	db, err := Open(t.Context(), r.Actor, nil)
+	db, err := vfs.Open(t.Context(), r.Actor, nil)
 	if err != nil {
 		t.Fatalf("%s: %v", where, err)
 	}

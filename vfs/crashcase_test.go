@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/tuple"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // A crashCase is a database and what is done to it, one transaction a step.
@@ -53,11 +54,11 @@ var crashCases = []crashCase{
 		{"delete from t", took{1, 1, 0}}, {"create index i on t(b)", took{1, 1, 0}}, {"insert into t(b) values ('four')", took{1, 1, 0}}, {"drop index i", took{1, 1, 0}},
 	}},
 	{"first transaction", batch.Limits{}, 0, nil, nil, []crashStep{{table, took{1, 1, 0}}, {fill, took{1, 1, 0}}}},
-	{"first transaction spilled", batch.Limits{}, leastTxMemory, []string{"cache_size=5"}, nil, []crashStep{{spilled, took{7, 5, 2}}, {spilled, took{6, 4, 2}}}},
-	{"first transaction spilled, in parts", batch.Limits{AtomicBatches: 1, Entries: 200}, leastTxMemory, []string{"cache_size=5", "journal_mode=truncate"}, nil, []crashStep{
+	{"first transaction spilled", batch.Limits{}, vfs.LeastTxMemory, []string{"cache_size=5"}, nil, []crashStep{{spilled, took{7, 5, 2}}, {spilled, took{6, 4, 2}}}},
+	{"first transaction spilled, in parts", batch.Limits{AtomicBatches: 1, Entries: 200}, vfs.LeastTxMemory, []string{"cache_size=5", "journal_mode=truncate"}, nil, []crashStep{
 		{spilled, took{5, 3, 2}}, {fill, took{1, 1, 0}},
 	}},
-	{"first transaction spilled, then undone", batch.Limits{AtomicBatches: 1, Entries: 200}, leastTxMemory, []string{"cache_size=5"}, nil, []crashStep{
+	{"first transaction spilled, then undone", batch.Limits{AtomicBatches: 1, Entries: 200}, vfs.LeastTxMemory, []string{"cache_size=5"}, nil, []crashStep{
 		{strings.Replace(spilled, "commit", "rollback", 1), took{5, 3, 2}}, {table, took{1, 1, 0}},
 	}},
 	{"several sub-batches", batch.Limits{Entries: 16}, 0, nil, []string{table}, []crashStep{

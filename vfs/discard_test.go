@@ -1,10 +1,11 @@
-package vfs
+package vfs_test
 
 import (
 	"fmt"
 	"testing"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // TestDiscard: what a transaction has left on its connection goes with it, however the
@@ -12,21 +13,21 @@ import (
 func TestDiscard(t *testing.T) {
 	ends := map[string]struct {
 		lands bool
-		end   func(tx *Tx) error
+		end   func(tx *vfs.Tx) error
 	}{
-		"commit":   {true, func(*Tx) error { return nil }},
-		"an error": {false, func(*Tx) error { return errChanged }},
-		"rollback": {false, func(tx *Tx) error { exec(t, tx, "rollback"); return nil }},
-		"a panic":  {false, func(*Tx) error { panic(errChanged) }},
+		"commit":   {true, func(*vfs.Tx) error { return nil }},
+		"an error": {false, func(*vfs.Tx) error { return errChanged }},
+		"rollback": {false, func(tx *vfs.Tx) error { exec(t, tx, "rollback"); return nil }},
+		"a panic":  {false, func(*vfs.Tx) error { panic(errChanged) }},
 	}
 	for name, c := range ends {
 		for _, discard := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, %v", name, discard), func(t *testing.T) {
 				r := newRig(t, batch.Limits{})
-				db := r.open(t, &Options{MaxConns: 1})
+				db := r.open(t, &vfs.Options{MaxConns: 1})
 				exec(t, db, "create table t(a)")
 				err := recovered(func() error {
-					return db.Update(t.Context(), func(tx *Tx) error {
+					return db.Update(t.Context(), func(tx *vfs.Tx) error {
 						if discard {
 							tx.Discard()
 						}

@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // xorVFS encrypts like the VFSes of go-sqlite3, blocks of 512 bytes, but so that the
@@ -79,7 +80,7 @@ func TestZeroFirstByte(t *testing.T) {
 		for _, txMemory := range []int64{0, 1} {
 			t.Run(fmt.Sprintf("%s/%d", mode, txMemory), func(t *testing.T) {
 				r := newRig(t, batch.Limits{})
-				opts := &Options{
+				opts := &vfs.Options{
 					Wrap: func(v sqlitevfs.VFS) sqlitevfs.VFS { return xorVFS{v} }, MaxConns: 2,
 					TxMemory: txMemory, Pragmas: []string{"cache_size=10", "journal_mode=" + mode},
 				}
@@ -110,7 +111,7 @@ func TestZeroFirstByte(t *testing.T) {
 				}
 				intact(t, db)
 				opts.MayWrite = func(context.Context) error { return errors.New("refused") } // what is rolled back isn't asked for
-				fork, err := Open(t.Context(), actor, opts)
+				fork, err := vfs.Open(t.Context(), actor, opts)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -134,7 +135,7 @@ func unfinishedHere(t *testing.T, r *fixture, id actorstore.ID) {
 		t.Fatal(err)
 	}
 	found := false
-	for f, err := range Check(t.Context(), view, nil) {
+	for f, err := range vfs.Check(t.Context(), view, nil) {
 		found = found || f.Unfinished
 		if err != nil || !f.Harmless {
 			t.Errorf("%v %v", f, err)
@@ -157,7 +158,7 @@ func TestEncryptedPersist(t *testing.T) {
 		for _, limits := range []batch.Limits{{}, oneBatch} {
 			t.Run(fmt.Sprintf("%s/%d", mode, limits.AtomicBatches), func(t *testing.T) {
 				r := newRig(t, limits)
-				opts := &Options{Wrap: withAdiantum, MaxConns: 1, TxMemory: 1, Pragmas: []string{testKey, "cache_size=10", mode}}
+				opts := &vfs.Options{Wrap: withAdiantum, MaxConns: 1, TxMemory: 1, Pragmas: []string{testKey, "cache_size=10", mode}}
 				db := r.open(t, opts)
 				exec(t, db, "create table t(a integer primary key, n, b)")
 				exec(t, db, "insert into t(n, b) select 0, zeroblob(3000) from generate_series(1, 500)")
@@ -208,9 +209,9 @@ func (h forkHook) take(t *testing.T) {
 }
 
 // committed returns the n that all rows of the actor's table have.
-func committed(t *testing.T, a *actorstore.Actor, opts *Options) int {
+func committed(t *testing.T, a *actorstore.Actor, opts *vfs.Options) int {
 	t.Helper()
-	db, err := Open(t.Context(), a, opts)
+	db, err := vfs.Open(t.Context(), a, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +232,7 @@ func TestEncryptedRollback(t *testing.T) {
 	rounds := testkit.Pick(50, 200, 600)
 	for name, wrap := range map[string]func(sqlitevfs.VFS) sqlitevfs.VFS{"adiantum": withAdiantum, "xts": withXTS} {
 		r := newRig(t, batch.Limits{})
-		db := r.open(t, &Options{Wrap: wrap, MaxConns: 1, Pragmas: []string{testKey, "cache_size=5"}})
+		db := r.open(t, &vfs.Options{Wrap: wrap, MaxConns: 1, Pragmas: []string{testKey, "cache_size=5"}})
 		exec(t, db, "create table t(a integer primary key, b blob)")
 		exec(t, db, "insert into t(b) select randomblob(1500) from generate_series(1, 20)")
 		for i := range rounds {

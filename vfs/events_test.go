@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/part"
+	"github.com/greenroomdb/greenroom/vfs"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
@@ -57,9 +58,9 @@ func (b *logBook) want(t *testing.T, id actorstore.ID, lines ...string) {
 func TestEvents(t *testing.T) {
 	r := newRig(t, batch.Limits{AtomicBatches: 1, Storage: 4 << 20})
 	book := &logBook{level: slog.LevelDebug}
-	opts := &Options{Env: part.Env{Logger: slog.New(book)}, TxMemory: 1}
+	opts := &vfs.Options{Env: part.Env{Logger: slog.New(book)}, TxMemory: 1}
 	id := r.Actor.ID()
-	db, err := Open(t.Context(), r.Actor, opts)
+	db, err := vfs.Open(t.Context(), r.Actor, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +100,7 @@ func TestEvents(t *testing.T) {
 	}
 
 	r.Reopen(t, batch.Limits{AtomicBatches: 1})
-	if db, err = Open(t.Context(), r.Actor, opts); err != nil {
+	if db, err = vfs.Open(t.Context(), r.Actor, opts); err != nil {
 		t.Fatal(err)
 	}
 	book.want(t, id, "INFO vfs: rolling back a transaction that was cut off")

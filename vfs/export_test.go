@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"bytes"
@@ -16,6 +16,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/vfs"
 	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 	"github.com/greenroomdb/greenroom/vfs/internal/format"
 )
@@ -40,7 +41,7 @@ func openFile(t *testing.T, image []byte) *sql.DB {
 }
 
 // backup returns the file that SQLite's online backup makes of the database.
-func backup(t *testing.T, db *DB) []byte {
+func backup(t *testing.T, db *vfs.DB) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "backup.db")
 	c, err := sqlite3.Open(db.DSN())
@@ -84,7 +85,7 @@ func TestExportIsBackup(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, batch.Limits{})
-			db := r.open(t, &Options{MaxConns: 1})
+			db := r.open(t, &vfs.Options{MaxConns: 1})
 			exec(t, db, c.setup+"; create table t(a integer primary key, b blob)")
 			for range 5 {
 				exec(t, db, "with n(i) as (select 1 union all select i+1 from n where i < 200) insert into t(b) select randomblob(i*10) from n")
@@ -108,7 +109,7 @@ func TestExportIsBackup(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			viewed, err := OpenView(t.Context(), view, nil)
+			viewed, err := vfs.OpenView(t.Context(), view, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -143,7 +144,7 @@ func TestExportWhileInUse(t *testing.T) {
 	for _, mode := range []string{"delete", "wal"} {
 		t.Run(mode, func(t *testing.T) {
 			r := newRig(t, batch.Limits{})
-			db := r.open(t, &Options{TxMemory: 1})
+			db := r.open(t, &vfs.Options{TxMemory: 1})
 			if got := one[string](t, db, "pragma journal_mode="+mode); got != mode {
 				t.Skipf("journal_mode %s", got)
 			}
@@ -185,7 +186,7 @@ func TestExportWhileInUse(t *testing.T) {
 // stored already.
 func TestExportUnfinished(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	db := r.open(t, &Options{TxMemory: 1, Pragmas: []string{"cache_size=10"}})
+	db := r.open(t, &vfs.Options{TxMemory: 1, Pragmas: []string{"cache_size=10"}})
 	exec(t, db, "create table t(a integer primary key, b blob)")
 	exec(t, db, `with n(i) as (select 1 union all select i+1 from n where i < 1000)
 		insert into t(b) select zeroblob(3000) from n`)
@@ -229,7 +230,7 @@ func (w *fullWriter) Write(b []byte) (int, error) {
 // An export that ends early says why, and holds nothing afterwards.
 func TestExportFails(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	db, err := Open(t.Context(), r.Actor, nil)
+	db, err := vfs.Open(t.Context(), r.Actor, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +264,7 @@ func TestExportFails(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Errorf("something is still in use: %v", err)
 	}
-	if _, err := db.Export(t.Context(), io.Discard); !errors.Is(err, ErrNotMounted) {
+	if _, err := db.Export(t.Context(), io.Discard); !errors.Is(err, vfs.ErrNotMounted) {
 		t.Errorf("closed: %v", err)
 	}
 }
@@ -271,10 +272,10 @@ func TestExportFails(t *testing.T) {
 // An export is a reader like others: it keeps a snapshot only as long as it may.
 func TestExportTooOld(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	db := r.open(t, &Options{MaxSnapshots: 1})
+	db := r.open(t, &vfs.Options{MaxSnapshots: 1})
 	exec(t, db, "create table t(a); insert into t select zeroblob(3000000)")
 	w := &workingWriter{work: func(int) { exec(t, db, "update t set a = randomblob(10000)") }}
-	if n, err := db.Export(t.Context(), w); !errors.Is(err, ErrSnapshotTooOld) || n != exportStep {
+	if n, err := db.Export(t.Context(), w); !errors.Is(err, vfs.ErrSnapshotTooOld) || n != vfs.ExportStep {
 		t.Errorf("%d bytes, %v", n, err)
 	}
 	if _, err := db.Export(t.Context(), io.Discard); err != nil {

@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"fmt"
@@ -14,6 +14,7 @@ import (
 	"github.com/greenroomdb/greenroom/internal/testkit/rig"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // A farRig is an engine that counts, and stores that are opened on it one after the
@@ -70,11 +71,11 @@ func (r *farRig) stop(t testing.TB) {
 }
 
 // session runs f on a pool of a process of its own.
-func (r *farRig) session(t testing.TB, opts *Options, f func(db *DB)) {
+func (r *farRig) session(t testing.TB, opts *vfs.Options, f func(db *vfs.DB)) {
 	t.Helper()
 	r.start(t)
 	defer r.stop(t)
-	db, err := Open(t.Context(), r.Actor, opts)
+	db, err := vfs.Open(t.Context(), r.Actor, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,12 +94,12 @@ func (r *farRig) reads() int64 {
 	return c.Gets + c.Scans
 }
 
-var single = &Options{MaxConns: 1}
+var single = &vfs.Options{MaxConns: 1}
 
 // fill makes tables of about so many bytes in all, whose pages alternate.
 func (r *farRig) fill(t testing.TB, tables int, size int64) {
 	t.Helper()
-	r.session(t, single, func(db *DB) {
+	r.session(t, single, func(db *vfs.DB) {
 		for k := range tables {
 			exec(t, db, fmt.Sprintf("create table t%d(id integer primary key, b)", k))
 		}
@@ -144,7 +145,7 @@ func TestFarScan(t *testing.T) {
 		r.fill(t, tables, 50<<20)
 		for _, order := range []string{"asc", "desc"} {
 			t.Run(fmt.Sprintf("%d/%s", tables, order), func(t *testing.T) {
-				r.session(t, single, func(db *DB) {
+				r.session(t, single, func(db *vfs.DB) {
 					if n := one[int](t, db, "select sum(length(b) = 950) from (select b from t0 order by id "+order+")"); n != int(rowsIn(50<<20, tables)) {
 						t.Errorf("%d rows", n)
 					}
@@ -171,7 +172,7 @@ func TestFarScanFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.stop(t)
-	r.session(t, single, func(db *DB) {
+	r.session(t, single, func(db *vfs.DB) {
 		one[int](t, db, "select sum(length(b)) from t0")
 		if n := r.reads(); n > 62 {
 			t.Errorf("%d reads", n)
@@ -185,7 +186,7 @@ func TestFarOpen(t *testing.T) {
 	r := newFarRig(t)
 	r.fill(t, 1, 50<<20)
 	for _, id := range []int{1, 2, 25_000, 40_001, int(rowsIn(50<<20, 1))} {
-		r.session(t, single, func(db *DB) {
+		r.session(t, single, func(db *vfs.DB) {
 			if n := one[int](t, db, "select length(b) from t0 where id = ?", id); n != 950 {
 				t.Errorf("row %d has %d bytes", id, n)
 			}
@@ -199,7 +200,7 @@ func TestFarOpen(t *testing.T) {
 // TestFarOpenNew counts the reads of an actor that is new.
 func TestFarOpenNew(t *testing.T) {
 	r := newFarRig(t)
-	r.session(t, single, func(db *DB) {
+	r.session(t, single, func(db *vfs.DB) {
 		exec(t, db, "create table t(a)")
 		if n := r.reads(); n > 3 {
 			t.Errorf("%d reads", n)
@@ -211,7 +212,7 @@ func TestFarOpenNew(t *testing.T) {
 func TestFarTransaction(t *testing.T) {
 	r := newFarRig(t)
 	r.fill(t, 1, 5<<20)
-	r.session(t, single, func(db *DB) {
+	r.session(t, single, func(db *vfs.DB) {
 		for id := range 20 {
 			exec(t, db, "update t0 set b = randomblob(940) where id = 1000")
 			// The first one fetches.
@@ -229,7 +230,7 @@ func TestFarScattered(t *testing.T) {
 	r := newFarRig(t)
 	r.fill(t, 1, 50<<20)
 	for seed := range uint64(5) {
-		r.session(t, single, func(db *DB) {
+		r.session(t, single, func(db *vfs.DB) {
 			random := rand.New(rand.NewPCG(seed, 1))
 			before := r.reads()
 			var fetched atomic.Int64

@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/part"
+	"github.com/greenroomdb/greenroom/vfs"
 
 	"github.com/ncruces/go-sqlite3"
 
@@ -38,7 +39,7 @@ func TestFarPrefetchFails(t *testing.T) {
 		"now and then":  {Point: faultkv.BeforeEntry, Match: ofChunks, Times: 400, Skip: 600},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r.session(t, single, func(db *DB) {
+			r.session(t, single, func(db *vfs.DB) {
 				exec(t, db, "update t0 set b = randomblob(950) where id = 1") // looks for what a crash left
 				f := r.Engine.Fail(rule)
 				defer r.Engine.Heal()
@@ -55,7 +56,7 @@ func TestFarPrefetchFails(t *testing.T) {
 					t.Error(db.Cause())
 				}
 			})
-			r.session(t, single, func(db *DB) {
+			r.session(t, single, func(db *vfs.DB) {
 				r.Engine.Fail(rule)
 				defer r.Engine.Heal()
 				// The page itself is another matter.
@@ -73,7 +74,7 @@ func TestFarPrefetchFails(t *testing.T) {
 func TestFarInterrupt(t *testing.T) {
 	r := newFarRig(t)
 	r.fill(t, 1, 2<<20)
-	r.session(t, single, func(db *DB) {
+	r.session(t, single, func(db *vfs.DB) {
 		p := r.Engine.Pause(faultkv.Rule{Point: faultkv.BeforeScan, Match: ofChunks, Skip: 2})
 		ctx, cancel := context.WithCancel(t.Context())
 		failed := make(chan error)
@@ -100,7 +101,7 @@ func TestFarOpenFails(t *testing.T) {
 	r.start(t)
 	defer r.stop(t)
 	r.Engine.Fail(faultkv.Rule{Point: faultkv.BeforeScan})
-	db, err := Open(t.Context(), r.Actor, single)
+	db, err := vfs.Open(t.Context(), r.Actor, single)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +110,7 @@ func TestFarOpenFails(t *testing.T) {
 		t.Error(err)
 	}
 	r.Engine.Fail(faultkv.Rule{Point: faultkv.BeforeScan, Times: faultkv.Forever})
-	if _, err := Open(t.Context(), r.Actor, single); !errors.Is(err, faultkv.ErrInjected) {
+	if _, err := vfs.Open(t.Context(), r.Actor, single); !errors.Is(err, faultkv.ErrInjected) {
 		t.Errorf("got %v", err)
 	}
 	r.Engine.Heal()
@@ -117,7 +118,7 @@ func TestFarOpenFails(t *testing.T) {
 	if err := r.Actor.StoreHints(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	if db, err = Open(t.Context(), r.Actor, single); err != nil {
+	if db, err = vfs.Open(t.Context(), r.Actor, single); err != nil {
 		t.Fatal(err)
 	}
 	one[int](t, db, "select sum(length(b)) from t0")
@@ -153,7 +154,7 @@ func TestFarLeftovers(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.stop(t)
-			r.session(t, single, func(db *DB) {
+			r.session(t, single, func(db *vfs.DB) {
 				one[int](t, db, "select length(b) from t0 limit 1")
 				if n := r.reads(); n > 3 {
 					t.Errorf("%d reads", n)
@@ -167,7 +168,7 @@ func TestFarLeftovers(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				for f, err := range Check(t.Context(), view, nil) {
+				for f, err := range vfs.Check(t.Context(), view, nil) {
 					t.Error(f, err)
 				}
 				for f, err := range view.Check(t.Context()) { // the quota is right
@@ -186,7 +187,7 @@ func TestFarLeftovers(t *testing.T) {
 func TestFarLeftoversFail(t *testing.T) {
 	r := newFarRig(t)
 	r.fill(t, 1, 100<<10)
-	r.session(t, single, func(db *DB) {
+	r.session(t, single, func(db *vfs.DB) {
 		one[int](t, db, "select count(*) from t0")
 		r.Engine.Fail(faultkv.Rule{Point: faultkv.BeforeScan, Match: ofChunks, Times: faultkv.Forever})
 		r.Engine.Reset()
@@ -215,7 +216,7 @@ func TestFarPlain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := &farRig{Engine: faultkv.New(tt.engine)}
 			r.fill(t, 1, 20<<20)
-			r.session(t, single, func(db *DB) {
+			r.session(t, single, func(db *vfs.DB) {
 				one[int](t, db, "select length(b) from t0 where id = 15000")
 				if n := r.reads(); n > tt.reads {
 					t.Errorf("%d reads", n)
@@ -248,7 +249,7 @@ func TestFarView(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		db, err := OpenView(t.Context(), view, single)
+		db, err := vfs.OpenView(t.Context(), view, single)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -266,7 +267,7 @@ func TestFarView(t *testing.T) {
 func TestFarExport(t *testing.T) {
 	r := newFarRig(t)
 	r.fill(t, 1, 50<<20)
-	r.session(t, single, func(db *DB) {
+	r.session(t, single, func(db *vfs.DB) {
 		size, err := db.Export(t.Context(), io.Discard)
 		if n := r.reads(); err != nil || n > 60 {
 			t.Errorf("%d bytes, %d reads, %v", size, n, err)
@@ -280,19 +281,19 @@ func TestFarPageSizes(t *testing.T) {
 	for _, size := range []int{512, 1024, 8192, 65536} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			r := newFarRig(t)
-			opts := &Options{MaxConns: 1, Pragmas: []string{fmt.Sprintf("page_size=%d", size), "cache_size=5"}}
+			opts := &vfs.Options{MaxConns: 1, Pragmas: []string{fmt.Sprintf("page_size=%d", size), "cache_size=5"}}
 			const rows = 8000
-			r.session(t, opts, func(db *DB) {
+			r.session(t, opts, func(db *vfs.DB) {
 				exec(t, db, "create table t(id integer primary key, b)")
 				exec(t, db, fmt.Sprintf("with n(i) as (values (1) union all select i + 1 from n where i < %d) insert into t select i, randomblob(900) from n", rows))
 			})
-			r.session(t, opts, func(db *DB) {
+			r.session(t, opts, func(db *vfs.DB) {
 				one[int](t, db, "select sum(length(b)) from t")
 				if n := r.reads(); n > 60 {
 					t.Errorf("in order: %d reads", n)
 				}
 			})
-			r.session(t, opts, func(db *DB) {
+			r.session(t, opts, func(db *vfs.DB) {
 				before := r.reads()
 				random := rand.New(rand.NewPCG(1, uint64(size)))
 				depth := int64(2)
@@ -312,7 +313,7 @@ func TestFarStats(t *testing.T) {
 	r := newFarRig(t)
 	r.fill(t, 1, 2<<20)
 	sink := newTally()
-	r.session(t, &Options{MaxConns: 1, Env: part.Env{Metrics: sink}}, func(db *DB) {
+	r.session(t, &vfs.Options{MaxConns: 1, Env: part.Env{Metrics: sink}}, func(db *vfs.DB) {
 		one[int](t, db, "select sum(length(b)) from t0")
 		counts, s := statsOf(t, db), db.Stats()
 		for name, want := range map[string]int64{"cache_hits": s.CacheHits, "prefetches": s.Prefetches, "prefetched": s.Prefetched,
@@ -334,10 +335,10 @@ func TestFarStats(t *testing.T) {
 // TestNearPaysNothing: on a near engine nothing of this is there.
 func TestNearPaysNothing(t *testing.T) {
 	h := newFile(t, memkv.New(), 50)
-	if h.ahead != nil || h.db.ahead != nil || h.db.untidy {
-		t.Errorf("%v, %v, %v", h.ahead, h.db.ahead, h.db.untidy)
+	if in := vfs.Holding(h).Look(); in.ReadsAhead || in.Untidy {
+		t.Errorf("%+v", in)
 	}
-	if hints := h.db.actor.Hints(); hints != nil {
+	if hints := vfs.Holding(h).Actor().Hints(); hints != nil {
 		t.Errorf("hints %x", hints)
 	}
 }

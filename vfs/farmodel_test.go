@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // A farScript is random SQL, one statement a line.
@@ -91,7 +92,7 @@ func farRandom(t *testing.T, r *farRig, pageSize, mode string, seed uint64) {
 	schema := []string{"create table t(id integer primary key, k, b)", "create index tk on t(k)", "create table u(a, b)"}
 	used := int64(0)
 	for session := range 4 {
-		r.session(t, &Options{MaxConns: 2, Pragmas: []string{pageSize, "cache_size=8", "journal_mode=" + mode}}, func(db *DB) {
+		r.session(t, &vfs.Options{MaxConns: 2, Pragmas: []string{pageSize, "cache_size=8", "journal_mode=" + mode}}, func(db *vfs.DB) {
 			if session == 0 {
 				for _, q := range schema {
 					exec(t, db, q)
@@ -172,7 +173,7 @@ func TestFarReaders(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			r := newFarRig(t)
 			r.cache = 512 << 10
-			r.session(t, &Options{MaxConns: 5, Pragmas: []string{"cache_size=8", "journal_mode=" + mode}}, func(db *DB) {
+			r.session(t, &vfs.Options{MaxConns: 5, Pragmas: []string{"cache_size=8", "journal_mode=" + mode}}, func(db *vfs.DB) {
 				exec(t, db, "create table t(id integer primary key, k, b)")
 				exec(t, db, "with n(i) as (values (1) union all select i + 1 from n where i < 600) insert into t select i, 0, zeroblob(900) from n")
 				var done sync.WaitGroup

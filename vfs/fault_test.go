@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"errors"
@@ -13,6 +13,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 var errInjected = errors.New("injected fault")
@@ -106,7 +107,7 @@ func (c *crashCase) fault(t *testing.T, kind faultKind, nth int) bool {
 	where := fmt.Sprintf("operation %d", nth)
 	engine := faultkv.New(memkv.New())
 	r := openRig(t, engine, c.limits)
-	db, err := Open(t.Context(), r.Actor, &Options{Pragmas: c.pragmas, TxMemory: c.txMemory, MaxConns: 1})
+	db, err := vfs.Open(t.Context(), r.Actor, &vfs.Options{Pragmas: c.pragmas, TxMemory: c.txMemory, MaxConns: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +144,7 @@ func (c *crashCase) fault(t *testing.T, kind faultKind, nth int) bool {
 	fault.Remove()
 	if part := (*batch.OrderedError)(nil); !healthy(t, db) {
 		inParts := errors.As(db.Cause(), &part) && slices.Contains(c.pragmas, "journal_mode=WAL")
-		if kind.err == errRefused && !inParts && !errors.Is(db.Cause(), errIndexAhead) {
+		if kind.err == errRefused && !inParts && !errors.Is(db.Cause(), vfs.ErrIndexAhead) {
 			t.Errorf("%s: %v leaves the database in doubt, though nothing was applied", where, failure)
 		}
 		if _, err := tryContent(t.Context(), db); err == nil {
@@ -169,7 +170,7 @@ func (c *crashCase) fault(t *testing.T, kind faultKind, nth int) bool {
 // refused the database fails.
 func TestPartWithoutJournal(t *testing.T) {
 	r := newRig(t, oneBatch)
-	db := r.open(t, &Options{Pragmas: []string{"journal_mode=MEMORY"}})
+	db := r.open(t, &vfs.Options{Pragmas: []string{"journal_mode=MEMORY"}})
 	exec(t, db, table)
 	exec(t, db, fill)
 	r.Engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Skip: 2, Err: errRefused})
@@ -183,18 +184,18 @@ func TestPartWithoutJournal(t *testing.T) {
 }
 
 // healthy says whether the database goes on without being opened again.
-func healthy(t *testing.T, db *DB) bool {
+func healthy(t *testing.T, db *vfs.DB) bool {
 	t.Helper()
-	d, err := db.vfs.find(mountName)
+	d, err := vfs.DatabaseOf(vfs.VFSOf(db), vfs.MountName)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return d.healthy() == nil
+	return !d.Look().Failed
 }
 
 // turnBack ends the transaction that a failed list of statements has left open, if
 // it has: SQLite ends some by itself.
-func turnBack(t *testing.T, db *DB) {
+func turnBack(t *testing.T, db *vfs.DB) {
 	t.Helper()
 	if _, err := db.ExecContext(t.Context(), "rollback"); err != nil && !strings.Contains(err.Error(), "no transaction is active") {
 		t.Errorf("rollback: %v", err)
@@ -206,7 +207,7 @@ func turnBack(t *testing.T, db *DB) {
 func (c *crashCase) afterFault(t *testing.T, engine *faultkv.Engine, states []string, failure error, where string) {
 	t.Helper()
 	r := openRig(t, engine, c.limits)
-	db, err := Open(t.Context(), r.Actor, &Options{Pragmas: c.pragmas, TxMemory: c.txMemory, MaxConns: 1})
+	db, err := vfs.Open(t.Context(), r.Actor, &vfs.Options{Pragmas: c.pragmas, TxMemory: c.txMemory, MaxConns: 1})
 	if err != nil {
 		t.Fatalf("%s: %v", where, err)
 	}

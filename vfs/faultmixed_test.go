@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/greenroomdb/greenroom/internal/testkit/rig"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // A mixed is an actor whose database and other keys are used side by side.
@@ -21,7 +22,7 @@ type mixed struct {
 	engine *faultkv.Engine
 	limits batch.Limits
 	rig    *fixture
-	db     *DB
+	db     *vfs.DB
 }
 
 // A mixedStep changes the actor in one commit, or reads it. It returns what it read.
@@ -70,7 +71,7 @@ var mixedSteps = []mixedStep{
 		return fmt.Sprintf("%.20q", v), err
 	}},
 	{"update with a key", func(ctx context.Context, m *mixed) (string, error) {
-		return "", m.db.Update(ctx, func(tx *Tx) error {
+		return "", m.db.Update(ctx, func(tx *vfs.Tx) error {
 			tx.Batch().Put(user("c"), []byte("3"))
 			_, err := tx.ExecContext(ctx, "update t set b = 'short' where a % 9 = 0")
 			return err
@@ -212,7 +213,7 @@ func newMixed(t *testing.T, engine kv.Engine, limits batch.Limits) *mixed {
 func (m *mixed) open(t *testing.T) {
 	t.Helper()
 	var err error
-	if m.db, err = Open(t.Context(), m.rig.Actor, &Options{Pragmas: []string{"cache_size=5"}, MaxConns: 1}); err != nil {
+	if m.db, err = vfs.Open(t.Context(), m.rig.Actor, &vfs.Options{Pragmas: []string{"cache_size=5"}, MaxConns: 1}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/internal/testkit/rig"
+	"github.com/greenroomdb/greenroom/vfs"
 	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 )
 
@@ -41,9 +42,9 @@ type fileReplayer struct {
 
 	tape *engines.Tape
 	rig  *fixture
-	vfs  fileNames
-	file *handle // the writer
-	look *handle // readers'
+	vfs  vfs.Files
+	file *vfs.Handle // the writer
+	look *vfs.Handle // readers'
 
 	model  []byte // the committed state
 	pinned []byte // what the pinned reader sees; nil: there is none
@@ -65,15 +66,15 @@ func (r *fileReplayer) must(err error) {
 func (r *fileReplayer) open() {
 	r.t.Helper()
 	r.rig = openRig(r.t.(*testing.T), r.tape, r.limits)
-	r.vfs = fileNames{New(&Options{TxMemory: leastTxMemory})}
+	r.vfs = vfs.Files{VFS: vfs.New(&vfs.Options{TxMemory: vfs.LeastTxMemory})}
 	r.must(r.vfs.Mount(r.t.Context(), "f", r.rig.Actor))
 	r.file, r.look = r.handle(), r.handle()
 }
 
-func (r *fileReplayer) handle() *handle {
+func (r *fileReplayer) handle() *vfs.Handle {
 	f, _, err := r.vfs.Open("f", sqlitevfs.OPEN_MAIN_DB|sqlitevfs.OPEN_CREATE|sqlitevfs.OPEN_READWRITE)
 	r.must(err)
-	return f.(*handle)
+	return f.(*vfs.Handle)
 }
 
 func (r *fileReplayer) close() {
@@ -139,7 +140,7 @@ func (r *fileReplayer) compare() error {
 }
 
 // read reads the newest committed state with a handle of its own.
-func (r *fileReplayer) read(open func() *handle, off, n int64) ([]byte, error) {
+func (r *fileReplayer) read(open func() *vfs.Handle, off, n int64) ([]byte, error) {
 	h := open()
 	b := make([]byte, n)
 	err := h.Lock(sqlitevfs.LOCK_SHARED)

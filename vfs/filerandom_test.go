@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
+	"github.com/greenroomdb/greenroom/vfs"
 	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 )
 
@@ -29,7 +30,7 @@ func (g *fileGenerator) offset() int64 {
 func (g *fileGenerator) size() int64 {
 	sizes := []int64{1, 4, 12, 28, 100, 1020, chunked.Size - 1, chunked.Size, chunked.Size + 1, 3 * chunked.Size}
 	if g.rnd.IntN(300) == 0 {
-		return leastTxMemory + 3*chunked.Size // more than is kept in memory
+		return vfs.LeastTxMemory + 3*chunked.Size // more than is kept in memory
 	}
 	return sizes[g.rnd.IntN(len(sizes))]
 }

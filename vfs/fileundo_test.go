@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/greenroomdb/greenroom/vfs"
 	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
 )
 
@@ -51,7 +52,7 @@ func (u *undo) log(off int64, image []byte) error {
 }
 
 // undo puts everything back, newest first.
-func (u *undo) undo(file *handle) error {
+func (u *undo) undo(file *vfs.Handle) error {
 	read := func(off int64, n int) ([]byte, error) {
 		b := make([]byte, n)
 		if got, err := u.file.ReadAt(b, off); got != n {

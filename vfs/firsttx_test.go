@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"context"
@@ -18,6 +18,7 @@ import (
 	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/internal/testkit/rig"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // A firstCase is a way to have the first transaction of a database, of which parts are
@@ -27,16 +28,16 @@ type firstCase struct {
 	wrap    func(sqlitevfs.VFS) sqlitevfs.VFS
 	limits  batch.Limits
 	other   bool // another connection goes on
-	run     func(ctx context.Context, db *DB) error
+	run     func(ctx context.Context, db *vfs.DB) error
 }
 
-func (c *firstCase) options() *Options {
-	return &Options{TxMemory: 1, MaxConns: 2, Pragmas: append(slices.Clip(c.pragmas), "cache_size=5"), Wrap: c.wrap}
+func (c *firstCase) options() *vfs.Options {
+	return &vfs.Options{TxMemory: 1, MaxConns: 2, Pragmas: append(slices.Clip(c.pragmas), "cache_size=5"), Wrap: c.wrap}
 }
 
 // inUpdate runs spilled in DB.Update, with a key beside it.
-func inUpdate(ctx context.Context, db *DB) error {
-	return db.Update(ctx, func(tx *Tx) error {
+func inUpdate(ctx context.Context, db *vfs.DB) error {
+	return db.Update(ctx, func(tx *vfs.Tx) error {
 		tx.Batch().Put(user("beside"), []byte("x"))
 		_, err := tx.ExecContext(ctx, strings.NewReplacer("begin; ", "", "; commit", "").Replace(spilled))
 		return err
@@ -44,7 +45,7 @@ func inUpdate(ctx context.Context, db *DB) error {
 }
 
 // inStatements runs spilled as one list of statements.
-func inStatements(ctx context.Context, db *DB) error {
+func inStatements(ctx context.Context, db *vfs.DB) error {
 	c, err := db.Conn(ctx)
 	if err != nil {
 		return err
@@ -72,7 +73,7 @@ var firstCases = map[string]firstCase{
 
 // over looks at the database after its first transaction, which returned failure: it is
 // whole or empty, and goes on, also when it is opened again.
-func (c *firstCase) over(t *testing.T, r *fixture, db *DB, failure error, where string) {
+func (c *firstCase) over(t *testing.T, r *fixture, db *vfs.DB, failure error, where string) {
 	t.Helper()
 	want := []int{300}
 	if failure != nil {
@@ -96,7 +97,7 @@ func (c *firstCase) over(t *testing.T, r *fixture, db *DB, failure error, where 
 		}
 		letGo = db.Close // nothing, by now
 		var err error
-		if db, err = Open(t.Context(), r.Actor, c.options()); err != nil {
+		if db, err = vfs.Open(t.Context(), r.Actor, c.options()); err != nil {
 			t.Fatalf("%s: %v", where, err)
 		}
 	}
@@ -140,7 +141,7 @@ func TestFirstTransactionQuota(t *testing.T) {
 				}
 				failures++
 				carries(t, err, full, actorstore.ErrQuota)
-				if d, err := db.vfs.find(mountName); err != nil || d.journal.isStoredLive() {
+				if d, err := vfs.DatabaseOf(vfs.VFSOf(db), vfs.MountName); err != nil || d.Look().StoredLive {
 					hot++
 				}
 				c.over(t, r, db, err, fmt.Sprintf("quota of %d bytes", quota))
@@ -188,16 +189,16 @@ func TestFirstTransactionCancel(t *testing.T) {
 
 // leftJournal returns a database whose first transaction has exceeded the quota after a
 // part of it was stored.
-func leftJournal(t *testing.T, limits batch.Limits) (*engines.Tape, *fixture, *DB) {
+func leftJournal(t *testing.T, limits batch.Limits) (*engines.Tape, *fixture, *vfs.DB) {
 	t.Helper()
 	limits.Storage = 1_200_000
 	tp := engines.NewTape()
 	r := newRigOn(t, tp, limits)
-	db := r.open(t, &Options{TxMemory: 1, MaxConns: 1, Pragmas: []string{"cache_size=5"}})
+	db := r.open(t, &vfs.Options{TxMemory: 1, MaxConns: 1, Pragmas: []string{"cache_size=5"}})
 	if err := inStatements(t.Context(), db); !errors.Is(err, actorstore.ErrQuota) {
 		t.Fatal(err)
 	}
-	if d, err := db.vfs.find(mountName); err != nil || !d.leftover() || d.main.Stored() < 1<<20 {
+	if d, err := vfs.DatabaseOf(vfs.VFSOf(db), vfs.MountName); err != nil || !d.Look().Leftover() || d.Look().Stored < 1<<20 {
 		t.Fatalf("%v: no journal is left", err)
 	}
 	return tp, r, db
@@ -229,7 +230,7 @@ func TestFirstTransactionLeft(t *testing.T) {
 func nextIsThere(t *testing.T, tp *engines.Tape, limits batch.Limits, where string) {
 	t.Helper()
 	r := openRig(t, tp.At(t, tp.Len()), limits)
-	db, err := Open(t.Context(), r.Actor, nil)
+	db, err := vfs.Open(t.Context(), r.Actor, nil)
 	if err != nil {
 		t.Fatalf("%s: %v", where, err)
 	}

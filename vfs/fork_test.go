@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"context"
@@ -10,10 +10,11 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // openFork forks the rig's actor as it is now, and opens the database of the fork.
-func openFork(t *testing.T, r *fixture, from *actorstore.Snapshot) *DB {
+func openFork(t *testing.T, r *fixture, from *actorstore.Snapshot) *vfs.DB {
 	t.Helper()
 	id, err := r.Store.Fork(t.Context(), from, nil)
 	if err != nil {
@@ -23,7 +24,7 @@ func openFork(t *testing.T, r *fixture, from *actorstore.Snapshot) *DB {
 	if err != nil {
 		t.Fatal(err)
 	}
-	db, err := Open(t.Context(), actor, nil)
+	db, err := vfs.Open(t.Context(), actor, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +36,7 @@ func openFork(t *testing.T, r *fixture, from *actorstore.Snapshot) *DB {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for f, err := range Check(context.Background(), view, nil) {
+		for f, err := range vfs.Check(context.Background(), view, nil) {
 			t.Errorf("the fork: %v %v", f, err)
 		}
 		if err := view.Close(); err != nil {
@@ -51,7 +52,7 @@ func TestForkInUse(t *testing.T) {
 	for _, mode := range []string{"delete", "truncate", "wal"} {
 		t.Run(mode, func(t *testing.T) {
 			r := newRig(t, batch.Limits{})
-			db := r.open(t, &Options{TxMemory: 1, MaxConns: 2, Pragmas: []string{"cache_size=10"}})
+			db := r.open(t, &vfs.Options{TxMemory: 1, MaxConns: 2, Pragmas: []string{"cache_size=10"}})
 			if got := one[string](t, db, "pragma journal_mode="+mode); got != mode {
 				t.Skipf("journal_mode %s", got)
 			}
@@ -105,7 +106,7 @@ func TestForkInUse(t *testing.T) {
 // the fork and committed in the original.
 func TestForkUnfinished(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	db := r.open(t, &Options{TxMemory: 1, Pragmas: []string{"cache_size=10"}})
+	db := r.open(t, &vfs.Options{TxMemory: 1, Pragmas: []string{"cache_size=10"}})
 	exec(t, db, "create table t(a integer primary key, b blob)")
 	exec(t, db, `with n(i) as (select 1 union all select i+1 from n where i < 1000)
 		insert into t(b) select zeroblob(3000) from n`)

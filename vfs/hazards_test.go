@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"bytes"
@@ -22,6 +22,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/vfs"
 	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 	"github.com/greenroomdb/greenroom/vfs/internal/format"
 )
@@ -64,7 +65,7 @@ func writePages(t *testing.T, limits batch.Limits, pages int, appends bool) (com
 	t.Helper()
 	r := newRig(t, limits)
 	db := newRigDatabase(t, r)
-	h := db.openHandle(t.Context(), false)
+	h := db.Open(t.Context(), false)
 	page := bytes.Repeat([]byte{1}, chunked.Size)
 	copy(page, format.Magic)
 	transact := func(from int) error {
@@ -106,9 +107,9 @@ func writePages(t *testing.T, limits batch.Limits, pages int, appends bool) (com
 }
 
 // newRigDatabase loads the database of r's actor without SQLite.
-func newRigDatabase(t *testing.T, r *fixture) *database {
+func newRigDatabase(t *testing.T, r *fixture) vfs.Database {
 	t.Helper()
-	db, err := newDatabase(t.Context(), "x", chunked.OfActor(r.Actor), r.Actor, nil)
+	db, err := vfs.Load(t.Context(), r.Actor, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +120,7 @@ func newRigDatabase(t *testing.T, r *fixture) *database {
 // yields the old page to who asked for it, and to nobody else.
 func TestSlowRead(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	db := r.open(t, &Options{Pragmas: []string{"cache_size=10"}})
+	db := r.open(t, &vfs.Options{Pragmas: []string{"cache_size=10"}})
 	reader, writer := oneConn(t, db), oneConn(t, db)
 	exec(t, writer, table)
 	exec(t, writer, "insert into t(b) select 'old' || zeroblob(1500) from generate_series(1, 80)")
@@ -167,7 +168,7 @@ func TestSlowRead(t *testing.T) {
 // https://sqlite.org/fileformat2.html#in_header_database_size
 func TestStaleSize(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	db, err := Open(t.Context(), r.Actor, nil)
+	db, err := vfs.Open(t.Context(), r.Actor, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +206,7 @@ func TestLockBytePage(t *testing.T) {
 	limits := batch.DefaultLimits()
 	limits.Storage = 4 << 30
 	r := newRig(t, limits)
-	db, err := Open(t.Context(), r.Actor, nil)
+	db, err := vfs.Open(t.Context(), r.Actor, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +242,7 @@ func TestLockBytePage(t *testing.T) {
 	if got := one[string](t, db, query); got != want {
 		t.Errorf("got %q", got)
 	}
-	again := newRigDatabase(t, r).openHandle(t.Context(), true)
+	again := newRigDatabase(t, r).Open(t.Context(), true)
 	hole := bytes.Repeat([]byte{1}, chunked.Size)
 	if _, err := again.ReadAt(hole, lockChunk*chunked.Size); err != nil || strings.Trim(string(hole), "\x00") != "" {
 		t.Errorf("the lock-byte page doesn't read as zeros: %v", err)
@@ -255,16 +256,16 @@ func TestLockBytePage(t *testing.T) {
 // end of the journal is a transaction's.
 func TestDelete(t *testing.T) {
 	r := newRig(t, oneBatch)
-	v := New(nil)
+	v := vfs.New(nil)
 	if err := v.Mount(t.Context(), "x", r.Actor); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"x", "x-journal", "x-wal", "y", "y-journal", ""} {
-		if err := (fileNames{v}).Delete(name, true); !errors.Is(err, sqlite3.IOERR_DELETE_NOENT) && name != "y-journal" {
+		if err := (vfs.Files{VFS: v}).Delete(name, true); !errors.Is(err, sqlite3.IOERR_DELETE_NOENT) && name != "y-journal" {
 			t.Errorf("deleting %q: %v", name, err)
 		}
 	}
-	if err := (fileNames{v}).Delete("y-journal", true); err == nil {
+	if err := (vfs.Files{VFS: v}).Delete("y-journal", true); err == nil {
 		t.Error("the journal of an unknown database could be deleted")
 	}
 	if err := v.Unmount("x"); err != nil {
@@ -295,7 +296,7 @@ func TestDelete(t *testing.T) {
 // TestCharacteristics: no more is promised to SQLite than the store keeps.
 func TestCharacteristics(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	h := newRigDatabase(t, r).openHandle(t.Context(), false)
+	h := newRigDatabase(t, r).Open(t.Context(), false)
 	want := sqlitevfs.IOCAP_POWERSAFE_OVERWRITE | sqlitevfs.IOCAP_SAFE_APPEND |
 		sqlitevfs.IOCAP_SUBPAGE_READ | sqlitevfs.IOCAP_BATCH_ATOMIC
 	if got := h.DeviceCharacteristics(); got != want {
@@ -314,7 +315,7 @@ func TestCharacteristics(t *testing.T) {
 func TestCloseNeverCommits(t *testing.T) {
 	for _, cache := range []string{"cache_size=2000", "cache_size=5"} {
 		r := newRig(t, oneBatch)
-		db := r.open(t, &Options{Pragmas: []string{cache}})
+		db := r.open(t, &vfs.Options{Pragmas: []string{cache}})
 		exec(t, db, table)
 		exec(t, db, fill)
 		want := contentOf(t, db)
@@ -353,7 +354,7 @@ func TestSynchronous(t *testing.T) {
 func testSynchronous(t *testing.T, level, mode string, limits batch.Limits) {
 	tp := engines.NewTape()
 	r := openRig(t, tp, limits)
-	db := r.open(t, &Options{Pragmas: []string{"synchronous=" + level, "journal_mode=" + mode, "cache_size=20"}})
+	db := r.open(t, &vfs.Options{Pragmas: []string{"synchronous=" + level, "journal_mode=" + mode, "cache_size=20"}})
 	conn := oneConn(t, db)
 	strict := level == "full" || level == "extra"
 	states := []string{contentOf(t, conn)}
@@ -416,7 +417,7 @@ func TestCommitAtomicRefused(t *testing.T) {
 			pages = 40
 		}
 		r := newRig(t, limits)
-		h := newRigDatabase(t, r).openHandle(t.Context(), false)
+		h := newRigDatabase(t, r).Open(t.Context(), false)
 		err := errors.Join(h.Lock(sqlitevfs.LOCK_SHARED), h.Lock(sqlitevfs.LOCK_RESERVED), h.BeginAtomicWrite())
 		for i := range int64(pages) {
 			_, werr := h.WriteAt(bytes.Repeat([]byte{1}, chunked.Size), i*chunked.Size)
@@ -469,21 +470,21 @@ func TestErrorCodes(t *testing.T) {
 		{damage, sqlitevfs.SystemError(damage, sqlite3.IOERR_CORRUPTFS)},
 		{actorstore.ErrFenced, sqlitevfs.SystemError(actorstore.ErrFenced, op)},
 		{actorstore.ErrPoisoned, sqlitevfs.SystemError(actorstore.ErrPoisoned, op)},
-		{ErrFailed, sqlitevfs.SystemError(ErrFailed, op)},
+		{vfs.ErrFailed, sqlitevfs.SystemError(vfs.ErrFailed, op)},
 		{errInjected, sqlitevfs.SystemError(errInjected, op)},
 		{context.Canceled, sqlitevfs.SystemError(context.Canceled, op)},
 		{sqlite3.BUSY_SNAPSHOT, sqlite3.BUSY_SNAPSHOT},
 	} {
-		if err := sqliteError(tt.err, op); err != tt.want {
+		if err := vfs.SQLiteError(tt.err, op); err != tt.want {
 			t.Errorf("%v: SQLite is told %#v, want %#v", tt.err, err, tt.want)
 		}
 	}
-	if err := sqliteError(nil, op); err != nil {
+	if err := vfs.SQLiteError(nil, op); err != nil {
 		t.Errorf("no error became %v", err)
 	}
 	r := newRigOn(t, memkv.New(), batch.Limits{})
-	h := newRigDatabase(t, r).openHandle(t.Context(), false)
-	if err := h.readError(io.EOF); err != io.EOF {
+	h := newRigDatabase(t, r).Open(t.Context(), false)
+	if err := vfs.ReadError(h, io.EOF); err != io.EOF {
 		t.Errorf("io.EOF became %v, which go-sqlite3 does not fill up with zeros", err)
 	}
 }
@@ -492,7 +493,7 @@ func TestErrorCodes(t *testing.T) {
 // though SQLite lowers its lock between the two: nobody opens another log meanwhile.
 func TestLeaveLog(t *testing.T) {
 	db := newRigDatabase(t, newRig(t, batch.Limits{}))
-	h, other := db.openHandle(t.Context(), false), db.openHandle(t.Context(), true)
+	h, other := db.Open(t.Context(), false), db.Open(t.Context(), true)
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -500,11 +501,11 @@ func TestLeaveLog(t *testing.T) {
 		}
 	}
 	must(h.Lock(sqlitevfs.LOCK_SHARED))
-	log, err := logMode{h}.open()
+	log, err := vfs.OpenLog(h)
 	must(err)
 	must(h.Lock(sqlitevfs.LOCK_EXCLUSIVE))
 	must(log.Close())
-	must(db.wal.delete(t.Context()))
+	must(vfs.RemoveLog(t.Context(), h))
 	refused := func(when string) {
 		t.Helper()
 		if err := other.Lock(sqlitevfs.LOCK_SHARED); !errors.Is(err, sqlite3.BUSY) {

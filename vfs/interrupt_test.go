@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // A ticker ends a context from within a statement: with the n-th call of the SQL
@@ -79,7 +80,7 @@ func interruptInside(t *testing.T, mode string, spill int64, query string) {
 	var k ticker
 	r := newRig(t, batch.Limits{})
 	temp := t.TempDir()
-	db := r.open(t, &Options{
+	db := r.open(t, &vfs.Options{
 		MaxConns: 2, TxMemory: spill, TempDir: temp, TempMemory: -1,
 		Pragmas:    []string{"cache_size=10", "synchronous=full", "journal_mode=" + mode},
 		Extensions: []func(*sqlite3.Conn) error{k.register},
@@ -135,7 +136,7 @@ func interruptInside(t *testing.T, mode string, spill int64, query string) {
 	if left, err := os.ReadDir(temp); err != nil || len(left) != 0 {
 		t.Errorf("%d files are left: %v, %v", len(left), left, err)
 	}
-	if knownWriters(r.Actor) > 0 {
+	if vfs.BeginsWrites(r.Actor) > 0 {
 		t.Error("a connection is still known as the writer")
 	}
 }
@@ -144,7 +145,7 @@ func interruptInside(t *testing.T, mode string, spill int64, query string) {
 // number of steps.
 func TestInterruptedBackup(t *testing.T) {
 	r := newRig(t, batch.Limits{Storage: 4 << 20})
-	db := r.open(t, &Options{MaxConns: 2, TxMemory: 1})
+	db := r.open(t, &vfs.Options{MaxConns: 2, TxMemory: 1})
 	exec(t, db, "create table log(n); create table t(a integer primary key, b)")
 	exec(t, db, "insert into t(b) select randomblob(3000) from generate_series(1, 100)")
 	before := contentOf(t, db)

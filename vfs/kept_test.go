@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"database/sql"
@@ -8,13 +8,14 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // openStatements returns the texts of the statements that are open on a connection, in order.
 func openStatements(t *testing.T, c *sql.Conn) (texts []string) {
 	t.Helper()
 	if err := c.Raw(func(dc any) error {
-		for s := range dc.(*conn).Raw().Stmts() {
+		for s := range dc.(*vfs.Conn).Raw().Stmts() {
 			texts = append(texts, s.SQL())
 		}
 		return nil
@@ -39,7 +40,7 @@ func TestKept(t *testing.T) {
 		one[int](t, c, "SELECT max(x) FROM t WHERE x <= ?", i)
 		one[int](t, c, "INSERT INTO t VALUES(?, 1) RETURNING x", i)
 		exec(t, c, "PRAGMA cache_size = 100")
-		exec(t, c, "DELETE FROM t WHERE x = ? /* "+strings.Repeat("long", maxKeptText/4)+" */", -1)
+		exec(t, c, "DELETE FROM t WHERE x = ? /* "+strings.Repeat("long", vfs.MaxKeptText/4)+" */", -1)
 	}
 	if got, want := openStatements(t, c), []string{insert, changed}; !slices.Equal(got, want) {
 		t.Errorf("kept are %q, want %q", got, want)
@@ -61,11 +62,11 @@ func TestKept(t *testing.T) {
 	if got := one[string](t, c, "SELECT y || x FROM t"); got != "new7" {
 		t.Errorf("the row is %q, want new7", got)
 	}
-	for i := range 2 * maxKept {
+	for i := range 2 * vfs.MaxKept {
 		exec(t, c, fmt.Sprintf("UPDATE t SET x = ? + %d", i), 1)
 	}
-	if got := openStatements(t, c); len(got) != maxKept {
-		t.Errorf("%d statements are kept, want %d", len(got), maxKept)
+	if got := openStatements(t, c); len(got) != vfs.MaxKept {
+		t.Errorf("%d statements are kept, want %d", len(got), vfs.MaxKept)
 	}
 }
 
@@ -75,7 +76,7 @@ func TestKeptByUpdate(t *testing.T) {
 	db := r.open(t, nil)
 	exec(t, db, "CREATE TABLE t(x)")
 	for range 2 {
-		if err := db.Update(t.Context(), func(tx *Tx) error {
+		if err := db.Update(t.Context(), func(tx *vfs.Tx) error {
 			_, err := tx.ExecContext(t.Context(), "INSERT INTO t VALUES(?)", 1)
 			return err
 		}); err != nil {

@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"fmt"
@@ -15,6 +15,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
+	"github.com/greenroomdb/greenroom/vfs"
 	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 )
 
@@ -28,9 +29,9 @@ type largeCost struct {
 }
 
 // costOf runs the statement query.
-func costOf(t *testing.T, r *fixture, db *DB, conn execer, query string) (c largeCost) {
+func costOf(t *testing.T, r *fixture, db *vfs.DB, conn execer, query string) (c largeCost) {
 	t.Helper()
-	d, err := db.vfs.find(mountName)
+	d, err := vfs.DatabaseOf(vfs.VFSOf(db), vfs.MountName)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +41,7 @@ func costOf(t *testing.T, r *fixture, db *DB, conn execer, query string) (c larg
 			return nil
 		}
 		// It is the writer's goroutine that calls this.
-		c.held = max(c.held, d.main.Pending()+d.journal.file.Pending())
+		c.held = max(c.held, d.Pending())
 		c.commits++
 		if op.Commit.Durability == kv.Durable {
 			c.durable++
@@ -112,18 +113,16 @@ func TestLargeTransactions(t *testing.T) {
 }
 
 // holdsLittle fails the test if a database keeps the memory of a large transaction.
-func holdsLittle(t *testing.T, db *DB) {
+func holdsLittle(t *testing.T, db *vfs.DB) {
 	t.Helper()
-	d, err := db.vfs.find(mountName)
+	d, err := vfs.DatabaseOf(vfs.VFSOf(db), vfs.MountName)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range []*chunked.File{&d.main, &d.journal.file} {
-		if f.Pending() > 0 {
-			t.Errorf("%d pages are in memory", f.Pending())
-		}
+	if n := d.Pending(); n > 0 {
+		t.Errorf("%d pages are in memory", n)
 	}
-	if n := cap(d.batch.Ops()); n > 4*chunked.MaxKept {
+	if n := d.Look().Kept; n > 4*chunked.MaxKept {
 		t.Errorf("a batch of %d writes is kept", n)
 	}
 }
@@ -131,9 +130,9 @@ func holdsLittle(t *testing.T, db *DB) {
 // TestMemoryBound: what a transaction takes beside SQLite's cache is bounded by
 // TxMemory, with one that appends, one that overwrites, and their rollbacks.
 func TestMemoryBound(t *testing.T) {
-	rows, bound := testkit.Pick(4<<10, 64<<10, 64<<10), testkit.Pick[int64](leastTxMemory, 4<<20, 4<<20)
+	rows, bound := testkit.Pick(4<<10, 64<<10, 64<<10), testkit.Pick[int64](vfs.LeastTxMemory, 4<<20, 4<<20)
 	r := newRig(t, batch.Limits{})
-	db := r.open(t, &Options{TxMemory: bound, Pragmas: []string{"cache_size=100"}})
+	db := r.open(t, &vfs.Options{TxMemory: bound, Pragmas: []string{"cache_size=100"}})
 	conn := oneConn(t, db)
 	exec(t, conn, "create table t(a integer primary key, b blob)")
 	for _, q := range []string{
@@ -175,14 +174,14 @@ func TestImport(t *testing.T) {
 	debug.FreeOSMemory()
 	before := resident(t)
 	var peak uint64
-	d, err := db.vfs.find(mountName)
+	d, err := vfs.DatabaseOf(vfs.VFSOf(db), vfs.MountName)
 	if err != nil {
 		t.Fatal(err)
 	}
 	held := 0
 	r.Engine.Hook(func(op faultkv.Op) error {
 		if op.Point == faultkv.BeforeCommit {
-			held = max(held, d.main.Pending()+d.journal.file.Pending())
+			held = max(held, d.Pending())
 			var m runtime.MemStats
 			runtime.ReadMemStats(&m)
 			peak = max(peak, m.HeapInuse)
@@ -193,7 +192,7 @@ func TestImport(t *testing.T) {
 	r.Engine.Hook(nil)
 	t.Logf("%d pages; %+v", one[int](t, conn, "pragma page_count"), db.Stats())
 	t.Logf("resident %d MiB before, at most %d MiB; Go heap at most %d MiB; %d chunks held", before>>20, resident(t)>>20, peak>>20, held)
-	if held > defaultTxMemory/chunked.Size+1 {
+	if held > vfs.DefaultTxMemory/chunked.Size+1 {
 		t.Errorf("%d chunks in memory", held)
 	}
 	if n := one[int](t, conn, "select count(*) from t"); n != 262144 {

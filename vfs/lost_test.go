@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // errBoom is what the function boom panics with.
@@ -23,7 +24,7 @@ var errBoom = errors.New("boom")
 
 // fragile are the options of a pool with one connection, of few megabytes, on which
 // boom(x) panics and leave() ends the goroutine.
-func fragile(opts Options) *Options {
+func fragile(opts vfs.Options) *vfs.Options {
 	opts.MaxConns = 1
 	opts.Pragmas = append(opts.Pragmas, "hard_heap_limit=6000000")
 	opts.Extensions = append(opts.Extensions, func(c *sqlite3.Conn) error {
@@ -47,7 +48,7 @@ type statements interface {
 
 // overflows are expressions in which SQLite panics, with the error that comes of it.
 var overflows = map[string]error{
-	"length(hex(zeroblob(20000000)))": ErrNoMemory,
+	"length(hex(zeroblob(20000000)))": vfs.ErrNoMemory,
 	"boom()":                          errBoom,
 }
 
@@ -99,7 +100,7 @@ var lostWays = map[string]func(ctx context.Context, db statements, expr string) 
 		return errors.Join(rows.Err(), rows.Close())
 	},
 	"an open row beside": func(ctx context.Context, db statements, expr string) error {
-		if _, ok := db.(*DB); ok { // it has another connection
+		if _, ok := db.(*vfs.DB); ok { // it has another connection
 			_, err := db.ExecContext(ctx, "insert into t values ("+expr+")")
 			return err
 		}
@@ -119,9 +120,9 @@ var lostWays = map[string]func(ctx context.Context, db statements, expr string) 
 
 // lostPlaces are the places where they may be: each returns the error of fn, and whether what
 // was written before it may have landed.
-var lostPlaces = map[string]func(t *testing.T, db *DB, fn func(statements) error) error{
-	"pool": func(_ *testing.T, db *DB, fn func(statements) error) error { return fn(db) },
-	"connection": func(t *testing.T, db *DB, fn func(statements) error) error {
+var lostPlaces = map[string]func(t *testing.T, db *vfs.DB, fn func(statements) error) error{
+	"pool": func(_ *testing.T, db *vfs.DB, fn func(statements) error) error { return fn(db) },
+	"connection": func(t *testing.T, db *vfs.DB, fn func(statements) error) error {
 		c, err := db.Conn(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -136,7 +137,7 @@ var lostPlaces = map[string]func(t *testing.T, db *DB, fn func(statements) error
 		}
 		return errors.Join(err, c.Close())
 	},
-	"transaction, rolled back": func(t *testing.T, db *DB, fn func(statements) error) error {
+	"transaction, rolled back": func(t *testing.T, db *vfs.DB, fn func(statements) error) error {
 		tx, err := db.BeginTx(t.Context(), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -144,7 +145,7 @@ var lostPlaces = map[string]func(t *testing.T, db *DB, fn func(statements) error
 		exec(t, tx, "insert into t values (1)")
 		return errors.Join(fn(tx), tx.Rollback())
 	},
-	"transaction, committed": func(t *testing.T, db *DB, fn func(statements) error) error {
+	"transaction, committed": func(t *testing.T, db *vfs.DB, fn func(statements) error) error {
 		tx, err := db.BeginTx(t.Context(), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -156,9 +157,9 @@ var lostPlaces = map[string]func(t *testing.T, db *DB, fn func(statements) error
 		}
 		return err
 	},
-	"update": func(t *testing.T, db *DB, fn func(statements) error) error {
+	"update": func(t *testing.T, db *vfs.DB, fn func(statements) error) error {
 		var aborted []error
-		err := db.Update(t.Context(), func(tx *Tx) error {
+		err := db.Update(t.Context(), func(tx *vfs.Tx) error {
 			tx.Batch().Put(mark, nil)
 			tx.Batch().OnAbort(func(err error) { aborted = append(aborted, err) })
 			exec(t, tx, "insert into t values (1)")
@@ -169,9 +170,9 @@ var lostPlaces = map[string]func(t *testing.T, db *DB, fn func(statements) error
 		}
 		return err
 	},
-	"update that goes on": func(t *testing.T, db *DB, fn func(statements) error) error {
+	"update that goes on": func(t *testing.T, db *vfs.DB, fn func(statements) error) error {
 		var failed error
-		err := db.Update(t.Context(), func(tx *Tx) error {
+		err := db.Update(t.Context(), func(tx *vfs.Tx) error {
 			tx.Batch().Put(mark, nil)
 			exec(t, tx, "insert into t values (1)")
 			failed = fn(tx)
@@ -180,7 +181,7 @@ var lostPlaces = map[string]func(t *testing.T, db *DB, fn func(statements) error
 			}
 			return nil
 		})
-		if !errors.Is(err, ErrTxOver) {
+		if !errors.Is(err, vfs.ErrTxOver) {
 			t.Errorf("Update: %v", err)
 		}
 		return failed
@@ -195,11 +196,11 @@ func TestLost(t *testing.T) {
 			for expr, want := range overflows {
 				t.Run(where+", "+how+", "+want.Error()[:4], func(t *testing.T) {
 					r := newRig(t, batch.Limits{})
-					db := r.open(t, fragile(Options{}))
+					db := r.open(t, fragile(vfs.Options{}))
 					exec(t, db, "create table t(a)")
 					exec(t, db, "insert into t values (0)")
 					err := in(t, db, func(db statements) error { return way(t.Context(), db, expr) })
-					if !errors.Is(err, want) || errors.Is(err, sqlite3.NOMEM) != (want == ErrNoMemory) || errors.Is(err, kv.ErrUnknownOutcome) {
+					if !errors.Is(err, want) || errors.Is(err, sqlite3.NOMEM) != (want == vfs.ErrNoMemory) || errors.Is(err, kv.ErrUnknownOutcome) {
 						t.Errorf("got %v", err)
 					}
 					left(t, r, db, 1)
@@ -210,7 +211,7 @@ func TestLost(t *testing.T) {
 }
 
 // left looks at what a lost connection has left: n rows, and a pool as it was.
-func left(t *testing.T, r *fixture, db *DB, n int) {
+func left(t *testing.T, r *fixture, db *vfs.DB, n int) {
 	t.Helper()
 	if got := one[int](t, db, "select count(*) from t"); got != n {
 		t.Errorf("%d rows, not %d", got, n)
@@ -218,7 +219,7 @@ func left(t *testing.T, r *fixture, db *DB, n int) {
 	if hasMark(t, r.Actor) {
 		t.Error("what was staged has landed")
 	}
-	if err := db.Update(t.Context(), func(tx *Tx) error { exec(t, tx, "insert into t values (9)"); return nil }); err != nil {
+	if err := db.Update(t.Context(), func(tx *vfs.Tx) error { exec(t, tx, "insert into t values (9)"); return nil }); err != nil {
 		t.Errorf("the next Update: %v", err)
 	}
 	intact(t, db)
@@ -231,7 +232,7 @@ func left(t *testing.T, r *fixture, db *DB, n int) {
 // had a statement of its own.
 func TestLostMemory(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	db := r.open(t, fragile(Options{}))
+	db := r.open(t, fragile(vfs.Options{}))
 	exec(t, db, "create table t(a)")
 	space := addressSpace(t)
 	const times = 40
@@ -303,7 +304,7 @@ func TestLostBeside(t *testing.T) {
 	for _, mode := range []string{"delete", "wal"} {
 		t.Run(mode, func(t *testing.T) {
 			r := newRig(t, batch.Limits{})
-			opts := fragile(Options{Pragmas: []string{"journal_mode=" + mode}})
+			opts := fragile(vfs.Options{Pragmas: []string{"journal_mode=" + mode}})
 			opts.MaxConns = 3
 			db := r.open(t, opts)
 			exec(t, db, "create table t(a)")
@@ -351,7 +352,7 @@ func TestLostBeside(t *testing.T) {
 func TestLostOpening(t *testing.T) {
 	r := newRig(t, batch.Limits{})
 	fails := false
-	opts := fragile(Options{Extensions: []func(*sqlite3.Conn) error{func(*sqlite3.Conn) error {
+	opts := fragile(vfs.Options{Extensions: []func(*sqlite3.Conn) error{func(*sqlite3.Conn) error {
 		if fails {
 			panic(errBoom)
 		}
@@ -359,7 +360,7 @@ func TestLostOpening(t *testing.T) {
 	}}})
 	db := r.open(t, opts)
 	exec(t, db, "create table t(a)")
-	if err := db.Update(t.Context(), func(tx *Tx) error { tx.Discard(); return nil }); err != nil {
+	if err := db.Update(t.Context(), func(tx *vfs.Tx) error { tx.Discard(); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	fails = true
@@ -380,25 +381,25 @@ type ending struct {
 
 func (v ending) OpenFilename(name *sqlitevfs.Filename, flags sqlitevfs.OpenFlag) (sqlitevfs.File, sqlitevfs.OpenFlag, error) {
 	f, flags, err := v.VFSFilename.OpenFilename(name, flags)
-	if h, ok := f.(*handle); ok {
+	if h, ok := f.(*vfs.Handle); ok {
 		f = &endingFile{h, v.armed}
 	}
 	return f, flags, err
 }
 
 type endingFile struct {
-	*handle
+	*vfs.Handle
 	armed *bool
 }
 
-func (f *endingFile) Unwrap() sqlitevfs.File { return f.handle }
+func (f *endingFile) Unwrap() sqlitevfs.File { return f.Handle }
 
 func (f *endingFile) CommitPhaseTwo() error {
 	if *f.armed {
 		*f.armed = false
 		panic(errBoom)
 	}
-	return f.handle.CommitPhaseTwo()
+	return f.Handle.CommitPhaseTwo()
 }
 
 // TestLostCommitted: what was committed when SQLite panicked isn't said to have failed,
@@ -439,7 +440,7 @@ func TestLostCommitted(t *testing.T) {
 				if err := tx.Commit(); errors.Is(err, kv.ErrUnknownOutcome) != late || !errors.Is(err, errBoom) {
 					t.Errorf("Commit: %v", err)
 				}
-				err = db.Update(t.Context(), func(tx *Tx) error {
+				err = db.Update(t.Context(), func(tx *vfs.Tx) error {
 					tx.Batch().Put(mark, nil)
 					exec(t, tx, insert)
 					arm()
@@ -485,7 +486,7 @@ func TestUpdatePanics(t *testing.T) {
 				db := r.open(t, fragile(*path.options(1)))
 				exec(t, db, "create table t(a)")
 				err := recovered(func() error {
-					return db.Update(t.Context(), func(tx *Tx) error {
+					return db.Update(t.Context(), func(tx *vfs.Tx) error {
 						tx.Batch().Put(mark, nil)
 						exec(t, tx, "insert into t select randomblob(4000) from generate_series(1, 50)")
 						c.stage(tx.Batch())
@@ -511,13 +512,13 @@ func TestUpdatePanics(t *testing.T) {
 // TestLostGoexit: a function that ends its goroutine ends the transaction, and Update.
 func TestLostGoexit(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	db := r.open(t, fragile(Options{}))
+	db := r.open(t, fragile(vfs.Options{}))
 	exec(t, db, "create table t(a)")
 	for _, way := range []string{"exec", "query", "prepared exec", "prepared query"} {
 		ended := make(chan bool)
 		go func() {
 			defer close(ended)
-			_ = db.Update(context.Background(), func(tx *Tx) error {
+			_ = db.Update(context.Background(), func(tx *vfs.Tx) error {
 				exec(t, tx, "insert into t values (1)")
 				return lostWays[way](context.Background(), tx, "leave()")
 			})
@@ -545,7 +546,7 @@ func TestLostView(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer view.Close()
-	viewed, err := OpenView(t.Context(), view, fragile(Options{}))
+	viewed, err := vfs.OpenView(t.Context(), view, fragile(vfs.Options{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -567,7 +568,7 @@ func TestLostView(t *testing.T) {
 // the transaction and the connection, whatever is left open.
 func TestLostRaw(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	db := r.open(t, fragile(Options{}))
+	db := r.open(t, fragile(vfs.Options{}))
 	exec(t, db, "create table t(a)")
 	for expr, want := range overflows {
 		c, err := db.Conn(t.Context())
@@ -578,7 +579,7 @@ func TestLostRaw(t *testing.T) {
 		exec(t, c, "insert into t values (1)")
 		err = recovered(func() error {
 			return c.Raw(func(dc any) error {
-				raw := dc.(*conn).Raw()
+				raw := dc.(*vfs.Conn).Raw()
 				if _, _, err := raw.Prepare("select 1"); err != nil {
 					return err
 				}

@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"runtime"
@@ -11,6 +11,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // TestManyActors opens, writes and closes actors one after the other, and looks what
@@ -53,19 +54,6 @@ func TestManyActors(t *testing.T) {
 	}
 }
 
-// knownWriters returns how many connections may write the database of an actor. Those of
-// other tests, some of which crash, are none of it.
-func knownWriters(a *actorstore.Actor) (n int) {
-	connections.Lock()
-	defer connections.Unlock()
-	for _, c := range connections.of {
-		if c.writer != nil && c.writer.db.actor == a {
-			n++
-		}
-	}
-	return n
-}
-
 // visit opens an actor's database, writes a row, and closes everything.
 func visit(t *testing.T, store *actorstore.Store, i int) {
 	t.Helper()
@@ -74,7 +62,7 @@ func visit(t *testing.T, store *actorstore.Store, i int) {
 		t.Fatal(err)
 	}
 	// The fsync is what takes time, and leaves nothing.
-	db, err := Open(t.Context(), actor, &Options{Pragmas: []string{"synchronous=NORMAL"}})
+	db, err := vfs.Open(t.Context(), actor, &vfs.Options{Pragmas: []string{"synchronous=NORMAL"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +71,7 @@ func visit(t *testing.T, store *actorstore.Store, i int) {
 	if n := one[int](t, db, "select count(*) from message"); n != 1 {
 		t.Fatalf("%d rows", n)
 	}
-	name := db.vfs.registered
+	name := vfs.RegisteredAs(db)
 	if sqlitevfs.Find(name) == nil {
 		t.Fatalf("SQLite doesn't know %q", name)
 	}
@@ -93,7 +81,7 @@ func visit(t *testing.T, store *actorstore.Store, i int) {
 	if sqlitevfs.Find(name) != nil {
 		t.Fatalf("SQLite still knows %q", name)
 	}
-	if n := knownWriters(actor); n != 0 {
+	if n := vfs.BeginsWrites(actor); n != 0 {
 		t.Fatalf("%d connections are still known as writers", n)
 	}
 	if err := actor.Close(); err != nil {

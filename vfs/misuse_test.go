@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit/rig"
+	"github.com/greenroomdb/greenroom/vfs"
 	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 )
 
@@ -21,7 +22,7 @@ import (
 func TestWALExclusive(t *testing.T) {
 	for _, attached := range []bool{false, true} {
 		r := newRig(t, batch.Limits{})
-		v := New(nil)
+		v := vfs.New(nil)
 		if err := v.Register("wal"); err != nil {
 			t.Fatal(err)
 		}
@@ -93,7 +94,7 @@ func TestTwoActors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v := New(nil)
+		v := vfs.New(nil)
 		if err := errors.Join(v.Register("two"), v.Mount(t.Context(), "a", r.Actor), v.Mount(t.Context(), "b", other)); err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +140,7 @@ func TestJournalOff(t *testing.T) {
 		}
 	}
 	r := newRig(t, batch.Limits{})
-	v := New(nil)
+	v := vfs.New(nil)
 	if err := v.Register("attached"); err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +178,7 @@ func TestMemoryJournalFull(t *testing.T) {
 	limits := batch.DefaultLimits()
 	limits.Storage = 2_000_000
 	r := newRig(t, limits)
-	db := r.open(t, &Options{Pragmas: []string{"cache_size=10", "journal_mode=memory"}})
+	db := r.open(t, &vfs.Options{Pragmas: []string{"cache_size=10", "journal_mode=memory"}})
 	c := oneConn(t, db)
 	exec(t, c, "create table t(a integer primary key, b blob)")
 	exec(t, c, "create index i on t(b)")
@@ -293,7 +294,7 @@ func TestTwoPools(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := Open(t.Context(), other, nil)
+	second, err := vfs.Open(t.Context(), other, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,7 +304,7 @@ func TestTwoPools(t *testing.T) {
 	if _, err := c.ExecContext(t.Context(), "insert into x.t values (1)"); !errors.Is(err, sqlite3.READONLY) {
 		t.Errorf("writing the second actor: %v, want READONLY", err)
 	}
-	if err := second.Close(); !errors.Is(err, ErrBusy) {
+	if err := second.Close(); !errors.Is(err, vfs.ErrBusy) {
 		t.Errorf("closing an attached database: %v, want ErrBusy", err)
 	}
 	exec(t, c, "detach x")
@@ -317,7 +318,7 @@ func TestTwoPools(t *testing.T) {
 func TestMemoryJournalTooLarge(t *testing.T) {
 	for _, synchronous := range []string{"full", "off"} {
 		r := newRig(t, oneBatch)
-		db := r.open(t, &Options{Pragmas: []string{"cache_size=10", "synchronous=" + synchronous}})
+		db := r.open(t, &vfs.Options{Pragmas: []string{"cache_size=10", "synchronous=" + synchronous}})
 		c := oneConn(t, db)
 		exec(t, c, table)
 		exec(t, c, fill)
@@ -350,7 +351,7 @@ func TestCloseInUse(t *testing.T) {
 	c := oneConn(t, db)
 	exec(t, c, "begin")
 	exec(t, c, "insert into t values (1)")
-	if err := db.Close(); !errors.Is(err, ErrBusy) {
+	if err := db.Close(); !errors.Is(err, vfs.ErrBusy) {
 		t.Errorf("closing under a transaction: %v, want ErrBusy", err)
 	}
 	exec(t, c, "commit")
@@ -388,11 +389,7 @@ func TestTruncateAndAppend(t *testing.T) {
 	limits := batch.DefaultLimits()
 	limits.AtomicBatches, limits.Entries = 1, 8
 	r := newRig(t, limits)
-	db, err := newDatabase(t.Context(), "x", chunked.OfActor(r.Actor), r.Actor, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := db.openHandle(t.Context(), false)
+	h := newRigDatabase(t, r).Open(t.Context(), false)
 	page := bytes.Repeat([]byte{1}, chunked.Size)
 	must := func(_ int, err error) {
 		t.Helper()

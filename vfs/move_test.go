@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"errors"
@@ -15,6 +15,7 @@ import (
 	"github.com/greenroomdb/greenroom/internal/testkit/rig"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/vfs"
 	"github.com/greenroomdb/greenroom/vfs/internal/oldkeys"
 )
 
@@ -35,7 +36,7 @@ func TestMoveCrash(t *testing.T) {
 				closeRig(t, r)
 				tp := source.At(t, source.Len())
 				r = openRig(t, tp, limits)
-				db := r.open(t, &Options{MaxConns: 1})
+				db := r.open(t, &vfs.Options{MaxConns: 1})
 				exec(t, db, write)
 				after := contentOf(t, db)
 				step := testkit.Pick(4, 1, 1)
@@ -60,7 +61,7 @@ func TestMoveHotJournal(t *testing.T) {
 	tp := engines.NewTape()
 	small := batch.Limits{AtomicBatches: 1, Entries: 3}
 	r := openRig(t, tp, small)
-	db := r.open(t, &Options{MaxConns: 1, Pragmas: []string{"cache_size=5"}})
+	db := r.open(t, &vfs.Options{MaxConns: 1, Pragmas: []string{"cache_size=5"}})
 	for _, s := range olderSetup {
 		exec(t, db, s)
 	}
@@ -78,7 +79,7 @@ func TestMoveHotJournal(t *testing.T) {
 
 		moved := source.At(t, source.Len())
 		r = openRig(t, moved, small)
-		again, err := Open(t.Context(), r.Actor, nil)
+		again, err := vfs.Open(t.Context(), r.Actor, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +137,7 @@ func wholeAndMoved(t *testing.T, tp *engines.Tape, limits batch.Limits, want []s
 		if err != nil {
 			t.Fatal(err)
 		}
-		view, err := OpenView(t.Context(), pinned, nil)
+		view, err := vfs.OpenView(t.Context(), pinned, nil)
 		if err != nil {
 			t.Fatalf("%s: %v", where, err)
 		}
@@ -145,7 +146,7 @@ func wholeAndMoved(t *testing.T, tp *engines.Tape, limits batch.Limits, want []s
 			t.Error(err)
 		}
 	}
-	db, err := Open(t.Context(), r.Actor, nil)
+	db, err := vfs.Open(t.Context(), r.Actor, nil)
 	if err != nil {
 		t.Fatalf("%s: %v", where, err)
 	}
@@ -173,7 +174,7 @@ func closeRig(t *testing.T, r *fixture) {
 // which makes the actor grow, and with few reads.
 func TestMoveIsSmall(t *testing.T) {
 	r := newRigOn(t, memkv.New(), batch.Limits{})
-	db, err := Open(t.Context(), r.Actor, nil)
+	db, err := vfs.Open(t.Context(), r.Actor, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

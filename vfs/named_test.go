@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"github.com/greenroomdb/greenroom/internal/testkit/rig"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/vfs"
 	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 	"github.com/greenroomdb/greenroom/vfs/internal/oldkeys"
 )
@@ -67,7 +68,7 @@ var olderSetup = []string{
 // older makes a database of the older form and returns its content.
 func older(t testing.TB, r *fixture, base string) (content string) {
 	t.Helper()
-	db, err := Open(t.Context(), r.Actor, nil)
+	db, err := vfs.Open(t.Context(), r.Actor, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +120,7 @@ func testNamed(t *testing.T, limits batch.Limits, base string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	view, err := OpenView(t.Context(), pinned, nil)
+	view, err := vfs.OpenView(t.Context(), pinned, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,8 +182,8 @@ func TestNamedRefused(t *testing.T) {
 			}
 		}
 		seq := r.Actor.Seq()
-		_, err := Open(t.Context(), r.Actor, nil)
-		if !errors.Is(err, ErrUnsupported) {
+		_, err := vfs.Open(t.Context(), r.Actor, nil)
+		if !errors.Is(err, vfs.ErrUnsupported) {
 			t.Fatalf("%v: %v, want ErrUnsupported", tt.files, err)
 		}
 		for _, w := range tt.words {
@@ -200,7 +201,7 @@ func TestNamedRefused(t *testing.T) {
 // collected, and another file is left alone.
 func TestNamedLeftover(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	db, err := Open(t.Context(), r.Actor, nil)
+	db, err := vfs.Open(t.Context(), r.Actor, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +239,7 @@ func TestNamedQuota(t *testing.T) {
 		r := newRig(t, batch.Limits{})
 		older(t, r, "x")
 		r.Reopen(t, batch.Limits{Storage: r.Actor.Used() - over})
-		db := r.open(t, &Options{MaxConns: 1})
+		db := r.open(t, &vfs.Options{MaxConns: 1})
 		if _, err := db.ExecContext(t.Context(), "insert into t(b) values (randomblob(50000))"); err == nil || !errors.Is(db.Cause(), actorstore.ErrQuota) {
 			t.Errorf("%d over: growing: %v, %v, want ErrQuota", over, err, db.Cause())
 		}
@@ -278,7 +279,7 @@ func namedFault(t *testing.T, point faultkv.Point, nth int) bool {
 	r.Reopen(t, oneBatch)
 	where := fmt.Sprint("operation ", nth)
 	fault := r.Engine.Fail(faultkv.Rule{Point: point, Skip: nth - 1})
-	db, err := Open(t.Context(), r.Actor, &Options{MaxConns: 1})
+	db, err := vfs.Open(t.Context(), r.Actor, &vfs.Options{MaxConns: 1})
 	if err == nil {
 		_, err = db.ExecContext(t.Context(), "insert into t(b) values ('new')")
 	} else if !errors.Is(err, faultkv.ErrInjected) {
@@ -298,7 +299,7 @@ func namedFault(t *testing.T, point faultkv.Point, nth int) bool {
 		}
 	}
 	r.Reopen(t, oneBatch)
-	again, openErr := Open(t.Context(), r.Actor, nil)
+	again, openErr := vfs.Open(t.Context(), r.Actor, nil)
 	if openErr != nil {
 		t.Fatalf("%s: opening again: %v", where, openErr)
 	}

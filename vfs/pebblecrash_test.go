@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"github.com/greenroomdb/greenroom/internal/testkit/rig"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // The disk is pebblekv.CrashDisk because no package but pebblekv may import Pebble,
@@ -112,7 +113,7 @@ func (p *pebbleCrash) run(t *testing.T) []clone {
 	}
 	engine := faultkv.New(db)
 	r := openRig(t, engine, p.limits)
-	pool, err := Open(t.Context(), r.Actor, &Options{MaxConns: 1, Pragmas: []string{"cache_size=20"}})
+	pool, err := vfs.Open(t.Context(), r.Actor, &vfs.Options{MaxConns: 1, Pragmas: []string{"cache_size=20"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +181,7 @@ func (p *pebbleCrash) check(t *testing.T, c clone) (n int, journal bool) {
 		t.Fatalf("%s: %v", where, err)
 	}
 	r := openRig(t, db, p.limits)
-	pool, err := Open(t.Context(), r.Actor, nil)
+	pool, err := vfs.Open(t.Context(), r.Actor, nil)
 	if err != nil {
 		t.Fatalf("%s: %v", where, err)
 	}
@@ -216,7 +217,7 @@ func sound(t *testing.T, r *fixture, where string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for f, err := range Check(t.Context(), snap, &CheckOptions{FilesOnly: true}) {
+	for f, err := range vfs.Check(t.Context(), snap, &vfs.CheckOptions{FilesOnly: true}) {
 		t.Errorf("%s: %+v, %v", where, f, err)
 	}
 	if err := snap.Close(); err != nil {
@@ -225,7 +226,7 @@ func sound(t *testing.T, r *fixture, where string) {
 }
 
 // digest stands for everything that SQL can see of t and its index.
-func digest(t *testing.T, db *DB) string {
+func digest(t *testing.T, db *vfs.DB) string {
 	t.Helper()
 	h := sha256.New()
 	rows, err := db.QueryContext(context.Background(), "select name, sql from sqlite_schema where name <> 'after_crash' union all select a, b from t not indexed order by 1")

@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/greenroomdb/greenroom/part"
+	"github.com/greenroomdb/greenroom/vfs"
 	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 	"github.com/greenroomdb/greenroom/vfs/internal/format"
 
@@ -85,7 +85,7 @@ func (s *strictSnapshot) Close() error {
 
 // strictPool opens a pool of connections with small caches on an actor whose table
 // has hundreds of pages.
-func strictPool(t *testing.T, limits batch.Limits, opts Options) (*strictEngine, *DB) {
+func strictPool(t *testing.T, limits batch.Limits, opts vfs.Options) (*strictEngine, *vfs.DB) {
 	t.Helper()
 	engine := &strictEngine{Engine: memkv.New()}
 	r := newRigOn(t, engine, limits)
@@ -105,14 +105,14 @@ func strictPool(t *testing.T, limits batch.Limits, opts Options) (*strictEngine,
 // not kept any more, in the words of SQLite and of this package.
 func tooOld(t *testing.T, what string, err error) {
 	t.Helper()
-	if !errors.Is(err, sqlite3.BUSY) || !errors.Is(Cause(err), ErrSnapshotTooOld) {
-		t.Errorf("%s: %v, and its cause is %v", what, err, Cause(err))
+	if !errors.Is(err, sqlite3.BUSY) || !errors.Is(vfs.Cause(err), vfs.ErrSnapshotTooOld) {
+		t.Errorf("%s: %v, and its cause is %v", what, err, vfs.Cause(err))
 	}
 }
 
 const sumT = "select sum(length(b)) from t"
 
-func readOnlyTx(t *testing.T, db *DB) *sql.Tx {
+func readOnlyTx(t *testing.T, db *vfs.DB) *sql.Tx {
 	t.Helper()
 	tx, err := db.BeginTx(t.Context(), &sql.TxOptions{ReadOnly: true})
 	if err != nil {
@@ -127,7 +127,7 @@ func TestSnapshotAge(t *testing.T) {
 	for name, limits := range map[string]batch.Limits{"atomic": {}, "journal": oneBatch} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				engine, db := strictPool(t, limits, Options{MaxSnapshotAge: time.Hour})
+				engine, db := strictPool(t, limits, vfs.Options{MaxSnapshotAge: time.Hour})
 				old := readOnlyTx(t, db)
 				if n := one[int](t, old, sumT); n != 900_000 {
 					t.Fatalf("%d bytes", n)
@@ -170,7 +170,7 @@ func TestSnapshotAge(t *testing.T) {
 // leaves its connection usable. So does a transaction that SQLite was told to begin.
 func TestSnapshotOfStatement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		engine, db := strictPool(t, batch.Limits{}, Options{MaxSnapshotAge: time.Hour})
+		engine, db := strictPool(t, batch.Limits{}, vfs.Options{MaxSnapshotAge: time.Hour})
 		conn := oneConn(t, db)
 		for _, begin := range []bool{false, true} {
 			if begin {
@@ -209,7 +209,7 @@ func TestSnapshotOfStatement(t *testing.T) {
 // transaction that is open, rows that nobody reads on.
 func TestIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		engine, db := strictPool(t, batch.Limits{}, Options{MaxSnapshotAge: time.Hour})
+		engine, db := strictPool(t, batch.Limits{}, vfs.Options{MaxSnapshotAge: time.Hour})
 		snapshots := func(when string, want int64) {
 			t.Helper()
 			if n := engine.open.Load(); n != want {
@@ -261,7 +261,7 @@ func TestIdle(t *testing.T) {
 // newest state under readers while the writer has stored a part of its transaction.
 func TestSnapshotOfWriter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, db := strictPool(t, oneBatch, Options{MaxSnapshotAge: time.Hour, MaxSnapshots: 1, TxMemory: leastTxMemory})
+		_, db := strictPool(t, oneBatch, vfs.Options{MaxSnapshotAge: time.Hour, MaxSnapshots: 1, TxMemory: vfs.LeastTxMemory})
 		w := oneConn(t, db)
 		exec(t, w, "begin immediate")
 		one[int](t, w, sumT)
@@ -300,12 +300,11 @@ func TestSnapshotOfWriter(t *testing.T) {
 func TestSnapshotOfHotJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, batch.Limits{})
-		db, err := newDatabase(t.Context(), "x", chunked.OfActor(r.Actor), r.Actor, &Options{
-			MaxSnapshotAge: time.Hour, MaxSnapshots: 1, TxMemory: leastTxMemory, Env: part.Env{Logger: New(nil).opts.Logger}})
+		db, err := vfs.Load(t.Context(), r.Actor, &vfs.Options{MaxSnapshotAge: time.Hour, MaxSnapshots: 1, TxMemory: vfs.LeastTxMemory})
 		if err != nil {
 			t.Fatal(err)
 		}
-		w, reader := db.openHandle(t.Context(), false), db.openHandle(t.Context(), false)
+		w, reader := db.Open(t.Context(), false), db.Open(t.Context(), false)
 		write(t, w, 4)
 		must := func(err error) {
 			t.Helper()
@@ -320,29 +319,28 @@ func TestSnapshotOfHotJournal(t *testing.T) {
 		for l := sqlitevfs.LOCK_SHARED; l <= sqlitevfs.LOCK_EXCLUSIVE; l++ {
 			must(w.Lock(l))
 		}
-		db.journal.open(true)
-		j := &journalFile{db: db, ctx: t.Context()}
+		j := db.OpenJournal(t.Context())
 		_, err = j.WriteAt(format.JournalMagic, 0)
 		must(err)
 		_, err = w.WriteAt(make([]byte, chunked.Size), chunked.Size)
 		must(err)
-		_, err = j.WriteAt(make([]byte, leastTxMemory), chunked.Size) // more than is kept in memory
+		_, err = j.WriteAt(make([]byte, vfs.LeastTxMemory), chunked.Size) // more than is kept in memory
 		must(err)
 		must(w.Unlock(sqlitevfs.LOCK_NONE)) // the connection dies
-		if !db.hot || !db.dirty {
-			t.Fatalf("hot %v, dirty %v", db.hot, db.dirty)
+		if in := db.Look(); !in.Hot || !in.Dirty {
+			t.Fatalf("%+v", in)
 		}
 		time.Sleep(9 * time.Hour)
-		late := db.openHandle(t.Context(), true)
+		late := db.Open(t.Context(), true)
 		must(late.Lock(sqlitevfs.LOCK_SHARED))
-		for _, h := range []*handle{reader, late} {
+		for _, h := range []*vfs.Handle{reader, late} {
 			clear(page)
 			if _, err = h.ReadAt(page, chunked.Size); err != nil || !(*format.Header)(page[:format.HeaderSize]).Plain() {
 				t.Errorf("the committed page is lost: %v", err)
 			}
 		}
 		must(errors.Join(late.Close(), reader.Close(), w.Close()))
-		db.close()
+		db.Close()
 	})
 }
 
@@ -350,7 +348,7 @@ func TestSnapshotOfHotJournal(t *testing.T) {
 func TestSnapshotNumber(t *testing.T) {
 	for _, most := range []int{1, 3, -1} {
 		t.Run(fmt.Sprint(most), func(t *testing.T) {
-			engine, db := strictPool(t, batch.Limits{}, Options{MaxSnapshots: most, MaxSnapshotAge: -1, MaxConns: 12})
+			engine, db := strictPool(t, batch.Limits{}, vfs.Options{MaxSnapshots: most, MaxSnapshotAge: -1, MaxConns: 12})
 			var readers []*sql.Tx
 			w := oneConn(t, db)
 			for i := range 8 {
@@ -387,7 +385,7 @@ func TestSnapshotNumber(t *testing.T) {
 // TestSnapshotRace: while views expire under them, readers get the right answer or the
 // error that says so, and no snapshot is closed under a read.
 func TestSnapshotRace(t *testing.T) {
-	engine, db := strictPool(t, batch.Limits{}, Options{MaxSnapshots: 1})
+	engine, db := strictPool(t, batch.Limits{}, vfs.Options{MaxSnapshots: 1})
 	var right, expired [4]atomic.Int64
 	ctx, cancel := context.WithCancel(t.Context())
 	var readers sync.WaitGroup

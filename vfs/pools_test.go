@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"bytes"
@@ -16,6 +16,7 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/envlimits"
 	"github.com/greenroomdb/greenroom/internal/testkit"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // TestSecondPool: two pools of one actor would not see each other's locks, so there is
@@ -23,12 +24,12 @@ import (
 // closed.
 func TestSecondPool(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	db, err := Open(t.Context(), r.Actor, nil)
+	db, err := vfs.Open(t.Context(), r.Actor, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	exec(t, db, table)
-	if second, err := Open(t.Context(), r.Actor, nil); !errors.Is(err, ErrMounted) {
+	if second, err := vfs.Open(t.Context(), r.Actor, nil); !errors.Is(err, vfs.ErrMounted) {
 		for i := range 5 { // what comes of it
 			exec(t, db, "insert into t(b) select randomblob(3000) from generate_series(1, 20)")
 			_, err := second.ExecContext(t.Context(), "insert into t(b) select randomblob(3000) from generate_series(1, 20)")
@@ -37,11 +38,11 @@ func TestSecondPool(t *testing.T) {
 		intact(t, second)
 		t.Fatalf("a second pool: %v", err)
 	}
-	v := New(nil)
-	if err := v.Mount(t.Context(), "again", r.Actor); !errors.Is(err, ErrMounted) {
+	v := vfs.New(nil)
+	if err := v.Mount(t.Context(), "again", r.Actor); !errors.Is(err, vfs.ErrMounted) {
 		t.Errorf("a VFS beside the pool: %v", err)
 	}
-	if err := v.Unmount("again"); !errors.Is(err, ErrNotMounted) {
+	if err := v.Unmount("again"); !errors.Is(err, vfs.ErrNotMounted) {
 		t.Errorf("it is there all the same: %v", err)
 	}
 	view, err := r.Store.View(t.Context(), r.Actor.ID())
@@ -49,7 +50,7 @@ func TestSecondPool(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 { // of views there may be many
-		viewed, err := OpenView(t.Context(), view, nil)
+		viewed, err := vfs.OpenView(t.Context(), view, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +66,7 @@ func TestSecondPool(t *testing.T) {
 // those of the pool, also for Update.
 func TestPoolsAndDirect(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	db := r.open(t, &Options{MaxConns: 3})
+	db := r.open(t, &vfs.Options{MaxConns: 3})
 	exec(t, db, "create table t(a integer primary key, n); insert into t values (1, 0)")
 	var wg sync.WaitGroup
 	const turns = 50
@@ -86,7 +87,7 @@ func TestPoolsAndDirect(t *testing.T) {
 		})
 		wg.Go(func() {
 			for range turns {
-				if err := db.Update(t.Context(), func(tx *Tx) error {
+				if err := db.Update(t.Context(), func(tx *vfs.Tx) error {
 					n := 0
 					if err := tx.QueryRowContext(t.Context(), "select n from t").Scan(&n); err != nil {
 						return err
@@ -122,7 +123,7 @@ func TestViewBesideWriter(t *testing.T) {
 func viewsBesideWriter(t *testing.T, mode string, txMemory int64) {
 	// What is stored in parts is up to txMemory here.
 	r := newRig(t, batch.Limits{AtomicBatches: envlimits.Unlimited})
-	db := r.open(t, &Options{TxMemory: txMemory, MaxConns: 2, TempDir: t.TempDir(), Pragmas: []string{"cache_size=10", "journal_mode=" + mode}})
+	db := r.open(t, &vfs.Options{TxMemory: txMemory, MaxConns: 2, TempDir: t.TempDir(), Pragmas: []string{"cache_size=10", "journal_mode=" + mode}})
 	exec(t, db, "create table t(a integer primary key, n, b)")
 	exec(t, db, "insert into t(n, b) select 0, zeroblob(1500) from generate_series(1, 400)")
 	done := make(chan struct{})
@@ -147,7 +148,7 @@ func viewsBesideWriter(t *testing.T, mode string, txMemory int64) {
 		default:
 		}
 		n, err := lookThrough(t, r)
-		if errors.Is(err, errCutOff) && running {
+		if errors.Is(err, vfs.ErrCutOff) && running {
 			refused++ // the journal of what is under way is stored; a view can't roll back
 			continue
 		}
@@ -172,7 +173,7 @@ func lookThrough(t *testing.T, r *fixture) (n int, err error) {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, view.Close()) }()
-	db, err := OpenView(t.Context(), view, &Options{MaxConns: 1, TempDir: t.TempDir()})
+	db, err := vfs.OpenView(t.Context(), view, &vfs.Options{MaxConns: 1, TempDir: t.TempDir()})
 	if err != nil {
 		return 0, err
 	}
@@ -195,7 +196,7 @@ func lookThrough(t *testing.T, r *fixture) (n int, err error) {
 // write, make it smaller, and change the size of its pages and its mode.
 func TestExportBesideEverything(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	db := r.open(t, &Options{MaxConns: 3, TxMemory: 1, TempDir: t.TempDir(), Pragmas: []string{"cache_size=10"}})
+	db := r.open(t, &vfs.Options{MaxConns: 3, TxMemory: 1, TempDir: t.TempDir(), Pragmas: []string{"cache_size=10"}})
 	exec(t, db, "create table t(a integer primary key, n, b)")
 	exec(t, db, "insert into t(n, b) select 0, randomblob(2000) from generate_series(1, 300)")
 	done := make(chan struct{})
@@ -244,17 +245,17 @@ func TestUpdateOfTwoActors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := Open(t.Context(), other, nil)
+	b, err := vfs.Open(t.Context(), other, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	a := r.open(t, nil)
 	exec(t, a, table)
 	exec(t, b, table)
-	err = a.Update(t.Context(), func(x *Tx) error {
+	err = a.Update(t.Context(), func(x *vfs.Tx) error {
 		x.Batch().Put(mark, []byte("a"))
 		exec(t, x, fill)
-		if err := b.Update(t.Context(), func(y *Tx) error {
+		if err := b.Update(t.Context(), func(y *vfs.Tx) error {
 			y.Batch().Put(mark, []byte("b"))
 			exec(t, y, fill)
 			return nil
@@ -278,14 +279,14 @@ func TestUpdateOfTwoActors(t *testing.T) {
 // goroutine, ends with its context or the busy timeout, and leaves nothing behind.
 func TestUpdateMisused(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	db := r.open(t, &Options{MaxConns: 2})
+	db := r.open(t, &vfs.Options{MaxConns: 2})
 	exec(t, db, "create table log(n)")
 	ctx, cancel := context.WithCancel(t.Context())
-	err := db.Update(t.Context(), func(tx *Tx) error {
+	err := db.Update(t.Context(), func(tx *vfs.Tx) error {
 		tx.Batch().Put(mark, nil)
 		inner := make(chan error)
 		go func() {
-			inner <- db.Update(ctx, func(*Tx) error { t.Error("it ran"); return nil })
+			inner <- db.Update(ctx, func(*vfs.Tx) error { t.Error("it ran"); return nil })
 		}()
 		queued(t, db, 1)
 		cancel()
@@ -307,8 +308,8 @@ func TestUpdateMisused(t *testing.T) {
 	if err := brief.Close(); err != nil {
 		t.Fatal(err)
 	}
-	err = db.Update(t.Context(), func(*Tx) error { t.Error("it ran"); return nil })
-	if !errors.Is(err, sqlite3.BUSY) || Cause(err) != nil {
+	err = db.Update(t.Context(), func(*vfs.Tx) error { t.Error("it ran"); return nil })
+	if !errors.Is(err, sqlite3.BUSY) || vfs.Cause(err) != nil {
 		t.Errorf("beside a transaction: %v", err)
 	}
 	if err := tx.Rollback(); err != nil {
@@ -316,11 +317,11 @@ func TestUpdateMisused(t *testing.T) {
 	}
 	ctx, cancel = context.WithCancel(t.Context())
 	cancel()
-	if err := db.Update(ctx, func(*Tx) error { t.Error("it ran"); return nil }); !errors.Is(err, context.Canceled) {
+	if err := db.Update(ctx, func(*vfs.Tx) error { t.Error("it ran"); return nil }); !errors.Is(err, context.Canceled) {
 		t.Errorf("without time: %v", err)
 	}
-	var leaked *Tx
-	if err := db.Update(t.Context(), func(tx *Tx) error { leaked = tx; return nil }); err != nil {
+	var leaked *vfs.Tx
+	if err := db.Update(t.Context(), func(tx *vfs.Tx) error { leaked = tx; return nil }); err != nil {
 		t.Error(err)
 	}
 	if _, err := leaked.ExecContext(t.Context(), "insert into log values (2)"); err == nil {
@@ -329,7 +330,7 @@ func TestUpdateMisused(t *testing.T) {
 	ended := make(chan struct{})
 	go func() { // as a test does that fails in it
 		defer close(ended)
-		_ = db.Update(t.Context(), func(tx *Tx) error {
+		_ = db.Update(t.Context(), func(tx *vfs.Tx) error {
 			exec(t, tx, "insert into log values (3)")
 			runtime.Goexit()
 			return nil
@@ -346,9 +347,9 @@ func TestUpdateMisused(t *testing.T) {
 // them go on, and can be closed when they are over.
 func TestCloseUnder(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	opts := &Options{MaxConns: 4}
-	for name, use := range map[string]func(db *DB) (over func() error){
-		"rows": func(db *DB) func() error {
+	opts := &vfs.Options{MaxConns: 4}
+	for name, use := range map[string]func(db *vfs.DB) (over func() error){
+		"rows": func(db *vfs.DB) func() error {
 			rows, err := db.QueryContext(t.Context(), "select b from t")
 			if err != nil || !rows.Next() {
 				t.Fatal(err)
@@ -364,7 +365,7 @@ func TestCloseUnder(t *testing.T) {
 				return errors.Join(rows.Err(), rows.Close())
 			}
 		},
-		"transaction": func(db *DB) func() error {
+		"transaction": func(db *vfs.DB) func() error {
 			tx, err := db.BeginTx(t.Context(), nil)
 			if err != nil {
 				t.Fatal(err)
@@ -372,7 +373,7 @@ func TestCloseUnder(t *testing.T) {
 			exec(t, tx, "update t set b = b || 'x'")
 			return tx.Commit
 		},
-		"connection": func(db *DB) func() error {
+		"connection": func(db *vfs.DB) func() error {
 			c, err := db.Conn(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -380,7 +381,7 @@ func TestCloseUnder(t *testing.T) {
 			exec(t, c, "begin immediate; update t set b = 'lost'")
 			return c.Close
 		},
-		"statement": func(db *DB) func() error {
+		"statement": func(db *vfs.DB) func() error {
 			s, err := db.PrepareContext(t.Context(), "select count(*) from t")
 			if err != nil {
 				t.Fatal(err)
@@ -388,14 +389,14 @@ func TestCloseUnder(t *testing.T) {
 			return s.Close
 		},
 	} {
-		db, err := Open(t.Context(), r.Actor, opts)
+		db, err := vfs.Open(t.Context(), r.Actor, opts)
 		if err != nil {
 			t.Fatal(err)
 		}
 		exec(t, db, "create table if not exists t(a integer primary key, b); delete from t")
 		exec(t, db, fill)
 		over := use(db)
-		if err := db.Close(); errors.Is(err, ErrBusy) == (name == "statement") {
+		if err := db.Close(); errors.Is(err, vfs.ErrBusy) == (name == "statement") {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err := over(); err != nil {
@@ -404,7 +405,7 @@ func TestCloseUnder(t *testing.T) {
 		if err := errors.Join(db.Close(), db.Close()); err != nil {
 			t.Errorf("%s: closed again: %v", name, err)
 		}
-		again, err := Open(t.Context(), r.Actor, opts)
+		again, err := vfs.Open(t.Context(), r.Actor, opts)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -424,7 +425,7 @@ func TestManyPools(t *testing.T) {
 	r := newRig(t, batch.Limits{})
 	before := runtime.NumGoroutine()
 	for i := range times {
-		db, err := Open(t.Context(), r.Actor, &Options{MaxConns: 1, Pragmas: []string{"synchronous=off"}})
+		db, err := vfs.Open(t.Context(), r.Actor, &vfs.Options{MaxConns: 1, Pragmas: []string{"synchronous=off"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -438,7 +439,7 @@ func TestManyPools(t *testing.T) {
 	if n := lastingGoroutines(before + 2); n > before+2 {
 		t.Errorf("%d goroutines, %d in the beginning", n, before)
 	}
-	if _, there := claimed.Load(r.Actor); there {
+	if vfs.Claimed(r.Actor) {
 		t.Error("the actor is still mounted")
 	}
 }
@@ -450,7 +451,7 @@ func TestActorClosedFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	db, err := Open(t.Context(), actor, nil)
+	db, err := vfs.Open(t.Context(), actor, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -466,7 +467,7 @@ func TestActorClosedFirst(t *testing.T) {
 	for what, err := range map[string]error{
 		"commit": tx.Commit(),
 		"read":   db.QueryRowContext(t.Context(), "select count(*) from t").Scan(new(int)),
-		"update": db.Update(t.Context(), func(*Tx) error { return nil }),
+		"update": db.Update(t.Context(), func(*vfs.Tx) error { return nil }),
 		"ping":   db.PingContext(t.Context()),
 	} {
 		if !errors.Is(err, actorstore.ErrClosed) || strings.Contains(err.Error(), "\n") {

@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/internal/testkit/rig"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // A writingKind is a way to run a transaction that writes. Each returns which one of
@@ -68,7 +69,7 @@ func fairly(t *testing.T, kind writingKind) {
 	const writers, most = 10, 20
 	each := testkit.Pick(100, 1000, 1000)
 	r := newRig(t, batch.Limits{})
-	db := r.open(t, &Options{MaxConns: writers + 1})
+	db := r.open(t, &vfs.Options{MaxConns: writers + 1})
 	exec(t, db, "create table t(b)")
 	exec(t, db, "insert into t values (0)")
 	// All of them wait before one may write, or on one core each might be done before
@@ -125,11 +126,11 @@ func TestQueueOrder(t *testing.T) { synctest.Test(t, inOrder) }
 
 func inOrder(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	db := r.open(t, &Options{MaxConns: 6})
+	db := r.open(t, &vfs.Options{MaxConns: 6})
 	exec(t, db, "create table t(b)")
 	first := oneConn(t, db)
 	exec(t, first, "begin immediate")
-	d, err := db.vfs.find(mountName)
+	d, err := vfs.DatabaseOf(vfs.VFSOf(db), vfs.MountName)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,11 +144,9 @@ func inOrder(t *testing.T) {
 			}
 		})
 		synctest.Wait() // until it is in the queue
-		d.mu.Lock()
-		if waiting := len(d.queue); waiting != i+1 {
+		if waiting := d.Look().Waiting; waiting != i+1 {
 			t.Errorf("%d are waiting, want %d", waiting, i+1)
 		}
-		d.mu.Unlock()
 	}
 	exec(t, first, "commit")
 	all.Wait()
@@ -166,7 +165,7 @@ func TestWaitEnds(t *testing.T) {
 
 func waitEnds(t *testing.T, mode string) {
 	r := newRig(t, batch.Limits{})
-	db := r.open(t, &Options{Pragmas: []string{"journal_mode=" + mode}})
+	db := r.open(t, &vfs.Options{Pragmas: []string{"journal_mode=" + mode}})
 	exec(t, db, "create table t(b)")
 	first := oneConn(t, db)
 	for _, q := range []string{"begin immediate", "insert into t values (1)"} {
@@ -205,14 +204,12 @@ func waitEnds(t *testing.T, mode string) {
 			}
 		}
 	}
-	d, err := db.vfs.find(mountName)
+	d, err := vfs.DatabaseOf(vfs.VFSOf(db), vfs.MountName)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(d.queue) > 0 || d.owner.Load() != nil {
-		t.Errorf("%d wait for nobody", len(d.queue))
+	if in := d.Look(); in.Waiting > 0 || in.Writing {
+		t.Errorf("%d wait for a writer that isn't there", in.Waiting)
 	}
 }
 
@@ -222,7 +219,7 @@ func TestNobodyWaits(t *testing.T) {
 	for name, limits := range map[string]batch.Limits{"atomic": {}, "journal": oneBatch} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, limits)
-			db := r.open(t, &Options{Pragmas: []string{"cache_size=20"}})
+			db := r.open(t, &vfs.Options{Pragmas: []string{"cache_size=20"}})
 			exec(t, db, table)
 			exec(t, db, fill)
 			ctx, cancel := context.WithCancel(t.Context())
@@ -278,7 +275,7 @@ func TestNobodyWaitsForTheEngine(t *testing.T) {
 			r := newRig(t, limits)
 			r.CacheBytes = -1 // reads are to reach the engine
 			r.Reopen(t, limits)
-			db := r.open(t, &Options{Pragmas: []string{"cache_size=5"}})
+			db := r.open(t, &vfs.Options{Pragmas: []string{"cache_size=5"}})
 			exec(t, db, table)
 			exec(t, db, "insert into t(b) select zeroblob(3000) from generate_series(1, 40)")
 			writer, reader := oneConn(t, db), oneConn(t, db)

@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"errors"
@@ -14,6 +14,7 @@ import (
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // hotStores yields what makes a store that a crash left with a journal to roll back,
@@ -46,18 +47,18 @@ func TestRecoverOnMount(t *testing.T) {
 	stores := 0
 	hotStores(t, func(build func() *engines.Tape, want []string) {
 		r := openRig(t, build(), oneBatch)
-		v := New(nil)
+		v := vfs.New(nil)
 		stores++
 		name := fmt.Sprintf("six-%d", stores)
 		if err := errors.Join(v.Register(name), v.Mount(t.Context(), "a", r.Actor)); err != nil {
 			t.Fatal(err)
 		}
-		db, err := v.find("a")
+		db, err := vfs.DatabaseOf(v, "a")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if db.hot || db.torn || db.journal.there() || db.handles != 0 || db.cur.snap.Load() != nil {
-			t.Errorf("hot %v, torn %v, a journal %v, %d handles", db.hot, db.torn, db.journal.there(), db.handles)
+		if in := db.Look(); in.Hot || in.Torn || in.Journal || in.Handles != 0 || in.Snapshot {
+			t.Errorf("%+v", in)
 		}
 		var all sync.WaitGroup
 		for range 6 {
@@ -72,7 +73,7 @@ func TestRecoverOnMount(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if s := db.stats.read(); s.ReaderWaits != 0 || s.Recoveries != 1 || s.BusyWriter != 0 {
+		if s := db.Stats(); s.ReaderWaits != 0 || s.Recoveries != 1 || s.BusyWriter != 0 {
 			t.Errorf("%+v", s)
 		}
 		if err := errors.Join(v.Unregister(), v.Unmount("a")); err != nil {
@@ -97,7 +98,7 @@ func TestRecoverFails(t *testing.T) {
 				engine := faultkv.New(build())
 				r := openRig(t, engine, oneBatch)
 				fault := engine.Fail(faultkv.Rule{Point: kind.point, Skip: nth, Err: kind.err})
-				v := New(nil)
+				v := vfs.New(nil)
 				err := v.Mount(t.Context(), "a", r.Actor)
 				if hit = fault.Hits() > 0; hit {
 					total++
@@ -116,7 +117,7 @@ func TestRecoverFails(t *testing.T) {
 				}
 				closeRig(t, r)
 				again := openRig(t, engine, oneBatch)
-				pool, err := Open(t.Context(), again.Actor, nil)
+				pool, err := vfs.Open(t.Context(), again.Actor, nil)
 				if err != nil {
 					t.Fatalf("%s %d: opened again: %v", kind.name, nth, err)
 				}
@@ -155,11 +156,11 @@ func TestRecoverLeavesEncrypted(t *testing.T) {
 			t.Fatal(err)
 		}
 		commits := tp.Len()
-		v := New(nil)
+		v := vfs.New(nil)
 		if err := v.Mount(t.Context(), "a", r.Actor); err != nil {
 			t.Fatal(err)
 		}
-		if db, err := v.find("a"); err != nil || !db.hot || !db.leftover() || tp.Len() != commits {
+		if db, err := vfs.DatabaseOf(v, "a"); err != nil || !db.Look().Leftover() || tp.Len() != commits {
 			t.Errorf("the journal was touched: %v", err)
 		}
 		if err := v.Unmount("a"); err != nil {

@@ -1,16 +1,17 @@
-package vfs
+package vfs_test
 
 import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // TestRowsRead: rows that are returned count, and those that are looked at in vain in a full scan.
 func TestRowsRead(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	db, err := Open(t.Context(), r.Actor, nil)
+	db, err := vfs.Open(t.Context(), r.Actor, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +73,7 @@ func TestRowsRead(t *testing.T) {
 }
 
 // count reads all rows of a query.
-func count(db *DB, query string, args ...any) error {
+func count(db *vfs.DB, query string, args ...any) error {
 	rows, err := db.Query(query, args...)
 	if err != nil {
 		return err

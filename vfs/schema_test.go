@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // TestSchemaVersion: in each journal mode the actor is found by the version of the newest transaction, and what is stored says the same: after commits and
@@ -17,7 +18,7 @@ func TestSchemaVersion(t *testing.T) {
 				rnd := rand.New(rand.NewPCG(seed, 1))
 				r := newRig(t, batch.Limits{})
 				pragmas := []string{"journal_mode=" + mode, "cache_size=10", "wal_autocheckpoint=50", fmt.Sprint("synchronous=", rnd.IntN(3))}
-				db, err := Open(t.Context(), r.Actor, &Options{MaxConns: 1, Pragmas: pragmas})
+				db, err := vfs.Open(t.Context(), r.Actor, &vfs.Options{MaxConns: 1, Pragmas: pragmas})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -51,7 +52,7 @@ func TestSchemaVersion(t *testing.T) {
 							t.Fatal(err)
 						}
 						r.Reopen(t, batch.Limits{})
-						if db, err = Open(t.Context(), r.Actor, &Options{MaxConns: 1, Pragmas: pragmas[1:]}); err != nil {
+						if db, err = vfs.Open(t.Context(), r.Actor, &vfs.Options{MaxConns: 1, Pragmas: pragmas[1:]}); err != nil {
 							t.Fatal(err)
 						}
 					}
@@ -60,7 +61,7 @@ func TestSchemaVersion(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					stored, err := Schema(t.Context(), snap)
+					stored, err := vfs.Schema(t.Context(), snap)
 					if cerr := snap.Close(); err != nil || cerr != nil {
 						t.Fatal(err, cerr)
 					}

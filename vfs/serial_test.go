@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // A recorder runs random transactions on one connection, and writes down what they did
@@ -118,7 +119,7 @@ func TestSerializable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, c.limits)
-			db := r.open(t, &Options{MaxConns: 9, Pragmas: []string{c.cache}})
+			db := r.open(t, &vfs.Options{MaxConns: 9, Pragmas: []string{c.cache}})
 			exec(t, db, "create table list(k integer primary key, v text, fill blob)")
 			exec(t, db, "insert into list select value - 1, '', zeroblob(3000) from generate_series(1, ?)", histKeys)
 			exec(t, db, "create table pad(b)")

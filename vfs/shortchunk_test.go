@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit/rig"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // TestShortChunksSQL: SQLite finds a database whole whose chunks don't store the
@@ -14,7 +15,7 @@ import (
 func TestShortChunksSQL(t *testing.T) {
 	for _, limits := range []batch.Limits{{}, oneBatch} {
 		r := newRig(t, batch.Limits{})
-		db, err := Open(t.Context(), r.Actor, nil)
+		db, err := vfs.Open(t.Context(), r.Actor, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

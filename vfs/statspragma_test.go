@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"fmt"
@@ -7,12 +7,13 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // TestStatsPragma reads the counts through SQL.
 func TestStatsPragma(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	db := r.open(t, &Options{MaxConns: 1})
+	db := r.open(t, &vfs.Options{MaxConns: 1})
 	exec(t, db, "create table t(a)")
 	exec(t, db, "insert into t values (1)")
 	counts := statsOf(t, db)
@@ -37,7 +38,7 @@ func TestStatsPragma(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer view.Close()
-	old, err := OpenView(t.Context(), view, nil)
+	old, err := vfs.OpenView(t.Context(), view, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +49,7 @@ func TestStatsPragma(t *testing.T) {
 }
 
 // statsOf parses the answer of PRAGMA greenroom_stats.
-func statsOf(t *testing.T, db *DB) map[string]int64 {
+func statsOf(t *testing.T, db *vfs.DB) map[string]int64 {
 	t.Helper()
 	counts := map[string]int64{}
 	for line := range strings.Lines(one[string](t, db, "PRAGMA greenroom_stats") + "\n") {

@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"database/sql"
@@ -14,6 +14,7 @@ import (
 	sqlitedriver "github.com/ncruces/go-sqlite3/driver"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // readAll returns what a query answers: its columns, and its rows as text.
@@ -61,7 +62,7 @@ func TestSchemaChanged(t *testing.T) {
 		for _, of := range []string{"another connection", "the same connection"} {
 			t.Run(pragma+" "+of, func(t *testing.T) {
 				r := newRig(t, batch.Limits{})
-				db := r.open(t, &Options{Pragmas: []string{pragma}})
+				db := r.open(t, &vfs.Options{Pragmas: []string{pragma}})
 				reads, prepares, writes := oneConn(t, db), oneConn(t, db), oneConn(t, db)
 				exec(t, writes, "CREATE TABLE t(id INTEGER PRIMARY KEY, name); INSERT INTO t(name) VALUES('Ada'), ('Bo')")
 				if of == "the same connection" {
@@ -98,7 +99,7 @@ func TestNoSQL(t *testing.T) {
 	db := r.open(t, nil)
 	exec(t, db, "CREATE TABLE t(v)")
 	for _, text := range []string{"", " \t\n", ";", " ; ;", "-- nothing", "/* nothing */", "-- nothing\n;", "/* open"} {
-		if err := db.Update(t.Context(), func(tx *Tx) error {
+		if err := db.Update(t.Context(), func(tx *vfs.Tx) error {
 			exec(t, tx, "INSERT INTO t VALUES(1)")
 			if columns, rows, err := readAll(tx.QueryContext(t.Context(), text)); err != nil || len(columns)+len(rows) > 0 {
 				t.Errorf("query of %q: %q, %q, %v", text, columns, rows, err)
@@ -140,8 +141,8 @@ func TestRowsLeftOpen(t *testing.T) {
 	r := newRig(t, batch.Limits{})
 	db := r.open(t, nil)
 	exec(t, db, "CREATE TABLE t(id INTEGER PRIMARY KEY, label)")
-	query := func(text string, read int) func(*Tx) *sql.Rows {
-		return func(tx *Tx) *sql.Rows {
+	query := func(text string, read int) func(*vfs.Tx) *sql.Rows {
+		return func(tx *vfs.Tx) *sql.Rows {
 			rows, err := tx.QueryContext(t.Context(), text)
 			if err != nil {
 				t.Fatal(err)
@@ -154,7 +155,7 @@ func TestRowsLeftOpen(t *testing.T) {
 	}
 	for _, c := range []struct {
 		what  string
-		leave func(*Tx) *sql.Rows
+		leave func(*vfs.Tx) *sql.Rows
 		want  string
 	}{
 		{"a select", query("SELECT 1 UNION SELECT 2", 0), "w"},
@@ -163,13 +164,13 @@ func TestRowsLeftOpen(t *testing.T) {
 		{"an insert, a row read", query("INSERT INTO t(label) VALUES('a'), ('b') RETURNING id", 1), "w,a,b"},
 		{"an insert, all read", query("INSERT INTO t(label) VALUES('a') RETURNING id", 2), "w,a"},
 		{"an update, a row read", query("UPDATE t SET label = 'new' WHERE label = 'w' RETURNING id", 1), "new"},
-		{"an insert, never scanned", func(tx *Tx) *sql.Rows {
+		{"an insert, never scanned", func(tx *vfs.Tx) *sql.Rows {
 			tx.QueryRowContext(t.Context(), "INSERT INTO t(label) VALUES('a') RETURNING id")
 			return nil
 		}, "w,a"},
 	} {
 		var left *sql.Rows
-		if err := db.Update(t.Context(), func(tx *Tx) error {
+		if err := db.Update(t.Context(), func(tx *vfs.Tx) error {
 			exec(t, tx, "INSERT INTO t(label) VALUES('w')")
 			left = c.leave(tx)
 			return nil
@@ -193,7 +194,7 @@ func TestErrorBeyondText(t *testing.T) {
 	slug := func(c *sqlite3.Conn) error {
 		return c.CreateFunction("slug", 1, sqlite3.DETERMINISTIC|sqlite3.INNOCUOUS, func(ctx sqlite3.Context, arg ...sqlite3.Value) { ctx.ResultText("s") })
 	}
-	db := r.open(t, &Options{Extensions: []Extension{slug}})
+	db := r.open(t, &vfs.Options{Extensions: []vfs.Extension{slug}})
 	exec(t, db, "CREATE TABLE t(name TEXT, CHECK (slug(name) <> 'x')); CREATE TABLE landed(v)")
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
@@ -201,7 +202,7 @@ func TestErrorBeyondText(t *testing.T) {
 	db = r.open(t, nil)
 	for _, text := range []string{"PRAGMA integrity_check", "INSERT INTO t VALUES(1)", "INSERT INTO t VALUES(?)", "INSERT INTO t(name) VALUES('a long text, behind the place')"} {
 		args := make([]any, strings.Count(text, "?"))
-		if err := db.Update(t.Context(), func(tx *Tx) error {
+		if err := db.Update(t.Context(), func(tx *vfs.Tx) error {
 			exec(t, tx, "INSERT INTO landed VALUES(1)")
 			_, errExec := tx.ExecContext(t.Context(), text, args...)
 			_, _, errQuery := readAll(tx.QueryContext(t.Context(), text, args...))
@@ -225,7 +226,7 @@ func TestErrorBeyondText(t *testing.T) {
 // and costs the pool a connection.
 func TestTooDeep(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	db := r.open(t, &Options{MaxConns: 1})
+	db := r.open(t, &vfs.Options{MaxConns: 1})
 	exec(t, db, "CREATE TABLE t(v)")
 	var ctes, views strings.Builder
 	ctes.WriteString("WITH c0 AS (SELECT 1 AS x)")
@@ -240,15 +241,15 @@ func TestTooDeep(t *testing.T) {
 		"expressions": ctes.String() + " SELECT * FROM c1000",
 		"views":       "SELECT * FROM v1000",
 	} {
-		if _, _, err := readAll(db.QueryContext(t.Context(), text)); !errors.Is(err, ErrTooDeep) || !errors.Is(err, sqlite3.ERROR) {
+		if _, _, err := readAll(db.QueryContext(t.Context(), text)); !errors.Is(err, vfs.ErrTooDeep) || !errors.Is(err, sqlite3.ERROR) {
 			t.Errorf("%s: %v", what, err)
 		}
-		err := db.Update(t.Context(), func(tx *Tx) error {
+		err := db.Update(t.Context(), func(tx *vfs.Tx) error {
 			exec(t, tx, "INSERT INTO t VALUES(1)")
 			_, err := tx.ExecContext(t.Context(), text)
 			return err
 		})
-		if !errors.Is(err, ErrTooDeep) {
+		if !errors.Is(err, vfs.ErrTooDeep) {
 			t.Errorf("Update with %s: %v", what, err)
 		}
 	}
@@ -264,9 +265,9 @@ func TestLongName(t *testing.T) {
 	db := r.open(t, nil)
 	exec(t, db, "CREATE TABLE t(v)")
 	long := "SELECT '" + strings.Repeat("x", 1_000_000) + "'"
-	if err := db.Update(t.Context(), func(tx *Tx) error {
+	if err := db.Update(t.Context(), func(tx *vfs.Tx) error {
 		exec(t, tx, "INSERT INTO t VALUES(1)")
-		if _, _, err := readAll(tx.QueryContext(t.Context(), long)); !errors.Is(err, ErrUnsupported) {
+		if _, _, err := readAll(tx.QueryContext(t.Context(), long)); !errors.Is(err, vfs.ErrUnsupported) {
 			t.Errorf("without a name: %v", err)
 		}
 		if got := one[string](t, tx, long+" AS x"); len(got) != 1_000_000 {
@@ -385,14 +386,14 @@ func TestKeysOff(t *testing.T) {
 		{"PRAGMA foreign_keys=OFF", []string{"foreign_keys=OFF"}, false},
 	} {
 		r := newRig(t, batch.Limits{})
-		db := r.open(t, &Options{Pragmas: c.options})
+		db := r.open(t, &vfs.Options{Pragmas: c.options})
 		exec(t, db, "CREATE TABLE parent(id INTEGER PRIMARY KEY, a); CREATE TABLE child(p REFERENCES parent ON DELETE CASCADE); INSERT INTO parent VALUES(1, 'a'); INSERT INTO child VALUES(1)")
-		err := db.Update(t.Context(), func(tx *Tx) error {
+		err := db.Update(t.Context(), func(tx *vfs.Tx) error {
 			exec(t, tx, c.pragmas)
 			exec(t, tx, anew)
 			return nil
 		})
-		if refused := errors.Is(err, ErrUnsupported); refused != c.refused || err != nil && !refused {
+		if refused := errors.Is(err, vfs.ErrUnsupported); refused != c.refused || err != nil && !refused {
 			t.Errorf("%s: %v", c.pragmas, err)
 		}
 		if columns := one[int](t, db, "SELECT count(*) FROM pragma_table_info('parent')"); (columns == 2) != c.refused {
@@ -408,7 +409,7 @@ func TestKeysOff(t *testing.T) {
 // transaction, or with foreign keys off.
 func TestGivenBack(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	db := r.open(t, &Options{MaxConns: 1})
+	db := r.open(t, &vfs.Options{MaxConns: 1})
 	exec(t, db, "CREATE TABLE parent(id INTEGER PRIMARY KEY); CREATE TABLE child(p REFERENCES parent)")
 	c := oneConn(t, db)
 	exec(t, c, "PRAGMA foreign_keys=OFF")
@@ -421,7 +422,7 @@ func TestGivenBack(t *testing.T) {
 	if got := one[int](t, db, "SELECT count(*) FROM parent"); got != 0 {
 		t.Errorf("%d rows of a transaction that was left", got)
 	}
-	if err := db.Update(t.Context(), func(tx *Tx) error { exec(t, tx, "INSERT INTO parent VALUES(3)"); return nil }); err != nil {
+	if err := db.Update(t.Context(), func(tx *vfs.Tx) error { exec(t, tx, "INSERT INTO parent VALUES(3)"); return nil }); err != nil {
 		t.Error(err)
 	}
 }
@@ -430,16 +431,16 @@ func TestGivenBack(t *testing.T) {
 // and a connection may be lost on the way.
 func TestKeysOffLeavesNothing(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	db := r.open(t, &Options{MaxConns: 1})
+	db := r.open(t, &vfs.Options{MaxConns: 1})
 	exec(t, db, "CREATE TABLE t(v)")
 	off := func(then string) error {
-		return db.Update(t.Context(), func(tx *Tx) error {
+		return db.Update(t.Context(), func(tx *vfs.Tx) error {
 			exec(t, tx, "PRAGMA foreign_keys=OFF")
 			_, _ = tx.ExecContext(t.Context(), then)
 			return nil
 		})
 	}
-	if err := off("SELECT 1"); !errors.Is(err, ErrUnsupported) {
+	if err := off("SELECT 1"); !errors.Is(err, vfs.ErrUnsupported) {
 		t.Errorf("keys off: %v", err)
 	}
 	c := oneConn(t, db)
@@ -447,7 +448,7 @@ func TestKeysOffLeavesNothing(t *testing.T) {
 	exec(t, c, "INSERT INTO t VALUES(1)")
 	exec(t, c, "COMMIT")
 	c.Close()
-	if err := off("SELECT " + strings.Repeat("NOT ", 900) + "1"); !errors.Is(err, ErrTxOver) {
+	if err := off("SELECT " + strings.Repeat("NOT ", 900) + "1"); !errors.Is(err, vfs.ErrTxOver) {
 		t.Errorf("keys off, and the connection lost: %v", err)
 	}
 	if got := one[int](t, db, "SELECT count(*) FROM t"); got != 1 {
@@ -459,20 +460,18 @@ func TestKeysOffLeavesNothing(t *testing.T) {
 // do the connection no harm.
 func TestRowsAfterTheEnd(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	db := r.open(t, &Options{MaxConns: 1})
-	var left *rows
-	if err := db.Update(t.Context(), func(tx *Tx) error {
+	db := r.open(t, &vfs.Options{MaxConns: 1})
+	if err := db.Update(t.Context(), func(tx *vfs.Tx) error {
 		open, err := tx.QueryContext(t.Context(), "SELECT 1 AS x UNION SELECT 2")
 		if err != nil {
 			return err
 		}
 		defer open.Close()
-		left = tx.c.open[0].(*rows)
-		left.over(errRowsOver)
+		left := vfs.EndRows(tx)
 		left.ColumnTypeScanType(0)
 		left.ColumnTypeDatabaseTypeName(0)
 		left.ColumnTypeNullable(0)
-		if err := left.Next(nil); !errors.Is(err, ErrTxOver) {
+		if err := left.Next(nil); !errors.Is(err, vfs.ErrTxOver) {
 			t.Errorf("a row after the end: %v", err)
 		}
 		return nil

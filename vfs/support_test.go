@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/greenroomdb/greenroom/internal/testkit/rig"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // A fixture is an actor on an engine that counts.
@@ -28,9 +29,9 @@ func newRigOn(t testing.TB, engine kv.Engine, limits batch.Limits) *fixture {
 }
 
 // open opens a pool on the rig's actor.
-func (r *fixture) open(t testing.TB, opts *Options) *DB {
+func (r *fixture) open(t testing.TB, opts *vfs.Options) *vfs.DB {
 	t.Helper()
-	db, err := Open(t.Context(), r.Actor, opts)
+	db, err := vfs.Open(t.Context(), r.Actor, opts)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // answer returns the rows of a query, which are texts, as one; those before an error, too.
@@ -40,7 +41,7 @@ var checks = []string{
 // nothing, also if the database is not the first of the connection.
 func TestCheckTooOld(t *testing.T) {
 	for _, query := range checks {
-		_, db := strictPool(t, batch.Limits{}, Options{MaxSnapshots: 1, MaxConns: 3})
+		_, db := strictPool(t, batch.Limits{}, vfs.Options{MaxSnapshots: 1, MaxConns: 3})
 		own, attached := oneConn(t, db), oneConn(t, db)
 		exec(t, own, "begin; select count(*) from t where a < 3")
 		exec(t, attached, "attach '"+db.DSN()+"' as x; begin; select count(*) from x.t where a < 3")
@@ -48,7 +49,7 @@ func TestCheckTooOld(t *testing.T) {
 		for i, c := range []*sql.Conn{own, attached} {
 			if i == 0 || !strings.Contains(query, "(t)") { // that is a table of the first one
 				found, err := answer(t.Context(), c, query)
-				if carries(t, err, lockedOut, ErrSnapshotTooOld); found != "" {
+				if carries(t, err, lockedOut, vfs.ErrSnapshotTooOld); found != "" {
 					t.Errorf("%s of database %d finds %q", query, i+1, found)
 				}
 			}
@@ -66,7 +67,7 @@ func TestRefusedReads(t *testing.T) {
 		r := newRig(t, batch.Limits{})
 		r.CacheBytes = -1 // reads are to reach the engine
 		r.Reopen(t, batch.Limits{})
-		c := oneConn(t, r.open(t, &Options{MaxConns: 1, Pragmas: []string{"cache_size=5", "journal_mode=" + mode}}))
+		c := oneConn(t, r.open(t, &vfs.Options{MaxConns: 1, Pragmas: []string{"cache_size=5", "journal_mode=" + mode}}))
 		exec(t, c, "create table t(a integer primary key, b, c); create index i on t(c)")
 		exec(t, c, "insert into t select value, zeroblob(value * 20), 'c' || (value % 9) from generate_series(1, 60)")
 		exec(t, c, "analyze")
@@ -108,7 +109,7 @@ func TestRefusedCheckpointReads(t *testing.T) {
 		r := newRig(t, batch.Limits{})
 		r.CacheBytes = -1
 		r.Reopen(t, batch.Limits{})
-		c := oneConn(t, r.open(t, &Options{MaxConns: 1, Pragmas: []string{"cache_size=5", "journal_mode=wal"}}))
+		c := oneConn(t, r.open(t, &vfs.Options{MaxConns: 1, Pragmas: []string{"cache_size=5", "journal_mode=wal"}}))
 		exec(t, c, table)
 		exec(t, c, fill)
 		exec(t, c, "pragma wal_autocheckpoint=1")
@@ -149,7 +150,7 @@ func TestCheckRefusedReads(t *testing.T) {
 		}
 		f := r.Engine.Fail(faultkv.Rule{Point: faultkv.BeforeGet, Skip: skip, Err: errInjected})
 		var failure error
-		for found, err := range Check(t.Context(), view, nil) {
+		for found, err := range vfs.Check(t.Context(), view, nil) {
 			if failure = err; err == nil {
 				t.Errorf("without read %d: %v", skip+1, found)
 			}

@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // onBoth runs test on an engine that only this process can have open, and on one
@@ -38,7 +39,7 @@ func ownerRig(t *testing.T, engine kv.Engine, limits batch.Limits) *fixture {
 }
 
 // fenced fails the test unless err says that the actor has another owner.
-func fenced(t *testing.T, what string, db *DB, err error) {
+func fenced(t *testing.T, what string, db *vfs.DB, err error) {
 	t.Helper()
 	if err == nil || !errors.Is(db.Cause(), actorstore.ErrFenced) {
 		t.Errorf("%s: got %v, and its cause is %v", what, err, db.Cause())
@@ -166,7 +167,7 @@ func TestTakeoverInTransaction(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onBoth(t, func(t *testing.T, eng kv.Engine) {
 				old := ownerRig(t, eng, c.limits)
-				db := old.open(t, &Options{Pragmas: []string{c.cache}})
+				db := old.open(t, &vfs.Options{Pragmas: []string{c.cache}})
 				conn := oneConn(t, db)
 				for range 8 {
 					exec(t, conn, "create table if not exists t(a integer primary key, b blob)")

@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"context"
@@ -7,10 +7,11 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // tempUsed returns how many bytes the temporary files of a pool take.
-func tempUsed(db *DB) int64 { return db.vfs.temp.used.Load() }
+func tempUsed(db *vfs.DB) int64 { return vfs.TempBytes(db) }
 
 // many is a table expression of rows of 1000 random bytes.
 const many = "(select randomblob(1000) as b from generate_series(1, 1500))"
@@ -32,7 +33,7 @@ func TestTempBytes(t *testing.T) {
 		for _, memory := range []int64{-1, 64 << 20} {
 			r := newRig(t, batch.Limits{})
 			run := func(most int64) error {
-				db := r.open(t, &Options{TempBytes: most, TempMemory: memory, TempDir: t.TempDir(), MaxConns: 2, Pragmas: []string{"cache_size=5", "temp.cache_size=5"}})
+				db := r.open(t, &vfs.Options{TempBytes: most, TempMemory: memory, TempDir: t.TempDir(), MaxConns: 2, Pragmas: []string{"cache_size=5", "temp.cache_size=5"}})
 				c := oneConn(t, db)
 				exec(t, c, "create table if not exists t(a integer primary key, b unique)")
 				if one[int](t, c, "select count(*) from t") == 0 {
@@ -64,7 +65,7 @@ func TestTempBytes(t *testing.T) {
 				t.Errorf("%s: there was room", name)
 				continue
 			}
-			carries(t, err, full, ErrTempFull)
+			carries(t, err, full, vfs.ErrTempFull)
 			if err := run(32 << 20); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -76,20 +77,20 @@ func TestTempBytes(t *testing.T) {
 // back the others can have. DB.Update and views have it, too.
 func TestTempBytesShared(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	opts := &Options{TempBytes: 5 << 19, Pragmas: []string{"temp_store=file", "temp.cache_size=5"}}
+	opts := &vfs.Options{TempBytes: 5 << 19, Pragmas: []string{"temp_store=file", "temp.cache_size=5"}}
 	db := r.open(t, opts)
 	exec(t, db, table)
 	a, b := oneConn(t, db), oneConn(t, db)
 	const query = "create temp table u as select * from " + many
 	exec(t, a, query)
 	_, err := b.ExecContext(t.Context(), query)
-	carries(t, err, full, ErrTempFull)
-	err = db.Update(t.Context(), func(tx *Tx) error {
+	carries(t, err, full, vfs.ErrTempFull)
+	err = db.Update(t.Context(), func(tx *vfs.Tx) error {
 		tx.Batch().Put(user("beside"), []byte("x"))
 		_, err := tx.ExecContext(t.Context(), query)
 		return err
 	})
-	carries(t, err, full, ErrTempFull)
+	carries(t, err, full, vfs.ErrTempFull)
 	if _, err := r.Actor.Get(context.Background(), user("beside"), nil); !errors.Is(err, actorstore.ErrNotFound) {
 		t.Errorf("what was staged: %v", err)
 	}
@@ -101,62 +102,13 @@ func TestTempBytesShared(t *testing.T) {
 	}
 	small := *opts
 	small.TempBytes = 1 << 20
-	shown, err := OpenView(t.Context(), view, &small)
+	shown, err := vfs.OpenView(t.Context(), view, &small)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = shown.ExecContext(t.Context(), query)
-	carries(t, err, full, ErrTempFull)
+	carries(t, err, full, vfs.ErrTempFull)
 	if err := errors.Join(shown.Close(), view.Close()); err != nil {
 		t.Error(err)
 	}
-}
-
-// TestTempFile: what a temporary file takes is its size, through writes, truncations and
-// the way from memory to disk, and nothing in the end.
-func TestTempFile(t *testing.T) {
-	space := &tempRoom{most: 10_000}
-	f := &tempFile{dir: t.TempDir(), bound: 4000, space: space}
-	holds := func(want int64) {
-		t.Helper()
-		if size, err := f.Size(); size != want || err != nil || space.used.Load() != want {
-			t.Errorf("a size of %d, %v, and %d bytes taken, want %d", size, err, space.used.Load(), want)
-		}
-	}
-	write := func(n int, off int64) error {
-		_, err := f.WriteAt(make([]byte, n), off)
-		return err
-	}
-	if err := errors.Join(write(1000, 0), write(500, 200), write(1000, 2000)); err != nil {
-		t.Fatal(err)
-	}
-	holds(3000)
-	if err := f.Truncate(1500); err != nil {
-		t.Fatal(err)
-	}
-	holds(1500)
-	if err := f.Truncate(5000); err != nil { // it doesn't grow so
-		t.Fatal(err)
-	}
-	holds(1500)
-	if err := write(2000, 3000); err != nil || f.file == nil {
-		t.Fatal(err)
-	}
-	holds(5000)
-	if err := write(5001, 5000); err == nil {
-		t.Error("there was room")
-	}
-	holds(5000)
-	if err := write(5000, 5000); err != nil {
-		t.Error(err)
-	}
-	holds(10_000)
-	if err := f.Truncate(100); err != nil {
-		t.Fatal(err)
-	}
-	holds(100)
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	holds(0)
 }

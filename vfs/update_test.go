@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"context"
@@ -20,6 +20,7 @@ import (
 	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 var mark = actorstore.UserKey([]byte("mark"))
@@ -56,8 +57,8 @@ type updatePath struct {
 }
 
 // options are those of a pool with n connections.
-func (p *updatePath) options(n int, pragmas ...string) *Options {
-	return &Options{Pragmas: slices.Concat(p.pragmas, pragmas), MaxConns: n, Wrap: p.wrap}
+func (p *updatePath) options(n int, pragmas ...string) *vfs.Options {
+	return &vfs.Options{Pragmas: slices.Concat(p.pragmas, pragmas), MaxConns: n, Wrap: p.wrap}
 }
 
 const testKey = "hexkey='0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef'"
@@ -67,7 +68,7 @@ func withAdiantum(v sqlitevfs.VFS) sqlitevfs.VFS { return adiantum.Wrap(v, nil) 
 func withXTS(v sqlitevfs.VFS) sqlitevfs.VFS { return xts.Wrap(v, nil) }
 
 // seedUpdate makes the table that the cases work on.
-func seedUpdate(t *testing.T, db *DB) {
+func seedUpdate(t *testing.T, db *vfs.DB) {
 	t.Helper()
 	for _, q := range []string{
 		"create table t(a integer primary key, b blob unique on conflict rollback)", "create table log(x)",
@@ -84,26 +85,26 @@ var errChanged = errors.New("changed my mind")
 // An updateEnd is a way in which a transaction may end.
 type updateEnd struct {
 	lands bool
-	run   func(ctx context.Context, cancel func(), tx *Tx) error
+	run   func(ctx context.Context, cancel func(), tx *vfs.Tx) error
 }
 
 const updateAll = "update t set b = randomblob(1600)"
 
 var updateEnds = map[string]updateEnd{
-	"commit":       {true, func(context.Context, func(), *Tx) error { return nil }},
-	"an error":     {false, func(context.Context, func(), *Tx) error { return errChanged }},
+	"commit":       {true, func(context.Context, func(), *vfs.Tx) error { return nil }},
+	"an error":     {false, func(context.Context, func(), *vfs.Tx) error { return errChanged }},
 	"rollback":     {false, statement("rollback")},
 	"or rollback":  {false, statement("insert into t(b) select b from t limit 1")},
 	"ignored":      {false, ignoring("insert into t(b) select b from t limit 1")},
 	"raise":        {false, ignoring("insert into log values ('boom')")},
 	"constraint":   {true, ignoring("insert into p values (1), (1)")},
 	"deferred key": {false, statement("insert into c values (77)")},
-	"interrupt": {false, func(ctx context.Context, cancel func(), tx *Tx) error {
+	"interrupt": {false, func(ctx context.Context, cancel func(), tx *vfs.Tx) error {
 		cancel()
 		_, err := tx.ExecContext(ctx, updateAll)
 		return err
 	}},
-	"interrupted commit": {false, func(_ context.Context, cancel func(), _ *Tx) error {
+	"interrupted commit": {false, func(_ context.Context, cancel func(), _ *vfs.Tx) error {
 		cancel()
 		return nil
 	}},
@@ -111,7 +112,7 @@ var updateEnds = map[string]updateEnd{
 	"own end":            {false, ignoring("end")},
 	"own commit and on":  {false, ignoring("commit; begin immediate; insert into log values ('second')")},
 	"own commit, undone": {false, statement("savepoint s; delete from t; rollback to s; commit")},
-	"own commit, failed": {false, func(ctx context.Context, _ func(), tx *Tx) error {
+	"own commit, failed": {false, func(ctx context.Context, _ func(), tx *vfs.Tx) error {
 		if _, err := tx.ExecContext(ctx, "insert into p values (1), (1)"); err == nil {
 			return errors.New("the statement should have failed")
 		}
@@ -122,7 +123,7 @@ var updateEnds = map[string]updateEnd{
 	"commit of another":  {false, statement("rollback; begin; insert into log values ('second'); commit; begin")},
 	"locking mode":       {false, statement("pragma locking_mode=exclusive")},
 	"journal mode":       {false, statement("pragma journal_mode=memory")},
-	"open rows": {true, func(_ context.Context, _ func(), tx *Tx) error {
+	"open rows": {true, func(_ context.Context, _ func(), tx *vfs.Tx) error {
 		rows, err := tx.QueryContext(context.Background(), "select a from t union all select 1 union all select 2")
 		if err == nil {
 			rows.Next() // and nobody closes them
@@ -130,11 +131,11 @@ var updateEnds = map[string]updateEnd{
 		return err
 	}},
 	"savepoint": {true, statement("savepoint s; delete from t; rollback to s")},
-	"late error": {false, func(_ context.Context, _ func(), tx *Tx) error {
+	"late error": {false, func(_ context.Context, _ func(), tx *vfs.Tx) error {
 		tx.Batch().Late(func(*batch.Batch) error { return errChanged })
 		return nil
 	}},
-	"quota": {false, func(_ context.Context, _ func(), tx *Tx) error {
+	"quota": {false, func(_ context.Context, _ func(), tx *vfs.Tx) error {
 		for i := range 100 {
 			tx.Batch().Put(actorstore.UserKey([]byte{byte(i)}), make([]byte, 100<<10))
 		}
@@ -177,7 +178,7 @@ func testUpdate(t *testing.T, path updatePath, name string, changes bool) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var log []string
-	err := db.Update(ctx, func(tx *Tx) error {
+	err := db.Update(ctx, func(tx *vfs.Tx) error {
 		tx.Batch().OnCommit(func() { log = append(log, "commit") })
 		tx.Batch().OnAbort(func(error) { log = append(log, "abort") })
 		tx.Batch().Put(mark, []byte("x"))
@@ -210,7 +211,7 @@ func testUpdate(t *testing.T, path updatePath, name string, changes bool) {
 		t.Errorf("%d rows of another transaction", n)
 	}
 	intact(t, db)
-	if err := db.Update(t.Context(), func(tx *Tx) error {
+	if err := db.Update(t.Context(), func(tx *vfs.Tx) error {
 		_, err := tx.ExecContext(t.Context(), updateAll)
 		return err
 	}); err != nil {
@@ -218,15 +219,15 @@ func testUpdate(t *testing.T, path updatePath, name string, changes bool) {
 	}
 }
 
-func statement(q string) func(context.Context, func(), *Tx) error {
-	return func(ctx context.Context, _ func(), tx *Tx) error {
+func statement(q string) func(context.Context, func(), *vfs.Tx) error {
+	return func(ctx context.Context, _ func(), tx *vfs.Tx) error {
 		_, err := tx.ExecContext(ctx, q)
 		return err
 	}
 }
 
-func ignoring(q string) func(context.Context, func(), *Tx) error {
-	return func(ctx context.Context, _ func(), tx *Tx) error {
+func ignoring(q string) func(context.Context, func(), *vfs.Tx) error {
+	return func(ctx context.Context, _ func(), tx *vfs.Tx) error {
 		if _, err := tx.ExecContext(ctx, q); err == nil {
 			return errors.New("the statement should have failed")
 		}
@@ -242,7 +243,7 @@ func TestUpdateCounts(t *testing.T) {
 	exec(t, db, "create table t(a integer primary key, b text)")
 	exec(t, db, "insert into t(b) values ('x')")
 	r.Engine.Reset()
-	if err := db.Update(t.Context(), func(tx *Tx) error {
+	if err := db.Update(t.Context(), func(tx *vfs.Tx) error {
 		tx.Batch().PutPrior(mark, []byte("x"), batch.Absent)
 		_, err := tx.ExecContext(t.Context(), "update t set b = 'y'")
 		return err
@@ -258,13 +259,13 @@ func TestUpdateCounts(t *testing.T) {
 func TestUpdateRefused(t *testing.T) {
 	for _, pragma := range []string{"journal_mode=truncate", "journal_mode=persist", "journal_mode=memory", "locking_mode=exclusive", "synchronous=off"} {
 		r := newRig(t, batch.Limits{})
-		db := r.open(t, &Options{Pragmas: []string{pragma}, MaxConns: 1})
+		db := r.open(t, &vfs.Options{Pragmas: []string{pragma}, MaxConns: 1})
 		exec(t, db, table)
-		err := db.Update(t.Context(), func(tx *Tx) error {
+		err := db.Update(t.Context(), func(tx *vfs.Tx) error {
 			tx.Batch().Put(mark, nil)
 			return nil
 		})
-		if !errors.Is(err, ErrUnsupported) || hasMark(t, r.Actor) {
+		if !errors.Is(err, vfs.ErrUnsupported) || hasMark(t, r.Actor) {
 			t.Errorf("%s: %v", pragma, err)
 		}
 		exec(t, db, fill)
@@ -275,11 +276,11 @@ func TestUpdateRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	db, err := OpenView(t.Context(), v, nil)
+	db, err := vfs.OpenView(t.Context(), v, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := db.Update(t.Context(), func(*Tx) error { return nil }); !errors.Is(err, ErrUnsupported) {
+	if err := db.Update(t.Context(), func(*vfs.Tx) error { return nil }); !errors.Is(err, vfs.ErrUnsupported) {
 		t.Errorf("of a view: %v", err)
 	}
 	if err := errors.Join(db.Close(), v.Close()); err != nil {
@@ -290,7 +291,7 @@ func TestUpdateRefused(t *testing.T) {
 // TestUpdatePanic: a panic of the function rolls back, and goes on.
 func TestUpdatePanic(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	db := r.open(t, &Options{MaxConns: 1})
+	db := r.open(t, &vfs.Options{MaxConns: 1})
 	exec(t, db, table)
 	func() {
 		defer func() {
@@ -298,7 +299,7 @@ func TestUpdatePanic(t *testing.T) {
 				t.Error("the panic got lost")
 			}
 		}()
-		_ = db.Update(t.Context(), func(tx *Tx) error {
+		_ = db.Update(t.Context(), func(tx *vfs.Tx) error {
 			tx.Batch().Put(mark, nil)
 			exec(t, tx, fill)
 			panic(errChanged)
@@ -317,7 +318,7 @@ func TestUpdateCommitHook(t *testing.T) {
 		db := r.open(t, path.options(1))
 		seedUpdate(t, db)
 		before := contentOf(t, db)
-		err := db.Update(t.Context(), func(tx *Tx) error {
+		err := db.Update(t.Context(), func(tx *vfs.Tx) error {
 			tx.Batch().Put(mark, nil)
 			exec(t, tx, "update t set b = randomblob(1600)")
 			return withRaw(tx, func(c *sqlite3.Conn) { c.CommitHook(func() bool { return false }) })
@@ -329,8 +330,8 @@ func TestUpdateCommitHook(t *testing.T) {
 	}
 }
 
-func withRaw(tx *Tx, fn func(*sqlite3.Conn)) error {
-	c, err := writerOf(tx.conn)
+func withRaw(tx *vfs.Tx, fn func(*sqlite3.Conn)) error {
+	c, err := vfs.ConnOf(tx)
 	if err == nil {
 		fn(c.Raw())
 	}
@@ -340,7 +341,7 @@ func withRaw(tx *Tx, fn func(*sqlite3.Conn)) error {
 // TestUpdateBesideReaders: what goes wrong for a reader is no business of the writer's.
 func TestUpdateBesideReaders(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	db := r.open(t, &Options{Pragmas: []string{"cache_size=5"}})
+	db := r.open(t, &vfs.Options{Pragmas: []string{"cache_size=5"}})
 	exec(t, db, table)
 	exec(t, db, fill)
 	reader := oneConn(t, db)
@@ -361,7 +362,7 @@ func TestUpdateBesideReaders(t *testing.T) {
 		r.Engine.Hook(nil)
 		return nil
 	})
-	if err := db.Update(t.Context(), func(tx *Tx) error {
+	if err := db.Update(t.Context(), func(tx *vfs.Tx) error {
 		tx.Batch().Put(mark, nil)
 		_, err := tx.ExecContext(t.Context(), "insert into t(b) values ('new')")
 		return err
@@ -386,7 +387,7 @@ func TestUpdateCrash(t *testing.T) {
 		exec(t, db, fill)
 		from := tp.Len()
 		for i := range 4 {
-			if err := db.Update(t.Context(), func(tx *Tx) error {
+			if err := db.Update(t.Context(), func(tx *vfs.Tx) error {
 				exec(t, tx, "update t set b = ? || randomblob(1500)", fmt.Sprint(i))
 				tx.Batch().Put(mark, []byte(fmt.Sprint(i)))
 				return nil
@@ -434,7 +435,7 @@ func TestUpdateFault(t *testing.T) {
 			for nth := 1; ; nth += testkit.Pick(13, 1, 1) {
 				engine := faultkv.New(memkv.New())
 				r := openRig(t, engine, path.limits)
-				db, err := Open(t.Context(), r.Actor, path.options(1))
+				db, err := vfs.Open(t.Context(), r.Actor, path.options(1))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -449,7 +450,7 @@ func TestUpdateFault(t *testing.T) {
 					}
 					return nil
 				})
-				failure := db.Update(t.Context(), func(tx *Tx) error {
+				failure := db.Update(t.Context(), func(tx *vfs.Tx) error {
 					tx.Batch().Put(mark, []byte("x"))
 					_, err := tx.ExecContext(t.Context(), "update t set b = 'new' || randomblob(1500)")
 					return err
@@ -466,7 +467,7 @@ func TestUpdateFault(t *testing.T) {
 				if landed != hasMark(t, r.Actor) {
 					t.Errorf("%s: the SQL landed: %v, what was staged: %v", where, landed, !landed)
 				}
-				if failure == nil && !landed || errors.Is(failure, errBypassed) {
+				if failure == nil && !landed || errors.Is(failure, vfs.ErrBypassed) {
 					t.Errorf("%s: nothing landed", where)
 				}
 				if seen < nth {

@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // TestUpdateStored is TestUpdate for a transaction of which parts are stored, behind a
@@ -13,18 +14,18 @@ import (
 func TestUpdateStored(t *testing.T) {
 	const rows = 1200
 	ends := map[string]updateEnd{
-		"commit":             {true, func(context.Context, func(), *Tx) error { return nil }},
-		"an error":           {false, func(context.Context, func(), *Tx) error { return errChanged }},
+		"commit":             {true, func(context.Context, func(), *vfs.Tx) error { return nil }},
+		"an error":           {false, func(context.Context, func(), *vfs.Tx) error { return errChanged }},
 		"own commit":         {false, statement("commit")},
 		"own commit, undone": {false, ignoring("savepoint s; delete from t; rollback to s; commit")},
 		"or rollback":        {false, ignoring("insert or rollback into t select * from t limit 1")},
 		"deferred key":       {false, statement("insert into c values (77)")},
-		"interrupt": {false, func(ctx context.Context, cancel func(), tx *Tx) error {
+		"interrupt": {false, func(ctx context.Context, cancel func(), tx *vfs.Tx) error {
 			cancel()
 			_, err := tx.ExecContext(ctx, "delete from t")
 			return err
 		}},
-		"late error": {false, func(_ context.Context, _ func(), tx *Tx) error {
+		"late error": {false, func(_ context.Context, _ func(), tx *vfs.Tx) error {
 			tx.Batch().Late(func(*batch.Batch) error { return errChanged })
 			return nil
 		}},
@@ -34,7 +35,7 @@ func TestUpdateStored(t *testing.T) {
 		for name, c := range ends {
 			t.Run(fmt.Sprintf("%s/%d", name, limits.AtomicBatches), func(t *testing.T) {
 				r := newRig(t, limits)
-				db := r.open(t, &Options{Pragmas: []string{"cache_size=5", "foreign_keys=on"}, MaxConns: 1, TxMemory: 1})
+				db := r.open(t, &vfs.Options{Pragmas: []string{"cache_size=5", "foreign_keys=on"}, MaxConns: 1, TxMemory: 1})
 				seedUpdate(t, db)
 				exec(t, db, "drop table t")
 				exec(t, db, "create table t(a integer primary key, b)")
@@ -42,7 +43,7 @@ func TestUpdateStored(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				spills := db.Stats().Spills
-				err := db.Update(ctx, func(tx *Tx) error {
+				err := db.Update(ctx, func(tx *vfs.Tx) error {
 					tx.Batch().Put(mark, []byte("x"))
 					if _, err := tx.ExecContext(ctx, "update t set b = 'new' || randomblob(1500)"); err != nil {
 						return err

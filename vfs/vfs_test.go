@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"errors"
@@ -14,6 +14,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit/rig"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 func TestReopen(t *testing.T) {
@@ -33,7 +34,7 @@ func TestReopen(t *testing.T) {
 }
 
 // oneConn returns one connection of the pool, so that its cache stays warm.
-func oneConn(t testing.TB, db *DB) *sql.Conn {
+func oneConn(t testing.TB, db *vfs.DB) *sql.Conn {
 	t.Helper()
 	c, err := db.Conn(t.Context())
 	if err != nil {
@@ -160,7 +161,7 @@ func TestReaderKeepsSnapshot(t *testing.T) {
 	for _, spill := range []bool{false, true} {
 		t.Run(fmt.Sprintf("spill=%v", spill), func(t *testing.T) {
 			r := newRig(t, batch.Limits{})
-			db := r.open(t, &Options{Pragmas: []string{"cache_size=10"}, TxMemory: leastTxMemory})
+			db := r.open(t, &vfs.Options{Pragmas: []string{"cache_size=10"}, TxMemory: vfs.LeastTxMemory})
 			w := oneConn(t, db)
 			exec(t, w, "create table t(a integer primary key, b blob)")
 			exec(t, w, "insert into t select value, zeroblob(1000) from generate_series(1, 100)")
@@ -204,10 +205,10 @@ func TestReaderKeepsSnapshot(t *testing.T) {
 // in the engine.
 func TestIdleHoldsNoSnapshot(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	db := r.open(t, &Options{Pragmas: []string{"cache_size=5"}})
+	db := r.open(t, &vfs.Options{Pragmas: []string{"cache_size=5"}})
 	exec(t, db, "create table t(a integer primary key, b blob)")
 	exec(t, db, "insert into t(b) select zeroblob(3000) from generate_series(1, 100)")
-	d, err := db.vfs.find(mountName)
+	d, err := vfs.DatabaseOf(vfs.VFSOf(db), vfs.MountName)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,13 +217,13 @@ func TestIdleHoldsNoSnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	one[int](t, read, "select sum(length(b)) from t")
-	if d.cur.snap.Load() == nil {
+	if !d.Look().Snapshot {
 		t.Error("a reader has no snapshot")
 	}
 	if err := read.Rollback(); err != nil {
 		t.Fatal(err)
 	}
-	if d.cur.snap.Load() != nil {
+	if d.Look().Snapshot {
 		t.Error("the snapshot outlives its last reader")
 	}
 }
@@ -329,7 +330,7 @@ func TestModes(t *testing.T) {
 	for _, mode := range []string{"delete", "truncate", "persist", "memory"} {
 		t.Run(mode, func(t *testing.T) {
 			r := newRig(t, batch.Limits{})
-			db := r.open(t, &Options{Pragmas: []string{"cache_size=10"}})
+			db := r.open(t, &vfs.Options{Pragmas: []string{"cache_size=10"}})
 			c := oneConn(t, db)
 			if got := one[string](t, c, "PRAGMA journal_mode="+mode); got != mode {
 				t.Fatalf("journal_mode is %s", got)
@@ -409,7 +410,7 @@ func TestConcurrent(t *testing.T) {
 
 func TestTemporaryFiles(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	db := r.open(t, &Options{TempMemory: 64 << 10, TempDir: t.TempDir(), Pragmas: []string{"cache_size=10", "temp_store=file"}})
+	db := r.open(t, &vfs.Options{TempMemory: 64 << 10, TempDir: t.TempDir(), Pragmas: []string{"cache_size=10", "temp_store=file"}})
 	c := oneConn(t, db)
 	exec(t, c, "create table t(a integer primary key, b blob)")
 	exec(t, c, "insert into t(b) select randomblob(500) from generate_series(1, 3000)")
@@ -431,7 +432,7 @@ func TestTemporaryFiles(t *testing.T) {
 
 func TestPlainOpen(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	v := New(nil)
+	v := vfs.New(nil)
 	if err := v.Register("plain"); err != nil {
 		t.Fatal(err)
 	}
@@ -449,13 +450,13 @@ func TestPlainOpen(t *testing.T) {
 	}
 	exec(t, db, "create table t(a)")
 	exec(t, db, "insert into t values (1)")
-	if err := v.Unmount("lobby"); !errors.Is(err, ErrBusy) {
+	if err := v.Unmount("lobby"); !errors.Is(err, vfs.ErrBusy) {
 		t.Errorf("unmounting an open database: %v", err)
 	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := sqlite3.Open("file:/nobody?vfs=plain"); !errors.Is(err, sqlite3.CANTOPEN) || !errors.Is(Cause(err), ErrNotMounted) {
+	if _, err := sqlite3.Open("file:/nobody?vfs=plain"); !errors.Is(err, sqlite3.CANTOPEN) || !errors.Is(vfs.Cause(err), vfs.ErrNotMounted) {
 		t.Errorf("an unknown name: %v", err)
 	}
 	if err := v.Unmount("lobby"); err != nil {
@@ -474,7 +475,7 @@ func TestView(t *testing.T) {
 	}
 	defer view.Close()
 	exec(t, db, "insert into t values (2)")
-	read, err := OpenView(t.Context(), view, nil)
+	read, err := vfs.OpenView(t.Context(), view, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -489,19 +490,19 @@ func TestView(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	v := New(nil)
+	v := vfs.New(nil)
 	for _, name := range []string{"", "a-journal", "a-wal", "a-shm", "/a", "a?b", strings.Repeat("x", 1001)} {
-		if err := v.Mount(t.Context(), name, r.Actor); !errors.Is(err, ErrName) {
+		if err := v.Mount(t.Context(), name, r.Actor); !errors.Is(err, vfs.ErrName) {
 			t.Errorf("Mount(%.20q) = %v, want ErrName", name, err)
 		}
 	}
 	if err := v.Mount(t.Context(), "ok", r.Actor); err != nil {
 		t.Fatal(err)
 	}
-	if err := v.Mount(t.Context(), "ok", r.Actor); !errors.Is(err, ErrMounted) {
+	if err := v.Mount(t.Context(), "ok", r.Actor); !errors.Is(err, vfs.ErrMounted) {
 		t.Errorf("mounting twice: %v", err)
 	}
-	if err := v.Unmount("other"); !errors.Is(err, ErrNotMounted) {
+	if err := v.Unmount("other"); !errors.Is(err, vfs.ErrNotMounted) {
 		t.Errorf("unmounting nothing: %v", err)
 	}
 	if err := v.Unmount("ok"); err != nil {

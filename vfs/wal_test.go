@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit/rig"
+	"github.com/greenroomdb/greenroom/vfs"
 	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 )
 
@@ -52,9 +53,9 @@ func TestWAL(t *testing.T) {
 	} {
 		t.Run(pragmas, func(t *testing.T) {
 			dir := t.TempDir()
-			opts := &Options{Pragmas: strings.Fields(pragmas), TempDir: dir, MaxConns: 1}
+			opts := &vfs.Options{Pragmas: strings.Fields(pragmas), TempDir: dir, MaxConns: 1}
 			r := newRig(t, batch.Limits{})
-			db, err := Open(t.Context(), r.Actor, opts)
+			db, err := vfs.Open(t.Context(), r.Actor, opts)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -110,7 +111,7 @@ func TestWAL(t *testing.T) {
 // checkpoint runs, and a new one the newest.
 func TestWALReaders(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	db := r.open(t, &Options{Pragmas: []string{"cache_size=2", "wal_autocheckpoint=0"}})
+	db := r.open(t, &vfs.Options{Pragmas: []string{"cache_size=2", "wal_autocheckpoint=0"}})
 	w := oneConn(t, db)
 	logged(t, w)
 	exec(t, w, "create table t(a integer primary key, b)")
@@ -162,7 +163,7 @@ type readTx struct {
 	want int
 }
 
-func beginRead(t testing.TB, db *DB, want int) *readTx {
+func beginRead(t testing.TB, db *vfs.DB, want int) *readTx {
 	t.Helper()
 	r := &readTx{oneConn(t, db), want}
 	exec(t, r.conn, "begin")
@@ -187,7 +188,7 @@ func (r *readTx) end(t testing.TB) {
 func TestWALConcurrent(t *testing.T) {
 	for _, sync := range []string{"FULL", "NORMAL"} {
 		r := newRig(t, batch.Limits{})
-		db := r.open(t, &Options{Pragmas: []string{"synchronous=" + sync, "cache_size=5", "wal_autocheckpoint=20"}})
+		db := r.open(t, &vfs.Options{Pragmas: []string{"synchronous=" + sync, "cache_size=5", "wal_autocheckpoint=20"}})
 		logged(t, db)
 		exec(t, db, "create table t(a integer primary key, n, pad)")
 		exec(t, db, "insert into t select value, 0, zeroblob(3000) from generate_series(1, 30)")
@@ -204,7 +205,7 @@ func TestWALConcurrent(t *testing.T) {
 }
 
 // concurrently has some connections add one to two rows, and look at the sum.
-func concurrently(t *testing.T, db *DB, writers, rounds int) {
+func concurrently(t *testing.T, db *vfs.DB, writers, rounds int) {
 	t.Helper()
 	var wg sync.WaitGroup
 	for w := range writers {
@@ -225,7 +226,7 @@ func concurrently(t *testing.T, db *DB, writers, rounds int) {
 	wg.Wait()
 }
 
-func addTwo(ctx context.Context, db *DB, i int) error {
+func addTwo(ctx context.Context, db *vfs.DB, i int) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -243,7 +244,7 @@ func addTwo(ctx context.Context, db *DB, i int) error {
 // mode, writes and checkpoints; back it goes only when it is alone.
 func TestWALSwitch(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	db := r.open(t, &Options{Pragmas: []string{"cache_size=2", "busy_timeout=1"}})
+	db := r.open(t, &vfs.Options{Pragmas: []string{"cache_size=2", "busy_timeout=1"}})
 	w := oneConn(t, db)
 	exec(t, w, "create table t(a integer primary key, b)")
 	exec(t, w, "insert into t(b) select zeroblob(2000) from generate_series(1, 50)")
@@ -271,7 +272,7 @@ func TestWALSwitch(t *testing.T) {
 	if third != second+50*1000 {
 		t.Errorf("the sum is %d", third)
 	}
-	if err := db.Close(); !errors.Is(err, ErrBusy) { // the connections are given back below
+	if err := db.Close(); !errors.Is(err, vfs.ErrBusy) { // the connections are given back below
 		t.Errorf("closing: %v", err)
 	}
 }
@@ -309,9 +310,9 @@ func TestWALLeaves(t *testing.T) {
 }
 
 // mounted mounts the rig's actor in a VFS of this name, and returns what opens it.
-func mounted(t *testing.T, r *fixture, name string) (*VFS, func() *sqlite3.Conn) {
+func mounted(t *testing.T, r *fixture, name string) (*vfs.VFS, func() *sqlite3.Conn) {
 	t.Helper()
-	v := New(&Options{TempDir: t.TempDir()})
+	v := vfs.New(&vfs.Options{TempDir: t.TempDir()})
 	if err := errors.Join(v.Register(name), v.Mount(t.Context(), "a", r.Actor)); err != nil {
 		t.Fatal(err)
 	}
@@ -388,7 +389,7 @@ func TestWALView(t *testing.T) {
 	exec(t, db, "insert into t values (2)")
 	exec(t, db, "PRAGMA wal_checkpoint(TRUNCATE)")
 	dir := t.TempDir()
-	old, err := OpenView(t.Context(), view, &Options{TempDir: dir})
+	old, err := vfs.OpenView(t.Context(), view, &vfs.Options{TempDir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}

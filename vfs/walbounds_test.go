@@ -1,7 +1,6 @@
-package vfs
+package vfs_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/internal/testkit/rig"
+	"github.com/greenroomdb/greenroom/vfs"
 	"github.com/greenroomdb/greenroom/vfs/internal/format"
 )
 
@@ -21,7 +21,7 @@ import (
 func TestWALCounts(t *testing.T) {
 	for _, sync := range []string{"FULL", "NORMAL", "OFF"} {
 		r := newRig(t, batch.Limits{})
-		db := r.open(t, &Options{Pragmas: []string{"synchronous=" + sync}, MaxConns: 1})
+		db := r.open(t, &vfs.Options{Pragmas: []string{"synchronous=" + sync}, MaxConns: 1})
 		logged(t, db)
 		exec(t, db, "create table t(a integer primary key, b)")
 		exec(t, db, "insert into t values (1, 0)")
@@ -46,13 +46,13 @@ func TestWALCounts(t *testing.T) {
 func TestWALQuota(t *testing.T) {
 	for _, sync := range []string{"FULL", "NORMAL", "OFF"} {
 		r := newRig(t, batch.Limits{Storage: 200_000})
-		db := r.open(t, &Options{Pragmas: []string{"synchronous=" + sync}})
+		db := r.open(t, &vfs.Options{Pragmas: []string{"synchronous=" + sync}})
 		logged(t, db)
 		exec(t, db, "create table t(a integer primary key, b)")
 		exec(t, db, "insert into t(b) values (1)")
 		for range 3 {
 			_, err := db.ExecContext(t.Context(), "insert into t(b) select randomblob(3000) from generate_series(1, 80)")
-			if !errors.Is(err, sqlite3.FULL) || !errors.Is(Cause(err), actorstore.ErrQuota) && !errors.Is(db.Cause(), actorstore.ErrQuota) {
+			if !errors.Is(err, sqlite3.FULL) || !errors.Is(vfs.Cause(err), actorstore.ErrQuota) && !errors.Is(db.Cause(), actorstore.ErrQuota) {
 				t.Fatalf("synchronous=%s: %v, cause %v", sync, err, db.Cause())
 			}
 			if got := one[int](t, db, "select count(*) from t"); got != 1 {
@@ -78,14 +78,14 @@ func TestWALUpdate(t *testing.T) {
 	r := newRig(t, batch.Limits{})
 	db := r.open(t, nil)
 	logged(t, db)
-	err := db.Update(t.Context(), func(*Tx) error { return errors.New("not reached") })
-	if !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "journal_mode=WAL") {
+	err := db.Update(t.Context(), func(*vfs.Tx) error { return errors.New("not reached") })
+	if !errors.Is(err, vfs.ErrUnsupported) || !strings.Contains(err.Error(), "journal_mode=WAL") {
 		t.Errorf("Update: %v", err)
 	}
 	if got := one[string](t, db, "PRAGMA journal_mode=DELETE"); got != "delete" {
 		t.Fatal(got)
 	}
-	if err := db.Update(t.Context(), func(tx *Tx) error {
+	if err := db.Update(t.Context(), func(tx *vfs.Tx) error {
 		_, err := tx.ExecContext(t.Context(), "create table t(a)")
 		return err
 	}); err != nil {
@@ -98,13 +98,11 @@ func TestWALUpdate(t *testing.T) {
 func TestWALWithoutSharedMemory(t *testing.T) {
 	r := newRig(t, batch.Limits{})
 	v, open := mounted(t, r, "noshm")
-	db, err := v.find("a")
-	if err != nil {
+	if err := vfs.WithoutSharedMemory(v, "a"); err != nil {
 		t.Fatal(err)
 	}
-	db.shm.offered = false
 	c := open()
-	err = c.Exec("PRAGMA journal_mode=WAL")
+	err := c.Exec("PRAGMA journal_mode=WAL")
 	if err == nil || !strings.Contains(err.Error(), "needs memory that connections share") {
 		t.Errorf("PRAGMA journal_mode=WAL: %v", err)
 	}
@@ -131,7 +129,7 @@ func TestWALWithoutSharedMemory(t *testing.T) {
 // read what it hasn't in its cache.
 func TestWALTakenOver(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	db, err := Open(t.Context(), r.Actor, &Options{MaxConns: 1})
+	db, err := vfs.Open(t.Context(), r.Actor, &vfs.Options{MaxConns: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +144,7 @@ func TestWALTakenOver(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Logf("closing: %v", err)
 	}
-	mine, err := Open(t.Context(), rival.Actor, nil)
+	mine, err := vfs.Open(t.Context(), rival.Actor, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +160,7 @@ func TestWALTakenOver(t *testing.T) {
 func TestWALSpill(t *testing.T) {
 	for _, limits := range []batch.Limits{{}, oneBatch} {
 		r := newRig(t, limits)
-		db := r.open(t, &Options{Pragmas: []string{"cache_size=5"}, TxMemory: 1 << 16})
+		db := r.open(t, &vfs.Options{Pragmas: []string{"cache_size=5"}, TxMemory: 1 << 16})
 		logged(t, db)
 		exec(t, db, table)
 		exec(t, db, fill)
@@ -189,7 +187,7 @@ func TestWALSpill(t *testing.T) {
 // rewritten when the log is opened, and shown as it is by a view.
 func TestWALNamed(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	db, err := Open(t.Context(), r.Actor, nil)
+	db, err := vfs.Open(t.Context(), r.Actor, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +215,7 @@ func TestWALNamed(t *testing.T) {
 	}
 	intact(t, db)
 	rig.Exact(t, r.Actor)
-	old, err := OpenView(t.Context(), view, nil)
+	old, err := vfs.OpenView(t.Context(), view, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,12 +232,10 @@ func TestWALAllocs(t *testing.T) {
 	v, open := mounted(t, r, "allocs")
 	c := open()
 	do(t, c, "PRAGMA journal_mode=WAL; create table t(a integer primary key, b); insert into t values (1, 0)")
-	db, err := v.find("a")
+	f, err := vfs.LogOf(v, "a")
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &handle{db: db, ctx: context.Background(), session: session{settings: settings{sync: syncFull}, logged: true}}
-	f := &walFile{h: logMode{h}}
 	page := make([]byte, 4096)
 	if n := testkit.FewestAllocs(func() {
 		if _, err := f.WriteAt(page, format.LogHeaderSize+format.FrameHeaderSize); err != nil {

@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit/rig"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // TestWALUpgrade: a transaction that has read, and writes then, never waits: it is told at
@@ -77,7 +78,7 @@ func TestWALUpgrade(t *testing.T) {
 func TestWALMixed(t *testing.T) {
 	const each = 40
 	r := newRig(t, batch.Limits{})
-	db := r.open(t, &Options{MaxConns: 8, Pragmas: []string{"wal_autocheckpoint=10", "busy_timeout=10000000"}})
+	db := r.open(t, &vfs.Options{MaxConns: 8, Pragmas: []string{"wal_autocheckpoint=10", "busy_timeout=10000000"}})
 	logged(t, db)
 	exec(t, db, "create table t(a integer primary key, b)")
 	exec(t, db, "insert into t values (1, 0)")
@@ -165,7 +166,7 @@ func upgrade(ctx context.Context, c *sql.Conn) error {
 // whatever Options.MaxSnapshotAge says. Until it ends, no checkpoint can empty the log.
 func TestWALHoldsLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, db := strictPool(t, batch.Limits{}, Options{MaxSnapshotAge: time.Hour, Pragmas: []string{"busy_timeout=1"}})
+		_, db := strictPool(t, batch.Limits{}, vfs.Options{MaxSnapshotAge: time.Hour, Pragmas: []string{"busy_timeout=1"}})
 		logged(t, db)
 		exec(t, db, "update t set b = randomblob(3000)")
 		old := readOnlyTx(t, db)

@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/internal/testkit/rig"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // TestWALCopies: while a writer is at work in WAL mode, with checkpoints, with a log that
@@ -24,7 +25,7 @@ func TestWALCopies(t *testing.T) {
 
 func copyLogged(t *testing.T, limits batch.Limits) {
 	r := newRig(t, limits)
-	db := r.open(t, &Options{TxMemory: 1, Pragmas: []string{"journal_mode=wal", "cache_size=5", "wal_autocheckpoint=30"}})
+	db := r.open(t, &vfs.Options{TxMemory: 1, Pragmas: []string{"journal_mode=wal", "cache_size=5", "wal_autocheckpoint=30"}})
 	exec(t, db, "create table t(a integer primary key, n, b)")
 	exec(t, db, "insert into t(n, b) select 0, randomblob(1500) from generate_series(1, 60)")
 	w := &loggedWriter{db: db}
@@ -45,7 +46,7 @@ func copyLogged(t *testing.T, limits batch.Limits) {
 
 // A loggedWriter changes all rows of a table, again and again, to the number of the transaction.
 type loggedWriter struct {
-	db           *DB
+	db           *vfs.DB
 	begun, acked atomic.Int64 // numbers of transactions
 }
 
@@ -91,7 +92,7 @@ func copyOnce(t *testing.T, r *fixture, w *loggedWriter) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown, err := OpenView(t.Context(), view, nil)
+	shown, err := vfs.OpenView(t.Context(), view, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"math/rand/v2"
@@ -9,6 +9,7 @@ import (
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // walLevels is how many levels of synchronous there are; walCases has every case at each.
@@ -82,7 +83,7 @@ func (c *crashCase) runLog(t *testing.T) (*engines.Tape, []ack) {
 	t.Helper()
 	tp := engines.NewTape()
 	r := openRig(t, tp, c.limits)
-	db := r.open(t, &Options{Pragmas: c.pragmas, MaxConns: 1, TxMemory: 1 << 17})
+	db := r.open(t, &vfs.Options{Pragmas: c.pragmas, MaxConns: 1, TxMemory: 1 << 17})
 	for _, s := range c.setup {
 		exec(t, db, s)
 	}

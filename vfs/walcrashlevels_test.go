@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"errors"
@@ -16,6 +16,7 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // TestWALCrashLevels: connections to one database in WAL mode that have different levels
@@ -78,15 +79,15 @@ func (l *levels) run(t *testing.T) (clones []levelClone) {
 	}
 	r := openRig(t, db, batch.Limits{Entries: 16})
 	checkpoint := []int{1, 5, 40, 1000}[l.rnd.IntN(4)]
-	pool, err := Open(t.Context(), r.Actor, &Options{Pragmas: []string{
+	pool, err := vfs.Open(t.Context(), r.Actor, &vfs.Options{Pragmas: []string{
 		"journal_mode=wal", "synchronous=FULL", "wal_autocheckpoint=" + strconv.Itoa(checkpoint)}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	exec(t, pool, "create table t(a integer primary key autoincrement, conn, n, pad)")
-	sqlitevfs.Register("late", lateVFS{fileNames{pool.vfs}})
+	sqlitevfs.Register("late", lateVFS{vfs.Files{VFS: vfs.VFSOf(pool)}})
 	defer sqlitevfs.Unregister("late")
-	l.dsn = "file:/" + mountName + "?vfs=late"
+	l.dsn = "file:/" + vfs.MountName + "?vfs=late"
 	rounds := l.rounds + l.rnd.IntN(2*l.rounds)
 	var writers sync.WaitGroup
 	for i, level := range levelOf {
@@ -129,10 +130,10 @@ func (l *levels) run(t *testing.T) (clones []levelClone) {
 
 // A lateVFS is a VFS in which others have their turn between the last write of a
 // transaction to the log and the call that waits for it.
-type lateVFS struct{ fileNames }
+type lateVFS struct{ vfs.Files }
 
 func (v lateVFS) OpenFilename(name *sqlitevfs.Filename, flags sqlitevfs.OpenFlag) (sqlitevfs.File, sqlitevfs.OpenFlag, error) {
-	f, flags, err := v.fileNames.OpenFilename(name, flags)
+	f, flags, err := v.Files.OpenFilename(name, flags)
 	if err == nil && flags&sqlitevfs.OPEN_WAL != 0 {
 		f = lateFile{f}
 	}
@@ -190,7 +191,7 @@ func (c *levelClone) check(t *testing.T) (lost int64) {
 		t.Fatalf("%s: %v", c.where, err)
 	}
 	r := openRig(t, db, batch.Limits{})
-	pool, err := Open(t.Context(), r.Actor, nil)
+	pool, err := vfs.Open(t.Context(), r.Actor, nil)
 	if err != nil {
 		t.Fatalf("%s: %v", c.where, err)
 	}

@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"bytes"
@@ -16,6 +16,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // TestWALCheckpointRefused: a checkpoint whose pages the engine refuses stops no writer:
@@ -37,7 +38,7 @@ func refuseCheckpoint(t *testing.T, sync string, reader, crash bool) {
 	const storage = 390_000
 	engine := memkv.New()
 	r := newRigOn(t, engine, batch.Limits{Storage: storage})
-	db, err := Open(t.Context(), r.Actor, &Options{Pragmas: []string{"synchronous=" + sync, "wal_autocheckpoint=0", "cache_size=5"}})
+	db, err := vfs.Open(t.Context(), r.Actor, &vfs.Options{Pragmas: []string{"synchronous=" + sync, "wal_autocheckpoint=0", "cache_size=5"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +109,7 @@ func storesMain(op faultkv.Op) bool {
 }
 
 // checkpointAgain has the log checkpointed, now that nothing is refused.
-func checkpointAgain(t *testing.T, a *actorstore.Actor, db *DB, rows int) {
+func checkpointAgain(t *testing.T, a *actorstore.Actor, db *vfs.DB, rows int) {
 	t.Helper()
 	look := func(when string) {
 		t.Helper()
@@ -149,7 +150,7 @@ func fillByReader(t *testing.T, write, way string, checkpointed bool) {
 	limits := batch.Limits{Storage: 600_000}
 	engine := memkv.New()
 	r := newRigOn(t, engine, limits)
-	db, err := Open(t.Context(), r.Actor, nil)
+	db, err := vfs.Open(t.Context(), r.Actor, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +215,7 @@ func fillByReader(t *testing.T, write, way string, checkpointed bool) {
 func TestWALQuotaSmall(t *testing.T) {
 	for _, sync := range []string{"FULL", "NORMAL"} {
 		r := newRig(t, batch.Limits{Storage: 600_000})
-		db := r.open(t, &Options{Pragmas: []string{"synchronous=" + sync}})
+		db := r.open(t, &vfs.Options{Pragmas: []string{"synchronous=" + sync}})
 		logged(t, db)
 		exec(t, db, "create table t(a integer primary key, b)")
 		exec(t, db, "insert into t values (1, randomblob(3000))")

@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // TestWALDefaultLevel: in WAL mode go-sqlite3's default for synchronous is NORMAL. A
@@ -13,7 +14,7 @@ import (
 func TestWALDefaultLevel(t *testing.T) {
 	for _, pragmas := range [][]string{nil, {"synchronous=normal"}, {"synchronous=full"}} {
 		r := newRig(t, batch.Limits{})
-		db := r.open(t, &Options{Pragmas: pragmas})
+		db := r.open(t, &vfs.Options{Pragmas: pragmas})
 		logged(t, db)
 		exec(t, db, "create table t(a)")
 		writer, reader := oneConn(t, db), oneConn(t, db)
@@ -48,7 +49,7 @@ func TestWALDefaultLevel(t *testing.T) {
 // all the same.
 func TestWALFullMemory(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	db := r.open(t, &Options{Pragmas: []string{"journal_mode=wal", "synchronous=full", "wal_autocheckpoint=0"}, MaxConns: 1, TxMemory: 1})
+	db := r.open(t, &vfs.Options{Pragmas: []string{"journal_mode=wal", "synchronous=full", "wal_autocheckpoint=0"}, MaxConns: 1, TxMemory: 1})
 	exec(t, db, "create table t(a integer primary key, b blob)")
 	for pages := 245; pages < 260; pages++ {
 		exec(t, db, "pragma wal_checkpoint(truncate)")

@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"bytes"
@@ -19,6 +19,7 @@ import (
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/internal/testkit/rig"
+	"github.com/greenroomdb/greenroom/vfs"
 	"github.com/greenroomdb/greenroom/vfs/internal/format"
 )
 
@@ -42,17 +43,17 @@ func (w *wrapping) checks() bool { return strings.HasSuffix(w.name, "checksums")
 // A wrapped is a rig's actor, mounted below a wrapping.
 type wrapped struct {
 	wrapping
-	vfs *VFS
+	vfs *vfs.VFS
 }
 
 // mount mounts a.
 func (w *wrapping) mount(t *testing.T, a *actorstore.Actor) *wrapped {
 	t.Helper()
-	v := New(&Options{TempDir: t.TempDir()})
+	v := vfs.New(&vfs.Options{TempDir: t.TempDir()})
 	if err := v.Mount(t.Context(), "a", a); err != nil {
 		t.Fatal(err)
 	}
-	sqlitevfs.Register("wrapped", w.wrap(fileNames{v}))
+	sqlitevfs.Register("wrapped", w.wrap(vfs.Files{VFS: v}))
 	return &wrapped{*w, v}
 }
 

@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/vfs"
 	"github.com/greenroomdb/greenroom/vfs/internal/format"
 )
 
@@ -21,7 +22,7 @@ func TestWrapOption(t *testing.T) {
 	for name, wrap := range map[string]func(sqlitevfs.VFS) sqlitevfs.VFS{"adiantum": withAdiantum, "xts": withXTS} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, batch.Limits{Storage: 1 << 20})
-			opts := &Options{Wrap: wrap, Pragmas: []string{testKey, "cache_size=5"}, MaxSnapshots: 1}
+			opts := &vfs.Options{Wrap: wrap, Pragmas: []string{testKey, "cache_size=5"}, MaxSnapshots: 1}
 			db := r.open(t, opts)
 			const secret = "nobody may read this"
 			exec(t, db, "create table t(a integer primary key, b); insert into t(b) values ('"+secret+"')")
@@ -29,7 +30,7 @@ func TestWrapOption(t *testing.T) {
 			for range 4 {
 				wg.Go(func() {
 					for left := 10; left > 0; left-- {
-						err := db.Update(t.Context(), func(tx *Tx) error {
+						err := db.Update(t.Context(), func(tx *vfs.Tx) error {
 							var n int
 							if err := tx.QueryRowContext(t.Context(), "select count(*) from t").Scan(&n); err != nil {
 								return err
@@ -38,7 +39,7 @@ func TestWrapOption(t *testing.T) {
 							_, err := tx.ExecContext(t.Context(), "insert into t(b) values (zeroblob(500))")
 							return err
 						})
-						if errors.Is(err, ErrSnapshotTooOld) {
+						if errors.Is(err, vfs.ErrSnapshotTooOld) {
 							left++ // a connection that was just opened read the schema
 						} else if err != nil {
 							t.Error(err)
@@ -55,7 +56,7 @@ func TestWrapOption(t *testing.T) {
 			reader := readOnlyTx(t, db)
 			one[int](t, reader, sumT)
 			exec(t, db, "update t set b = b || ' '")
-			carries(t, reader.QueryRowContext(t.Context(), sumT).Scan(new(int)), lockedOut, ErrSnapshotTooOld)
+			carries(t, reader.QueryRowContext(t.Context(), sumT).Scan(new(int)), lockedOut, vfs.ErrSnapshotTooOld)
 			if err := reader.Rollback(); err != nil {
 				t.Error(err)
 			}
@@ -67,10 +68,10 @@ func TestWrapOption(t *testing.T) {
 				t.Errorf("the mode is %s", got)
 			}
 			exec(t, db, "insert into t(b) values ('in the log')")
-			if _, err := db.Export(t.Context(), io.Discard); !errors.Is(err, ErrUnsupported) {
+			if _, err := db.Export(t.Context(), io.Discard); !errors.Is(err, vfs.ErrUnsupported) {
 				t.Errorf("an export without the log: %v", err)
 			}
-			if err := db.Update(t.Context(), func(*Tx) error { return nil }); !errors.Is(err, ErrUnsupported) {
+			if err := db.Update(t.Context(), func(*vfs.Tx) error { return nil }); !errors.Is(err, vfs.ErrUnsupported) {
 				t.Errorf("Update in WAL mode: %v", err)
 			}
 			intact(t, db)
@@ -81,7 +82,7 @@ func TestWrapOption(t *testing.T) {
 
 // wrongKey opens the database with another key, and without one: nothing is read, and
 // nothing lost.
-func wrongKey(t *testing.T, r *fixture, db *DB, opts *Options) {
+func wrongKey(t *testing.T, r *fixture, db *vfs.DB, opts *vfs.Options) {
 	t.Helper()
 	want := one[int](t, db, "select count(*) from t")
 	if err := db.Close(); err != nil {
@@ -90,7 +91,7 @@ func wrongKey(t *testing.T, r *fixture, db *DB, opts *Options) {
 	for _, pragma := range []string{strings.Replace(testKey, "0", "1", 1), "user_version"} {
 		bad := *opts
 		bad.Pragmas = []string{pragma}
-		db, err := Open(t.Context(), r.Actor, &bad)
+		db, err := vfs.Open(t.Context(), r.Actor, &bad)
 		if err != nil {
 			continue
 		}
@@ -127,10 +128,10 @@ func (v hidingVFS) Open(name string, flags sqlitevfs.OpenFlag) (sqlitevfs.File, 
 // else works.
 func TestWrapHidden(t *testing.T) {
 	r := newRig(t, batch.Limits{Storage: 1 << 20})
-	db := r.open(t, &Options{Wrap: func(v sqlitevfs.VFS) sqlitevfs.VFS { return hidingVFS{v} }})
+	db := r.open(t, &vfs.Options{Wrap: func(v sqlitevfs.VFS) sqlitevfs.VFS { return hidingVFS{v} }})
 	exec(t, db, table)
 	exec(t, db, fill)
-	if err := db.Update(t.Context(), func(*Tx) error { return nil }); !errors.Is(err, ErrUnsupported) {
+	if err := db.Update(t.Context(), func(*vfs.Tx) error { return nil }); !errors.Is(err, vfs.ErrUnsupported) {
 		t.Errorf("%v", err)
 	}
 	if _, err := db.ExecContext(t.Context(), "insert into t(b) values (zeroblob(3000000))"); !errors.Is(err, sqlite3.FULL) {

@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // TestWrongKeyKeepsJournal: an encrypted journal that must be rolled back is to SQLite,
@@ -15,7 +16,7 @@ func TestWrongKeyKeepsJournal(t *testing.T) {
 	for name, wrong := range wrongKeys() {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, batch.Limits{})
-			right := &Options{Wrap: withAdiantum, Pragmas: []string{testKey, "cache_size=10"}, TxMemory: 1}
+			right := &vfs.Options{Wrap: withAdiantum, Pragmas: []string{testKey, "cache_size=10"}, TxMemory: 1}
 			db := r.open(t, right)
 			exec(t, db, "create table t(a integer primary key, b)")
 			exec(t, db, "insert into t(b) select zeroblob(3000) from generate_series(1, 1000)")
@@ -34,7 +35,7 @@ func TestWrongKeyKeepsJournal(t *testing.T) {
 			for range 2 {
 				openWrong(t, actor, wrong)
 			}
-			fork, err := Open(t.Context(), actor, right)
+			fork, err := vfs.Open(t.Context(), actor, right)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -56,7 +57,7 @@ func TestWrongKeyKeepsLog(t *testing.T) {
 	for name, wrong := range wrongKeys() {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, batch.Limits{})
-			right := &Options{Wrap: withAdiantum, Pragmas: []string{testKey, "journal_mode=wal", "synchronous=full"}, TempDir: t.TempDir()}
+			right := &vfs.Options{Wrap: withAdiantum, Pragmas: []string{testKey, "journal_mode=wal", "synchronous=full"}, TempDir: t.TempDir()}
 			db := r.open(t, right)
 			exec(t, db, "create table t(a integer primary key, b)")
 			exec(t, db, "insert into t(b) select zeroblob(3000) from generate_series(1, 10)")
@@ -64,7 +65,7 @@ func TestWrongKeyKeepsLog(t *testing.T) {
 			for range 2 {
 				openWrong(t, actor, wrong)
 			}
-			fork, err := Open(t.Context(), actor, right)
+			fork, err := vfs.Open(t.Context(), actor, right)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -98,8 +99,8 @@ func forkNow(t *testing.T, r *fixture) *actorstore.Actor {
 }
 
 // wrongKeys are ways to open a database that adiantum has encrypted, without the key.
-func wrongKeys() map[string]*Options {
-	return map[string]*Options{
+func wrongKeys() map[string]*vfs.Options {
+	return map[string]*vfs.Options{
 		"another key": {Wrap: withAdiantum, Pragmas: []string{strings.Replace(testKey, "0", "1", 1)}},
 		"no key":      {Wrap: withAdiantum},
 		"no wrapper":  {},
@@ -108,9 +109,9 @@ func wrongKeys() map[string]*Options {
 }
 
 // openWrong opens the actor's database without its key: nothing works.
-func openWrong(t *testing.T, actor *actorstore.Actor, opts *Options) {
+func openWrong(t *testing.T, actor *actorstore.Actor, opts *vfs.Options) {
 	t.Helper()
-	db, err := Open(t.Context(), actor, opts)
+	db, err := vfs.Open(t.Context(), actor, opts)
 	if err != nil {
 		return
 	}
