@@ -268,9 +268,9 @@ func (w *eraser) segment(ctx context.Context, s numbered) error {
 	if err != nil {
 		return err
 	}
-	kept, changed := map[group][]fragment{}, false
+	kept, changed := newBuilder(b.before), false
 	for g, run := range b.groups {
-		for _, f := range run {
+		for _, f := range run.fragments {
 			ops, err := w.without(f.ops)
 			if err != nil {
 				return damaged(s.name, err)
@@ -280,13 +280,14 @@ func (w *eraser) segment(ctx context.Context, s numbered) error {
 			if len(ops) == 0 { // the record keeps its number, and nothing says of which actor it was
 				to, ops = rest, []byte(pebblekv.NoOp)
 			}
-			kept[to] = append(kept[to], fragment{f.number, ops})
+			r := kept.run([]byte(to))
+			r.fragments = append(r.fragments, fragment{f.number, ops})
 		}
 	}
 	if !changed {
 		return nil
 	}
-	b.groups = kept
+	b.groups = kept.groups
 	w.out.Segments++
 	return bucket.PutBytes(ctx, w.a.bucket, s.name, b.encode(w.pack), bucket.Replacing)
 }

@@ -24,31 +24,33 @@ const (
 )
 
 // ofActor is the group of an actor.
-func ofActor(id actorstore.ID) group {
-	g := append([]byte{actorGroup}, id.UUID[:]...)
-	return group(binary.BigEndian.AppendUint16(g, id.Label))
+func ofActor(id actorstore.ID) group { return group(appendActor(nil, id)) }
+
+// appendActor appends it.
+func appendActor(dst []byte, id actorstore.ID) []byte {
+	return binary.BigEndian.AppendUint16(append(append(dst, actorGroup), id.UUID[:]...), id.Label)
 }
 
 // ofName is the group of a name.
 func ofName(name string) group { return group(append([]byte{nameGroup}, name...)) }
 
-// groupOf returns the group of an operation, and what rows begin with that are in it as well, nil if it can't tell.
-func groupOf(op *pebblekv.RecordOp) (g group, prefix []byte) {
+// appendGroup appends the group of an operation, and returns what rows begin with that are in it as well, nil if it can't tell.
+func appendGroup(dst []byte, op *pebblekv.RecordOp) (g, prefix []byte) {
 	id, n, ok := actorstore.RowActor(op.Key)
 	switch {
 	case ok && op.End == nil:
-		return ofActor(id), op.Key[:n]
+		return appendActor(dst, id), op.Key[:n]
 	case ok && bytes.Compare(op.End, kv.PrefixEnd(op.Key[:n])) <= 0:
-		return ofActor(id), nil
+		return appendActor(dst, id), nil
 	case ok:
-		return wide, nil
+		return append(dst, wide...), nil
 	case op.End == nil:
 		if name, ok := actorstore.RowName(op.Key); ok {
-			return ofName(name), nil
+			return append(append(dst, nameGroup), name...), nil
 		}
-		return rest, nil
+		return append(dst, rest...), nil
 	case actorstore.Outside(op.Key, op.End):
-		return rest, nil
+		return append(dst, rest...), nil
 	}
-	return wide, nil
+	return append(dst, wide...), nil
 }

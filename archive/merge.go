@@ -137,7 +137,7 @@ func joined(ctx context.Context, in bucket.Bucket, run []numbered) (*builder, er
 				if err != nil {
 					return nil, damaged(s.name, err)
 				}
-				b.fragment(f.group, f.number, slices.Clip(f.ops))
+				b.run([]byte(f.group)).add(f.number, slices.Clip(f.ops))
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"hash/crc32"
 	"iter"
 	"maps"
+	"math/bits"
 	"slices"
 	"time"
 
@@ -65,19 +66,31 @@ type fragment struct {
 	ops    []byte
 }
 
-// A builder gathers the records of a segment.
-type builder struct {
-	index
-	groups map[group][]fragment
-	slab   []byte   // where the operations of fragments are
-	ops    []placed // of the record that is added
-	tail   []byte   // the last record, whose checksum isn't computed yet
+// A run is what the records of a segment do in one group, in their order.
+type run struct {
+	group     group
+	fragments []fragment
 }
 
-// placed is an operation as it stands in the log, and its group.
+// A builder gathers the records of a segment, and of another one after reset: with the memory of the one before, for a store that is
+// written to has about as much to say in the next second.
+type builder struct {
+	index
+	groups map[group]*run
+	slab   []byte   // where the records are that come next
+	full   [][]byte // slabs of blockBytes that the segment has records in
+	spare  [][]byte // those of the segment before that aren't needed yet
+	key    []byte   // of a group
+	placed []placed // of the record that is added
+	tail   []byte   // the last record, whose checksum isn't computed yet
+
+	unpacked, packed []byte // for encode
+}
+
+// placed are operations of a record that follow each other there, and the run in which they belong.
 type placed struct {
-	group group
-	raw   []byte
+	to  *run
+	ops []byte
 }
 
 // leastSlab is how many bytes of memory a builder takes at once, at least.
@@ -109,8 +122,40 @@ type block struct {
 
 // newBuilder returns a builder of a segment behind a record with a checksum.
 func newBuilder(before sum) *builder {
-	return &builder{index: index{before: before, lastSum: before}, groups: map[group][]fragment{}}
+	b := &builder{groups: map[group]*run{}}
+	b.reset(before)
+	return b
 }
+
+// reset makes b one of a segment behind a record with a checksum. It keeps memory for as much as the segment before has had, and lets go of the rest.
+func (b *builder) reset(before sum) {
+	times, blocks := fitting(b.times), fitting(b.blocks)
+	clear(blocks[:cap(blocks)]) // of the names of groups
+	b.index = index{before: before, lastSum: before, times: times, blocks: blocks}
+	for g, to := range b.groups {
+		if len(to.fragments) == 0 {
+			delete(b.groups, g)
+			continue
+		}
+		clear(to.fragments)
+		to.fragments = fitting(to.fragments)
+	}
+	b.slab, b.full, b.spare = nil, nil, b.full
+	b.tail = nil
+	clear(b.placed[:cap(b.placed)])
+	b.placed, b.packed = fitting(b.placed), fitting(b.packed)
+}
+
+// fitting returns s without what is in it, or nil if that was a small part of its room.
+func fitting[T any](s []T) []T {
+	if cap(s) > 4*len(s)+leastRoom {
+		return nil
+	}
+	return s[:0]
+}
+
+// leastRoom is how much room is no matter, in elements.
+const leastRoom = 16
 
 // add adds the next record, of which it keeps nothing. Its time is at in ms, no earlier than that of the one before.
 func (b *builder) add(r pebblekv.Record, at int64) error {
@@ -120,87 +165,110 @@ func (b *builder) add(r pebblekv.Record, at int64) error {
 	if at != b.latest || len(b.times) == 0 {
 		b.times = append(b.times, recordTime{r.Number, at})
 	}
-	b.last, b.latest, b.tail = r.Number, at, append(b.tail[:0], r.Batch...)
+	r.Batch = append(b.room(len(r.Batch)), r.Batch...)
+	b.last, b.latest, b.tail = r.Number, at, r.Batch
 	b.size += len(r.Batch)
 	whole := false
-	b.ops = b.ops[:0]
-	var g group
-	var prefix []byte // of rows that are in g, too
+	b.placed = b.placed[:0]
+	var to *run
+	var prefix []byte // of rows that are in the group of that, too
 	for op, err := range r.Ops() {
 		if err != nil {
 			return err
 		}
 		if prefix == nil || op.End != nil || !bytes.HasPrefix(op.Key, prefix) {
-			g, prefix = groupOf(&op)
+			b.key, prefix = appendGroup(b.key[:0], &op)
+			to = b.run(b.key)
 		}
-		whole = whole || g == wide
-		b.ops = append(b.ops, placed{g, op.Raw})
+		whole = whole || to.group == wide
+		if n := len(b.placed); n > 0 && b.placed[n-1].to == to && adjacent(b.placed[n-1].ops, op.Raw) {
+			last := &b.placed[n-1]
+			last.ops = last.ops[:len(last.ops)+len(op.Raw)]
+		} else {
+			b.placed = append(b.placed, placed{to, op.Raw})
+		}
 	}
-	for rest := b.ops; len(rest) > 0; {
-		n, size := 0, 0
-		for n < len(rest) && (whole || rest[n].group == rest[0].group) {
-			size += len(rest[n].raw)
-			n++
+	if whole {
+		to = b.run([]byte(wide))
+	}
+	for _, p := range b.placed {
+		if !whole {
+			to = p.to
 		}
-		ops := b.room(size)
-		for _, o := range rest[:n] {
-			ops = append(ops, o.raw...)
-		}
-		g := rest[0].group
-		if whole {
-			g = wide
-		}
-		b.fragment(g, r.Number, ops)
-		rest = rest[n:]
+		to.add(r.Number, slices.Clip(p.ops))
 	}
 	return nil
 }
 
-// room returns an empty slice that has room for so many bytes: fragments share their memory, for most are small.
+// adjacent reports whether one part of a slice, which has the room of the rest of it, begins where another one ends.
+func adjacent(before, part []byte) bool { return cap(part) == cap(before)-len(before) }
+
+// room returns an empty slice that has room for so many bytes: records share their memory, for most are small.
 func (b *builder) room(n int) []byte {
+	if n > blockBytes {
+		return make([]byte, 0, n)
+	}
 	if n > cap(b.slab)-len(b.slab) {
-		b.slab = make([]byte, 0, max(n, min(2*cap(b.slab), blockBytes), leastSlab))
+		if last := len(b.spare) - 1; last >= 0 {
+			b.slab, b.spare = b.spare[last], b.spare[:last]
+		} else {
+			b.slab = make([]byte, 0, max(n, min(2*cap(b.slab), blockBytes), leastSlab))
+		}
+		if cap(b.slab) == blockBytes {
+			b.full = append(b.full, b.slab)
+		}
 	}
 	from := len(b.slab)
 	b.slab = b.slab[:from+n]
 	return b.slab[from : from : from+n]
 }
 
-// fragment adds operations of a record to a group. It keeps ops.
-func (b *builder) fragment(g group, number uint64, ops []byte) {
-	all := b.groups[g]
-	if n := len(all); n > 0 && all[n-1].number == number {
-		all[n-1].ops = append(all[n-1].ops, ops...)
-		return
+// run returns the run of a group, given as its bytes, of which it keeps nothing.
+func (b *builder) run(of []byte) *run {
+	to := b.groups[group(of)]
+	if to == nil {
+		to = &run{group: group(of)}
+		b.groups[to.group] = to
 	}
-	b.groups[g] = append(all, fragment{number, ops})
+	return to
 }
 
-// encode returns the object.
+// add adds operations of a record, those of an earlier one never after those of a later one. It keeps ops, which has no room for more.
+func (r *run) add(number uint64, ops []byte) {
+	if n := len(r.fragments); n > 0 && r.fragments[n-1].number == number {
+		r.fragments[n-1].ops = append(r.fragments[n-1].ops, ops...)
+		return
+	}
+	r.fragments = append(r.fragments, fragment{number, ops})
+}
+
+// encode returns the object, which is the caller's.
 func (b *builder) encode(z *zstd.Encoder) []byte {
 	if b.tail != nil {
 		b.lastSum, b.tail = sumOf(b.tail), nil
 	}
-	// Growing as the blocks come would copy all of them a few times. Most records compress to half of their size at least.
-	blocks := make([]byte, 0, min(b.size/2, segmentBytes/2))
-	var runs []byte
+	runs, packed := b.unpacked[:0], b.packed[:0]
 	var begun bool
 	var now block
 	end := func() {
 		if !begun {
 			return
 		}
-		from := len(blocks)
-		blocks = z.EncodeAll(runs, blocks)
-		now.size, now.unpacked, now.crc = len(blocks)-from, len(runs), crc32.Checksum(blocks[from:], castagnoli)
+		from := len(packed)
+		packed = z.EncodeAll(runs, packed)
+		now.size, now.unpacked, now.crc = len(packed)-from, len(runs), crc32.Checksum(packed[from:], castagnoli)
 		b.blocks = append(b.blocks, now)
 		runs, begun = runs[:0], false
 	}
 	for _, g := range slices.Sorted(maps.Keys(b.groups)) {
-		for run := b.groups[g]; len(run) > 0; {
-			n, size := 1, len(run[0].ops)
-			for n < len(run) && len(runs)+size+len(run[n].ops) <= blockBytes {
-				size += len(run[n].ops)
+		for run := b.groups[g].fragments; len(run) > 0; {
+			n, size := 1, uintSize(uint64(len(g)))+len(g)+uintSize(uint64(len(run)))+b.sizeOf(&run[0])
+			for n < len(run) {
+				more := b.sizeOf(&run[n])
+				if len(runs)+size+more > blockBytes {
+					break
+				}
+				size += more
 				n++
 			}
 			if begun && len(runs)+size > blockBytes {
@@ -219,10 +287,21 @@ func (b *builder) encode(z *zstd.Encoder) []byte {
 		}
 	}
 	end()
+	if b.packed, b.unpacked = packed, runs; cap(runs) > 2*blockBytes {
+		b.unpacked = nil
+	}
 	in := b.index.append(nil)
-	out := make([]byte, 0, segmentHeader+len(in)+len(blocks))
-	return append(appendHeader(out, in), blocks...)
+	out := make([]byte, 0, segmentHeader+len(in)+len(packed))
+	return append(appendHeader(out, in), packed...)
 }
+
+// sizeOf returns how many bytes a fragment has in a run.
+func (b *builder) sizeOf(f *fragment) int {
+	return uintSize(f.number-b.first) + uintSize(uint64(len(f.ops))) + len(f.ops)
+}
+
+// uintSize returns how many bytes bare.AppendUint appends.
+func uintSize(v uint64) int { return (bits.Len64(v|1) + 6) / 7 }
 
 // appendHeader appends the header of a segment, and its index.
 func appendHeader(dst, in []byte) []byte {

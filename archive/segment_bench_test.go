@@ -70,8 +70,9 @@ func BenchmarkSegment(b *testing.B) {
 	}
 	b.ReportAllocs()
 	b.SetBytes(int64(size))
+	seg := newBuilder(sum{})
 	for b.Loop() {
-		seg := newBuilder(sum{})
+		seg.reset(sum{})
 		for _, r := range records {
 			if err := seg.add(r, 1); err != nil {
 				b.Fatal(err)

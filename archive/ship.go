@@ -26,6 +26,8 @@ type shipper struct {
 	claim *claim
 	at    place
 
+	segment *builder // the one that gathers, or is on its way
+
 	log     []numbered // the segments of the lineage, in order
 	known   known      // tables that are in the bucket
 	made    *baseList  // a base that isn't stored yet, though its tables are; nil for none
@@ -169,7 +171,8 @@ func (s *shipper) follow(ctx context.Context) error {
 // gather reads the records of a segment: all that come within a time, which Sync cuts short. It returns one without records if none come.
 // It reads those that are there, and looks again a while later: to read each when it comes would wake the Writer with each fsync.
 func (s *shipper) gather(ctx context.Context, in *pebblekv.Follower) (*builder, error) {
-	w, b := s.w, newBuilder(s.at.sum)
+	w, b := s.w, s.segment
+	b.reset(s.at.sum)
 	b.latest = s.at.ms
 	until, cancel := context.WithTimeout(ctx, w.o.Every)
 	defer cancel()

@@ -194,7 +194,7 @@ func (w *Writer) session(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s := &shipper{w: w, claim: c, at: at}
+	s := &shipper{w: w, claim: c, at: at, segment: newBuilder(at.sum)}
 	defer s.end()
 	first := uint64(0)
 	if at.line == 0 {
