@@ -16,13 +16,14 @@ var ErrGone = errors.New("wal: the record is no longer in the log")
 // A Reader reads the records that are on stable storage, in order. Files that it hasn't passed are
 // kept, up to Options.KeepBytes. Its methods must not be called concurrently.
 type Reader struct {
-	log   *Log
-	pos   *position // changes under log.mu
-	upto  uint64    // up to where the records may be read as the scanner's window has them
-	sized uint64    // up to where the records were on stable storage when the scanner was told the size of the file
-	file  *file
-	in    vfs.File
-	scan  scanner
+	log  *Log
+	pos  *position // changes under log.mu; may be behind next, within a file
+	next uint64    // number of the next record
+	upto uint64    // up to where the records may be read as the scanner's window has them
+	end  uint64    // those before it that are still to come are in file, whose size the scanner was told since they were there
+	file *file
+	in   vfs.File
+	scan scanner
 }
 
 // NewReader returns a Reader of the records from number on. It must be closed.
@@ -35,7 +36,7 @@ func (l *Log) NewReader(number uint64) (*Reader, error) {
 	if number == 0 || number > l.last+1 || number <= l.last && l.fileOf(number) == nil {
 		return nil, ErrGone
 	}
-	r := &Reader{log: l, pos: &position{number}}
+	r := &Reader{log: l, pos: &position{number}, next: number}
 	l.readers[r.pos] = struct{}{}
 	return r, nil
 }
@@ -44,28 +45,43 @@ func (l *Log) NewReader(number uint64) (*Reader, error) {
 //
 // +checklocks:l.mu
 func (l *Log) fileOf(number uint64) *file {
+	f, _ := l.span(number)
+	return f
+}
+
+// span returns the file with a record, nil if there is none, and the number of the first record in the file behind it, 0 if there is none.
+//
+// +checklocks:l.mu
+func (l *Log) span(number uint64) (of *file, behind uint64) {
 	for _, f := range slices.Backward(l.files) {
 		if f.first <= number {
-			return f
+			return f, behind
 		}
+		behind = f.first
 	}
-	return nil
+	return nil, 0
 }
 
 // Next returns the next record, when there is one; the batch is the Reader's, until the next call.
 // It waits until one is on stable storage. Errors: ErrGone, that of ctx, and that of the log when it
 // is closed or has failed and there are no more.
+//
+// It takes the lock of the log once for each part of a file that it reads, not for each record: commits take that lock, too.
 func (r *Reader) Next(ctx context.Context) (number uint64, batch []byte, err error) {
 	if err := r.wait(ctx); err != nil {
 		return 0, nil, err
 	}
 	for {
-		f, err := r.position()
-		if err != nil {
-			return 0, nil, err
+		if r.next >= r.end {
+			if err := r.position(); err != nil {
+				return 0, nil, err
+			}
 		}
+		reads := r.scan.reads
 		batch, err := r.scan.record()
-		if !r.has(f) { // it may have been another file by then
+		// What was in memory was the file's when it was read.
+		if (r.scan.reads != reads || err != nil || batch == nil) && !r.has(r.file) { // it may have been another file by then
+			r.end, r.scan.buf = 0, r.scan.buf[:0]
 			return 0, nil, ErrGone
 		}
 		if err != nil {
@@ -74,10 +90,8 @@ func (r *Reader) Next(ctx context.Context) (number uint64, batch []byte, err err
 		if batch == nil {
 			return 0, nil, ErrGone
 		}
-		if number := r.scan.next - 1; number == r.pos.next {
-			r.log.mu.Lock()
-			r.pos.next++
-			r.log.mu.Unlock()
+		if number := r.scan.next - 1; number == r.next {
+			r.next++
 			return number, batch, nil
 		}
 	}
@@ -86,7 +100,7 @@ func (r *Reader) Next(ctx context.Context) (number uint64, batch []byte, err err
 // wait returns when the next record is on stable storage.
 func (r *Reader) wait(ctx context.Context) error {
 	l := r.log
-	for r.pos.next > r.upto {
+	for r.next > r.upto {
 		l.mu.Lock()
 		upto, err := l.synced, l.err
 		if l.news == nil {
@@ -94,7 +108,7 @@ func (r *Reader) wait(ctx context.Context) error {
 		}
 		news := l.news
 		l.mu.Unlock()
-		if r.pos.next <= upto {
+		if r.next <= upto {
 			// What was read beyond the end is not what is there now.
 			r.upto, r.scan.buf = upto, r.scan.buf[:0]
 			break
@@ -111,13 +125,14 @@ func (r *Reader) wait(ctx context.Context) error {
 	return nil
 }
 
-// position has the scanner be in the file of the next record, which it returns.
-func (r *Reader) position() (*file, error) {
+// position has the scanner be in the file of the next record, and says how many of the records that come are in it.
+func (r *Reader) position() error {
 	r.log.mu.Lock()
-	f := r.log.fileOf(r.pos.next)
+	r.pos.next = r.next
+	f, behind := r.log.span(r.next)
 	r.log.mu.Unlock()
 	if f == nil {
-		return nil, ErrGone
+		return ErrGone
 	}
 	if f != r.file {
 		in, err := r.log.opts.FS.Open(f.path)
@@ -128,21 +143,21 @@ func (r *Reader) position() (*file, error) {
 			if in != nil {
 				err = errors.Join(err, in.Close())
 			}
-			return nil, err
+			return err
 		}
 		r.leave()
 		r.file, r.in = f, in
 		r.scan = scanner{in: in, salt: f.salt, at: f.begin, next: f.first, buf: r.scan.buf[:0]}
-		r.sized = 0
-	}
-	if r.sized == r.upto {
-		return f, nil
 	}
 	info, err := r.in.Stat()
-	if err == nil {
-		r.scan.size, r.sized = info.Size(), r.upto
+	if err != nil {
+		return err
 	}
-	return f, err
+	r.scan.size, r.end = info.Size(), r.upto+1
+	if behind > 0 {
+		r.end = min(r.end, behind)
+	}
+	return nil
 }
 
 // has says whether the log still has a file.

@@ -7,9 +7,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
 // TestReader follows a log from its beginning and from its middle, as it is written.
@@ -93,8 +96,18 @@ func TestReaderBehind(t *testing.T) {
 	if n := len(s.files()); n > 8+2+maxSpare {
 		t.Errorf("%d files are kept", n)
 	}
+	next, err := uint64(11), error(nil)
+	for ; err == nil; next++ { // some are in its memory
+		var number uint64
+		if number, _, err = r.Next(t.Context()); err == nil && number != next {
+			t.Fatalf("read %d, want %d", number, next)
+		}
+	}
+	if !errors.Is(err, ErrGone) || next > 20 {
+		t.Errorf("a reader of what is gone, at %d: %v", next-1, err)
+	}
 	if _, _, err := r.Next(t.Context()); !errors.Is(err, ErrGone) {
-		t.Errorf("a reader of what is gone: %v", err)
+		t.Errorf("it goes on: %v", err)
 	}
 	for _, n := range []uint64{0, 1, 242} {
 		if _, err := l.NewReader(n); !errors.Is(err, ErrGone) {
@@ -107,6 +120,46 @@ func TestReaderBehind(t *testing.T) {
 		t.Errorf("%d files are kept for nobody", n)
 	}
 	s.must(l.Close())
+}
+
+// TestReaderApart: records that a reader has in memory take no lock of the log, which commits need, and none takes memory of its own.
+func TestReaderApart(t *testing.T) {
+	s := newSide(t, vfs.NewMem())
+	s.opts.FileBytes, s.opts.KeepBytes = 1<<20, 1<<30
+	l := s.open(0, 0)
+	const records = 200
+	for range records {
+		s.add(l, 10) // all in one file
+	}
+	s.must(l.Sync(records))
+	r, err := l.NewReader(1)
+	s.must(err)
+	next := func() {
+		if _, _, err := r.Next(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	next()
+	read := make(chan struct{})
+	l.mu.Lock()
+	go func() {
+		defer close(read)
+		for range records / 2 {
+			next()
+		}
+	}()
+	select {
+	case <-read:
+		l.mu.Unlock()
+	case <-time.After(testkit.Patience(time.Second)):
+		l.mu.Unlock()
+		<-read
+		t.Error("the reader waits for the lock of the log")
+	}
+	if n := testing.AllocsPerRun(records/4, next); n > 0 {
+		t.Errorf("%.1f allocations for a record", n)
+	}
+	s.must(errors.Join(r.Close(), l.Close()))
 }
 
 // TestReaderAfterCrash: a record that a crash has left to the tables alone isn't skipped.

@@ -21,8 +21,9 @@ type scanner struct {
 	blocks uint32 // how many the file has at least, as the last mark says
 	goesOn bool   // a mark says that the log goes on in the next file
 
-	buf  []byte // a part of the file
-	from int64  // where that begins
+	buf   []byte // a part of the file
+	from  int64  // where that begins
+	reads int    // how often it was read
 }
 
 // window is how many bytes are read at once.
@@ -32,6 +33,7 @@ const window = 256 << 10
 func (s *scanner) bytes(off, n int64) ([]byte, error) {
 	if off < s.from || off+n > s.from+int64(len(s.buf)) {
 		size := min(max(n, window), s.size-off)
+		s.reads++
 		s.buf, s.from = slices.Grow(s.buf[:0], int(size))[:size], off
 		if k, err := s.in.ReadAt(s.buf, off); err != nil && (err != io.EOF || int64(k) < n) {
 			s.buf = s.buf[:0]
