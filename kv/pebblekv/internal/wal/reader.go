@@ -33,7 +33,7 @@ func (l *Log) NewReader(number uint64) (*Reader, error) {
 	if l.err != nil {
 		return nil, l.err
 	}
-	if number == 0 || number > l.last+1 || number <= l.last && l.fileOf(number) == nil {
+	if f, _ := span(l.files, number); number == 0 || number > l.last+1 || number <= l.last && f == nil {
 		return nil, ErrGone
 	}
 	r := &Reader{log: l, pos: &position{number}, next: number}
@@ -41,19 +41,10 @@ func (l *Log) NewReader(number uint64) (*Reader, error) {
 	return r, nil
 }
 
-// fileOf returns the file with a record, nil if there is none.
-//
-// +checklocks:l.mu
-func (l *Log) fileOf(number uint64) *file {
-	f, _ := l.span(number)
-	return f
-}
-
-// span returns the file with a record, nil if there is none, and the number of the first record in the file behind it, 0 if there is none.
-//
-// +checklocks:l.mu
-func (l *Log) span(number uint64) (of *file, behind uint64) {
-	for _, f := range slices.Backward(l.files) {
+// span returns the one of some files, which are in order, that has a record, and the number of the first record behind it that is in another
+// one, 0 for none. The file is nil if each begins behind the record.
+func span(files []*file, number uint64) (of *file, behind uint64) {
+	for _, f := range slices.Backward(files) {
 		if f.first <= number {
 			return f, behind
 		}
@@ -125,11 +116,11 @@ func (r *Reader) wait(ctx context.Context) error {
 	return nil
 }
 
-// position has the scanner be in the file of the next record, and says how many of the records that come are in it.
+// position puts the scanner into the file of the next record, and says how many of the records that come are in it.
 func (r *Reader) position() error {
 	r.log.mu.Lock()
 	r.pos.next = r.next
-	f, behind := r.log.span(r.next)
+	f, behind := span(r.log.files, r.next)
 	r.log.mu.Unlock()
 	if f == nil {
 		return ErrGone
