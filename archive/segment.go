@@ -154,7 +154,7 @@ func fitting[T any](s []T) []T {
 	return s[:0]
 }
 
-// leastRoom is how much room is no matter, in elements.
+// leastRoom is how much room is always kept, in elements.
 const leastRoom = 16
 
 // add adds the next record, of which it keeps nothing. Its time is at in ms, no earlier than that of the one before.
@@ -295,7 +295,7 @@ func (b *builder) encode(z *zstd.Encoder) []byte {
 	return append(appendHeader(out, in), packed...)
 }
 
-// sizeOf returns how many bytes a fragment has in a run.
+// sizeOf returns how many bytes a fragment takes up where runs are stored.
 func (b *builder) sizeOf(f *fragment) int {
 	return uintSize(f.number-b.first) + uintSize(uint64(len(f.ops))) + len(f.ops)
 }
