@@ -53,6 +53,21 @@ func measureIn(ctx context.Context, dir string, l line, p plan) (result, error) 
 // onePass is a plan whose warm-up is one call of each side.
 func onePass(rounds int) plan { return plan{rounds: rounds, round: time.Nanosecond} }
 
+// TestSettledRounds tests that rounds with a backup, on either side, take as long as it waits before it stores a segment, and others don't.
+func TestSettledRounds(t *testing.T) {
+	plain, backed := &stand{}, &stand{after: func() error { return nil }}
+	for _, tt := range []struct {
+		subject, peer *stand
+		want          time.Duration
+	}{
+		{plain, plain, fullPlan.round}, {backed, plain, time.Second}, {plain, backed, time.Second},
+	} {
+		if got := fullPlan.of(tt.subject, tt.peer); got != tt.want {
+			t.Errorf("a part of a round takes %v, want %v", got, tt.want)
+		}
+	}
+}
+
 func TestMeasureTakesTurns(t *testing.T) {
 	var log []string
 	subject, peer := &script{name: "s", log: &log}, &script{name: "p", log: &log}
