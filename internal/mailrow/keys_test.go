@@ -10,6 +10,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/mailrow"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -41,9 +42,9 @@ func TestLetterGolden(t *testing.T) {
 // TestLetterVersions reads what every version has written. The newest one writes it, too.
 func TestLetterVersions(t *testing.T) {
 	b, err := os.ReadFile("testdata/letters.json")
-	must(t, err)
+	testkit.Must(t, err)
 	var golden []struct{ Name, Hex string }
-	must(t, json.Unmarshal(b, &golden))
+	testkit.Must(t, json.Unmarshal(b, &golden))
 	l := mailrow.Letter{
 		Number: 1, From: mailrow.Sender{0: 0xaa, 17: 4}, Nonce: [16]byte{0: 0xcc}, To: "a/b", Name: "n", Body: []byte{0xf6}, Key: "k", Sent: 5, Delay: 6,
 	}
@@ -55,19 +56,19 @@ func TestLetterVersions(t *testing.T) {
 	values := map[string]struct{ want, is, newest []byte }{}
 	for _, g := range golden {
 		value, err := hex.DecodeString(g.Hex)
-		must(t, err)
+		testkit.Must(t, err)
 		v := values[g.Name]
 		switch g.Name {
 		case "letter 1", "letter 2":
 			got, err := mailrow.ParseLetter(mailrow.LetterKey(1), value)
-			must(t, err)
+			testkit.Must(t, err)
 			v.is, v.want = got.Append(nil), l1.Append(nil)
 			if g.Name == "letter 2" {
 				v.want, v.newest = l2.Append(nil), value
 			}
 		case "account 1", "account 2":
 			got, err := mailrow.ParseAccount(value)
-			must(t, err)
+			testkit.Must(t, err)
 			v.is, v.want = got.Append(nil), a1.Append(nil)
 			if g.Name == "account 2" {
 				v.want, v.newest = a2.Append(nil), value
@@ -102,11 +103,4 @@ func FuzzLetter(f *testing.F) {
 			t.Errorf("%x is read as %+v", value, a)
 		}
 	})
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
