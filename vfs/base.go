@@ -35,7 +35,7 @@ func (db *base) fail(err error) {
 }
 
 // healthy returns ErrFailed, with its reason, after a failure, or when the actor
-// has another owner: what memory holds of it is no longer true.
+// has another owner: what memory holds of it isn't true any more.
 func (db *base) healthy() error {
 	if db.actor != nil {
 		if err := db.actor.Err(); err != nil {
@@ -49,7 +49,7 @@ func (db *base) healthy() error {
 }
 
 // owned is healthy, asked where SQLite is about to answer from its own cache: on an
-// engine that other processes use, too, it finds out who the owner is.
+// engine that other processes use, too, it finds out whether the actor has another owner.
 func (db *base) owned(ctx context.Context) error {
 	if db.actor != nil {
 		if err := db.actor.Owned(ctx); err != nil && db.actor.Err() == nil {
@@ -91,7 +91,7 @@ func (db *base) lastCause() error {
 // that met them, so only what outlives a statement is worth a line: that the database
 // refuses everything (Error; Warn when another owner took the actor over, which is how
 // actors move), and that a transaction which was cut off is rolled back (Info). That a
-// transaction was too large for one commit is no event for most (Debug). Locks may be
+// transaction was too large for one commit interests few (Debug). Locks may be
 // held: a handler must not use the database.
 
 // event logs msg about the database.

@@ -49,10 +49,10 @@ type CheckReader interface {
 //
 // Unfinished is a journal that is not over: the next owner rolls it back. Until then
 // the main file is neither complete nor checked for holes. Nor is it beside the log of
-// a database in WAL mode, which is no finding. A log beside an empty main file is
+// a database in WAL mode, which isn't a finding. A log beside an empty main file is
 // harmless.
 //
-// If r is an *actorstore.View, no journal is hot and there is no fault in the files,
+// If r is an *actorstore.View, no journal is hot and the files have no fault,
 // SQLite looks at the database too, with PRAGMA integrity_check: each line that it
 // prints is a fault. Page 1 must begin as SQLite's format does; what is encrypted is
 // left out. A finding of SQLite says "sqlite" for the place. A table that SQLite can't look

@@ -53,7 +53,7 @@ func (h *hold) overlayCounter(b []byte, off int64, hdr *format.Header, v *view) 
 			h.counter, h.shown = rand.Uint32(), true
 		}
 	}
-	// Where the two disagree they go on to: the size in the header is none then.
+	// Where the two disagree they go on to: the size in the header doesn't count then.
 	second := h.counter
 	if [4]byte(hdr[format.CounterAt:]) != [4]byte(hdr[format.VersionForAt:]) {
 		second = ^second

@@ -26,7 +26,7 @@ const exportStep = 256 << 10
 
 // Export writes the database to w as an SQLite file, and returns its size in bytes:
 // the state that is committed when Export begins, whatever is written meanwhile, by
-// this program's connections or in w's own time. Nobody waits for it. It takes the
+// this program's connections or in w's own time. No connection waits for it. It takes the
 // memory of a few pages; holes, such as the page at 1 GiB that SQLite leaves out, are
 // zeros. A database in which nothing was ever created is an empty file, which is one
 // to SQLite too.
@@ -119,7 +119,7 @@ func (db *DB) copyTo(ctx context.Context, path string) (err error) {
 	if err := src.BusyTimeout(busyTimeout); err != nil {
 		return err
 	}
-	// One transaction, or SQLite begins anew whenever somebody else commits.
+	// One transaction, or SQLite begins anew whenever another connection commits.
 	if err := src.Exec("BEGIN; SELECT 1 FROM sqlite_schema LIMIT 1"); err != nil {
 		return err
 	}

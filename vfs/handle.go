@@ -29,7 +29,7 @@ type handle struct {
 	unstored  bool // it has written to the log what isn't stored
 	window    bool // between BEGIN and COMMIT or ROLLBACK of an atomic write
 
-	shm  sqlitevfs.SharedMemory // nil where there is none
+	shm  sqlitevfs.SharedMemory // nil where the platform has none
 	conn any                    // the connection, once SQLite has said which
 	busy func() bool            // asks its busy handler
 
@@ -303,7 +303,7 @@ func (h *handle) readError(err error) error {
 	return h.sqliteError(err, sqlite3.IOERR_READ)
 }
 
-// fileOf returns the file of a connection's database schema, nil if it is none of
+// fileOf returns the file of a connection's database schema, nil if it isn't
 // this package's, or one that another VFS on top hides.
 func fileOf(c *sqlite3.Conn, schema string) *handle {
 	name := c.Filename(schema)

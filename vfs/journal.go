@@ -22,7 +22,7 @@ type journal struct {
 	exists bool         // +checklocks:mu
 	live   bool         // it begins with a header that isn't zeroed  +checklocks:mu
 
-	// storedLive: what the store holds would be rolled back by whoever opens it.
+	// storedLive: what the store holds would be rolled back by the next owner.
 	storedLive bool // +checklocks:mu
 }
 

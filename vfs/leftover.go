@@ -51,7 +51,7 @@ func (db *database) tidy(ctx context.Context, hot, dead bool) error {
 
 // collect removes what a crash left: chunks beyond the end of a file, which only
 // a commit in several parts can leave, and a journal that is over or a log that is
-// dead, whole. Nobody would ever see them, but they count against the quota.
+// dead, whole. They would never be seen, but they count against the quota.
 func (db *database) collect(ctx context.Context, hot, dead bool) error {
 	var b batch.Batch
 	b.Mode = batch.Ordered // whatever lands of it is good

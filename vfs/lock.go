@@ -76,7 +76,7 @@ func (h *handle) lockShared() error {
 	// A transaction that begins as a writer becomes it here, so that its view
 	// can't be overtaken between the two locks. Not while a journal must be
 	// rolled back: that needs the way from SHARED straight to EXCLUSIVE.
-	// Nor in WAL mode, in which SQLite's index says who writes.
+	// Nor in WAL mode, in which SQLite's index says which connection writes.
 	for h.wantWrite && !db.hot && !h.readOnly && !db.owns(&h.session) && db.wal.users == 0 && !db.cur.header.Logged() {
 		if db.owner.Load() == nil {
 			db.begin(&h.session)

@@ -30,7 +30,7 @@ import (
 type sharedLog struct {
 	db *writer // of the main file
 
-	// write is held by whoever changes one of the two files or stores it, also while
+	// write is held by a goroutine that changes one of the two files or stores it, also while
 	// the engine works. It is taken before mem and database.mu.
 	write sync.Mutex
 	// mem is held while what memory has of the two files is looked at or changed.
@@ -40,7 +40,7 @@ type sharedLog struct {
 	stored atomic.Int64 // file.stored, for crowded
 	exists bool         // +checklocks:mem
 
-	frame     int64 // length of a frame, 0 when nobody can tell: encrypted  +checklocks:write
+	frame     int64 // length of a frame, 0 when it can't be known: encrypted  +checklocks:write
 	commitEnd int64 // the end of the frame that commits, once its header was written  +checklocks:write
 	committed bool  // the end of a transaction is in memory  +checklocks:write
 	next      int64 // where the last write ended  +checklocks:write

@@ -154,7 +154,7 @@ var errIndexAhead = errors.New("vfs: the end of a commit in WAL mode was not sto
 
 // committed follows every commit. It stores what the commit has left in memory: the
 // checksums that SQLite writes anew when it has overwritten a frame. They need no room,
-// so a failure is one that nobody can undo.
+// so a failure can't be undone.
 func (h logMode) committed() error {
 	if !h.unstored {
 		return nil
@@ -174,7 +174,7 @@ func (h logMode) committed() error {
 }
 
 // readNewest fills b from f, one of the two files, as the newest state has it. SQLite
-// sees to it that nobody overwrites what another connection may still read.
+// sees to it that no connection overwrites what another connection may still read.
 func (h logMode) readNewest(f *chunked.File, b []byte, off int64) (int, error) {
 	if h.ahead != nil {
 		h.db.prepareNewest(h.ctx, h.ahead, f, h.db.source, off, int64(len(b)))

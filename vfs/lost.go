@@ -103,7 +103,7 @@ func panicked(p any) error {
 // drop closes the files of raw, h first if that is one of them, and gives back its
 // memory, without asking SQLite. raw is of no use afterwards.
 //
-// sqlite3_close is no help: statements that SQLite itself has begun keep it from closing,
+// sqlite3_close doesn't help: statements that SQLite itself has begun keep it from closing,
 // and what it finds in memory can't be trusted. go-sqlite3 has what it takes, but doesn't
 // export it; the memory is not the garbage collector's.
 func drop(raw *sqlite3.Conn, h *handle) (err error) {

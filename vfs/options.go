@@ -69,7 +69,7 @@ type Options struct {
 	// Wrap puts another VFS on top of this one when it is registered, as
 	// func(v sqlitevfs.VFS) sqlitevfs.VFS { return adiantum.Wrap(v, nil) }. Its files
 	// must let this package's be unwrapped (sqlitevfs.FileUnwrap). A key that it asks
-	// for comes first in Pragmas. nil means that there is none.
+	// for comes first in Pragmas. nil puts none there.
 	Wrap Wrapper
 	// Env is what the parts of an actor share.
 	part.Env

@@ -50,7 +50,7 @@ func (db *states) leave(p *pin) {
 // aging is what bounds the snapshots of a database. A view that was replaced and is
 // still held is outdated: it expires after a time, and when there are too many. The
 // current view never does, but its snapshot may be old; it is let go of after the same
-// time, and made again when it is next needed: as long as nobody writes, the newest
+// time, and made again when it is next needed: as long as nothing is written, the newest
 // state is the same. So an engine snapshot lives for twice the age at most, the
 // writer's excepted.
 //
@@ -66,7 +66,7 @@ type aging struct {
 // +checklocks:db.mu
 func (db *states) outdate(v *view) {
 	if v.snap.Load() == nil {
-		return // nobody reads it: in WAL mode the log is what pins a state
+		return // it isn't read: in WAL mode the log is what pins a state
 	}
 	v.replaced = time.Now()
 	db.outdated = append(db.outdated, v)
@@ -76,7 +76,7 @@ func (db *states) outdate(v *view) {
 	db.watch()
 }
 
-// forget removes v, which nobody holds any more, from the outdated views.
+// forget removes v, which no connection holds any more, from the outdated views.
 //
 // +checklocks:db.mu
 func (db *states) forget(v *view) {
@@ -85,7 +85,7 @@ func (db *states) forget(v *view) {
 	}
 }
 
-// expire takes v from those who hold it: their next read fails with reason.
+// expire takes v from the connections that hold it: their next read fails with reason.
 //
 // +checklocks:db.mu
 func (db *states) expire(v *view, reason error) {

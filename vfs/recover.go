@@ -20,7 +20,7 @@ import (
 // on a VFS that is registered for as long as it takes.
 
 // recover rolls back the journal that was found when db was loaded, if SQLite can
-// read it. Nobody else knows of db yet. After an error the journal is still there.
+// read it. No connection has db open yet. After an error the journal is still there.
 func (db *database) recover(ctx context.Context) error {
 	if db.actor == nil || !db.leftover() {
 		return nil

@@ -142,7 +142,7 @@ func (h rollbackMode) writeAt(b []byte, off int64) (int, error) {
 // wroteHeader follows a write of b at off that changed the header.
 //
 // A header that says that the file needs a WAL, which a restored backup may have too,
-// is changed to one that doesn't where there is no shared memory: no connection could
+// is changed to one that doesn't where the platform has no shared memory: no connection could
 // open it again. The bytes in SQLite's cache stay what they are, so this connection,
 // too, must read them anew.
 //
@@ -222,7 +222,7 @@ func (h rollbackMode) seen() (int64, *format.Header) {
 }
 
 // becomeWriter makes this connection the writer, unless there is one, or what it
-// has read is no longer the newest state.
+// has read isn't the newest state any more.
 func (h rollbackMode) becomeWriter() error {
 	db := h.db
 	if db.owns(&h.session) {

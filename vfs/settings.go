@@ -84,7 +84,7 @@ var errKeysOn = fmt.Errorf("%w: PRAGMA foreign_keys=OFF within Update, where SQL
 // them: it takes any beginning of a name for the name.
 var journalModes = [...]string{"delete", "persist", "off", "truncate", "memory", "wal"}
 
-// journalMode follows PRAGMA journal_mode. SQLite itself keeps silent where there is no
+// journalMode follows PRAGMA journal_mode. SQLite itself keeps silent where the platform has no
 // shared memory for WAL, and leaves the mode as it is.
 func (s *settings) journalMode(value string, shared bool) error {
 	for _, mode := range journalModes {

@@ -33,7 +33,7 @@ func (s *shmDir) init(dir string) {
 	s.path = filepath.Join(dir, "greenroom-shm-"+rand.Text())
 }
 
-// open returns the shared memory for one connection, nil if there is none.
+// open returns the shared memory for one connection, nil without one.
 func (s *shmDir) open() sqlitevfs.SharedMemory {
 	if !s.offered {
 		return nil
@@ -48,14 +48,14 @@ func (s *shmDir) file() string { return filepath.Join(s.path, "index") }
 func (s *shmDir) spoil() {
 	f, err := os.OpenFile(s.file(), os.O_WRONLY, 0)
 	if err != nil {
-		return // nobody has it open
+		return // no connection has it open
 	}
 	defer f.Close()
 	_, _ = f.WriteAt(make([]byte, indexHeader), 0) // in vain: then the caches may answer
 }
 
 // indexHeader is the length of the two copies of the index's header. Zeros in it say
-// that there is no index yet.
+// that the index isn't made yet.
 const indexHeader = 2 * 48
 
 // make makes the folder.

@@ -15,7 +15,7 @@ import (
 // turned back on the way: because of an error that it was told, or for a reason of
 // its own, and then it reads the journal. A commit never does, but for what lies behind
 // its end. An encrypting VFS on top does, before it writes a part of one of its blocks:
-// so a read that a write of the same place follows is none of SQLite's.
+// so a read that a write of the same place follows isn't SQLite's.
 //
 // Before the call a COMMIT is one of the function's SQL, which is refused: where an atomic
 // write ends, and where SQLite syncs the main file. A rollback syncs it, too, but has read
@@ -87,8 +87,8 @@ func (db *turns) landing() *staged {
 	return h.staged
 }
 
-// disarm keeps what is staged from landing with the transaction of the writer, who
-// turns back. If it has landed already there is no way back: SQLite would undo its
+// disarm keeps what is staged from landing with the transaction of the writer, which
+// turns back. If it has landed already it can't turn back: SQLite would undo its
 // own part alone, so the database refuses that, and everything else.
 func (db *turns) disarm(reason error) {
 	s := db.landing()

@@ -62,7 +62,7 @@ func (db *states) pin(ctx context.Context, v *view) error {
 	case v.gone != nil:
 		return v.gone
 	case db.torn:
-		return sqlite3.BUSY_RECOVERY // there is no committed state to pin
+		return sqlite3.BUSY_RECOVERY // no committed state can be pinned
 	case v != db.cur || db.dirty:
 		panic("vfs: a view lost its state before it was pinned")
 	}

@@ -39,7 +39,7 @@ type Stats struct {
 	// it isn't among the CacheHits and didn't come with another one.
 	PageReads int64
 	// CacheHits is the number of chunks, those that the writer read included, that the
-	// cache of the Store had, on a far engine: because somebody had read or written them
+	// cache of the Store had, on a far engine: because they had been read or written
 	// before, or because they were read ahead.
 	CacheHits int64
 	// Prefetches is the number of engine reads that brought several chunks at once, on
@@ -59,7 +59,7 @@ type Stats struct {
 	// while one waited in the queue.
 	MostBehind int64
 	// BusySnapshot is the number of times a connection wanted to write after
-	// reading a state that is no longer the newest.
+	// reading a state that isn't the newest any more.
 	BusySnapshot int64
 	// Recoveries is the number of journals that were found left behind, that which
 	// was rolled back on opening included.

@@ -16,7 +16,7 @@ import (
 //
 // They wait before they read anything: SQLite announces that a transaction will write
 // (beginHint). One that has read something and then wants to write can't wait: what
-// it has read would be old when its turn comes. In WAL mode there is no queue: writers
+// it has read would be old when its turn comes. In WAL mode they don't queue: writers
 // compete for the lock in SQLite's index, as they do in a file.
 
 // turns says which connection of a database writes, and which ones wait for that.

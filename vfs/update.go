@@ -23,7 +23,7 @@ type Tx struct {
 }
 
 // within returns a context that ends with the transaction too, and with it what is
-// left open: rows that nobody closes would keep the connection for ever.
+// left open: rows that aren't closed would keep the connection for ever.
 func (tx *Tx) within(ctx context.Context) context.Context {
 	ctx, cancel := context.WithCancel(ctx)
 	context.AfterFunc(tx.open, cancel)
@@ -88,7 +88,7 @@ func (db *DB) Update(ctx context.Context, fn func(tx *Tx) error) error {
 	}
 	returned := false
 	defer func() {
-		if !returned { // fn panics, and whoever recovers finds the connection as it was
+		if !returned { // fn panics, and a caller that recovers finds the connection as it was
 			_ = tx.Rollback(nil)
 		}
 	}()
@@ -100,7 +100,7 @@ func (db *DB) Update(ctx context.Context, fn func(tx *Tx) error) error {
 	return tx.Commit()
 }
 
-// BeginUpdate begins what Update does as a whole, for a caller who has no function to
+// BeginUpdate begins what Update does as a whole, for a caller that has no function to
 // give: a write transaction, with which b lands. The caller ends it, with Commit or
 // Rollback, each of which settles b; on an error of BeginUpdate b is as it was. ctx is
 // that of BEGIN and COMMIT, and must last until the end.

@@ -319,7 +319,7 @@ func (v fileNames) Delete(name string, _ bool) error {
 }
 
 // Access implements sqlitevfs.VFS. A journal is reported only when it is left
-// over: that of a live writer is nobody else's business.
+// over: that of a live writer concerns the writer alone.
 func (v fileNames) Access(name string, _ sqlitevfs.AccessFlag) (bool, error) {
 	if base, ok := strings.CutSuffix(name, "-journal"); ok {
 		db := v.lookup(base)

@@ -172,7 +172,7 @@ func (db *writer) staging(f *chunked.File, to int64) *batch.Batch {
 }
 
 // commitAll lands what is new in the main file with one atomic, durable commit, after
-// others that nobody sees if that is too large. When it can't be done so, it says so
+// others that aren't seen if that is too large. When it can't be done so, it says so
 // (tooLarge), and nothing has changed.
 func (db *writer) commitAll(ctx context.Context) error {
 	err := db.commitMain(ctx)
@@ -201,7 +201,7 @@ func (db *writer) commitMain(ctx context.Context) error {
 }
 
 // commitInParts is commitMain for what is too large for it: the chunks beyond
-// the committed size go first, because nobody sees them until the size record
+// the committed size go first, because they aren't seen until the size record
 // lands with the rest.
 func (db *writer) commitInParts(ctx context.Context) error {
 	f := &db.main
