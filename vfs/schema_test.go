@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/vfs"
 )
 
@@ -78,3 +79,33 @@ func TestSchemaVersion(t *testing.T) {
 }
 
 func pick(rnd *rand.Rand, of ...string) string { return of[rnd.IntN(len(of))] }
+
+// TestSchemaDuringCheckpoint: a checkpoint that has copied the first page, and stores it only when another connection has committed a newer version, doesn't
+// change by which one the actor is found.
+func TestSchemaDuringCheckpoint(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	r.CacheBytes = -1 // reads are to reach the engine
+	r.Reopen(t, batch.Limits{})
+	db := r.open(t, &vfs.Options{Pragmas: []string{"journal_mode=wal", "wal_autocheckpoint=0", "synchronous=full", "cache_size=5"}})
+	copier, writer := oneConn(t, db), oneConn(t, db)
+	exec(t, writer, "create table t(b); pragma user_version = 5; insert into t select randomblob(3000) from generate_series(1, 50)")
+	reads, committed := 0, false
+	r.Engine.Hook(func(op faultkv.Op) error {
+		if op.Point != faultkv.BeforeGet || committed {
+			return nil
+		}
+		if reads++; reads == 20 { // of the log, in the order of the pages
+			committed = true
+			exec(t, writer, "pragma user_version = 7")
+		}
+		return nil
+	})
+	exec(t, copier, "pragma wal_checkpoint(passive)")
+	r.Engine.Hook(nil)
+	if !committed || db.Stats().Checkpoints == 0 {
+		t.Fatalf("nothing was committed meanwhile, after %d reads: this tests nothing", reads)
+	}
+	if found := r.Actor.Attributes().Schema; found != 7 {
+		t.Errorf("the actor is found by %d", found)
+	}
+}
