@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/greenroomdb/greenroom/kv/pebblekv/internal/workaround"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/greenroomdb/greenroom/kv"
@@ -33,7 +35,7 @@ func OpenArchived(a Archived) (*DB, error) {
 	mem := vfs.NewMem()
 	for name, data := range a.Small {
 		path := mem.PathJoin(dir, name)
-		err := mem.MkdirAll(mem.PathDir(path), dirMode)
+		err := mem.MkdirAll(mem.PathDir(path), workaround.DirMode)
 		var f vfs.File
 		if err == nil {
 			f, err = mem.Create(path, vfs.WriteCategoryUnspecified)
@@ -120,7 +122,7 @@ type archivedInfo struct{ f *archivedFile }
 
 func (i archivedInfo) Name() string           { return i.f.name }
 func (i archivedInfo) Size() int64            { return i.f.SectionReader.Size() }
-func (i archivedInfo) Mode() fs.FileMode      { return fileMode }
+func (i archivedInfo) Mode() fs.FileMode      { return workaround.FileMode }
 func (i archivedInfo) ModTime() time.Time     { return time.Time{} }
 func (i archivedInfo) IsDir() bool            { return false }
 func (i archivedInfo) Sys() any               { return nil }

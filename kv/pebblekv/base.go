@@ -8,6 +8,8 @@ import (
 	"iter"
 	"strings"
 
+	"github.com/greenroomdb/greenroom/kv/pebblekv/internal/workaround"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/greenroomdb/greenroom/kv"
@@ -48,7 +50,7 @@ func (r *Records) Base(ctx context.Context) (_ *Base, err error) {
 	if err := d.begin(ctx); err != nil {
 		return nil, err
 	}
-	defer d.life.leave()
+	defer d.life.Leave()
 	b := &Base{disk: d.fence.FS, dir: d.fence.FS.PathJoin(d.dir, baseDir)}
 	if err := b.Close(); err != nil { // what a crash may have left
 		return nil, err
@@ -122,7 +124,7 @@ func (b *Base) Close() error { return wrap(b.disk.RemoveAll(b.dir)) }
 //
 // Errors: those of Open and of records; kv.ErrCorrupt if a record is missing.
 func Restore(dir string, records iter.Seq2[Record, error]) (last uint64, err error) {
-	return restore(dir, records, onDisk)
+	return restore(dir, records, workaround.OnDisk)
 }
 
 // restore is Restore on any file system.
@@ -148,7 +150,7 @@ func restore(dir string, records iter.Seq2[Record, error], disk vfs.FS) (last ui
 // replay applies a record of another store's log. Nothing reads the store yet.
 func (in *Records) replay(r Record) error {
 	d := in.d
-	if err := d.gate.wait(context.Background()); err != nil {
+	if err := d.gate.Wait(context.Background()); err != nil {
 		return err
 	}
 	if next := d.log.Last() + 1; r.Number != next {
@@ -161,5 +163,5 @@ func (in *Records) replay(r Record) error {
 		_, err = put(d, b)
 		d.commit.Unlock()
 	}
-	return d.verdict(full(errors.Join(err, b.Close())))
+	return d.verdict(workaround.Full(errors.Join(err, b.Close())))
 }

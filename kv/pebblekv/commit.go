@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/greenroomdb/greenroom/kv/pebblekv/internal/workaround"
+
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/greenroomdb/greenroom/kv"
 )
@@ -19,12 +21,12 @@ func (d *DB) Commit(ctx context.Context, c *kv.Commit) error {
 	if err := d.begin(ctx); err != nil {
 		return kv.NotApplied(err)
 	}
-	defer d.life.leave()
+	defer d.life.Leave()
 	if d.readOnly {
 		return kv.NotApplied(errReadOnly)
 	}
 	b, number, err := d.run(ctx, c)
-	if bad := d.fault.get(); bad != nil {
+	if bad := d.fault.Get(); bad != nil {
 		return bad // and whether c was applied is in doubt
 	}
 	if err != nil {
@@ -41,7 +43,7 @@ func (d *DB) run(ctx context.Context, c *kv.Commit) (_ *pebble.Batch, number uin
 	if err != nil {
 		return nil, 0, err
 	}
-	if err := d.gate.wait(ctx); err != nil {
+	if err := d.gate.Wait(ctx); err != nil {
 		return nil, 0, err
 	}
 	// The version is read before the batch is encoded from the state at that
@@ -63,7 +65,7 @@ func (d *DB) apply(c *kv.Commit, b *pebble.Batch, size int, version uint64, e *e
 	defer d.commit.Unlock()
 	// A commit that waited for the lock while the store was poisoned must not go
 	// on: it would be applied to nothing.
-	if err := d.fault.get(); err != nil {
+	if err := d.fault.Get(); err != nil {
 		return 0, err
 	}
 	err = d.check(c.Checks)
@@ -81,7 +83,7 @@ func (d *DB) apply(c *kv.Commit, b *pebble.Batch, size int, version uint64, e *e
 	if now := d.version.Add(1); d.txs.Busy() {
 		d.txs.Applied(c.Ops, now)
 	}
-	if d.fault.get() == nil {
+	if d.fault.Get() == nil {
 		d.outcomes.Record(c.ID, kv.OutcomeApplied)
 	}
 	return number, nil
@@ -94,7 +96,7 @@ func (d *DB) write(b *pebble.Batch, c *kv.Commit, e *encoding) (number uint64, e
 	d.recent.apply()
 	if number, err = put(d, b); err != nil {
 		d.recent.gaveUp()
-		return 0, d.verdict(full(errors.Join(err, b.Close())))
+		return 0, d.verdict(workaround.Full(errors.Join(err, b.Close())))
 	}
 	d.checked.landed(c)
 	d.recent.landed(c, e)
@@ -113,26 +115,22 @@ func put(d *DB, b *pebble.Batch) (number uint64, err error) {
 		return 0, err
 	}
 	d.logged += int64(b.Len())
-	err = d.guard(func() error {
+	err = d.fault.Guard(func() error {
 		binary.BigEndian.PutUint64(d.number[:], number)
 		if err := b.Set(numberKey, d.number[:], nil); err != nil {
 			return err
 		}
-		if d.large(b) {
-			d.passage.begin(d.db)
-			defer d.passage.end()
-		}
-		return d.db.Apply(b, pebble.NoSync)
+		return d.newest.Apply(b)
 	})
 	if err != nil {
-		d.fault.set(err) // it is in the log, and not in the tables
+		d.fault.Set(err) // it is in the log, and not in the tables
 	}
 	if d.logged > d.logFile/2 {
 		d.logged = 0
 		if d.log.Size() >= d.mostLog {
-			d.gate.shut()
+			d.gate.Shut()
 		}
-		d.gate.poke()
+		d.gate.Poke()
 	}
 	return number, err
 }
@@ -148,9 +146,9 @@ func (d *DB) finish(c *kv.Commit, b *pebble.Batch, number uint64) error {
 		safe = d.log.Sync
 	}
 	if err := errors.Join(safe(number), b.Close()); err != nil {
-		d.fault.set(err)
+		d.fault.Set(err)
 	}
-	return d.fault.get()
+	return d.fault.Get()
 }
 
 // lookup is Pebble's Get, without the store's own rows.

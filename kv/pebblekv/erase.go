@@ -29,10 +29,10 @@ func Erase(ctx context.Context, dir string, ranges []kv.Range) (err error) {
 			return wrap(err)
 		}
 	}
-	err = d.guard(func() error { return errors.Join(d.db.Apply(b, pebble.NoSync), d.db.Flush()) })
+	err = d.fault.Guard(func() error { return errors.Join(d.db.Apply(b, pebble.NoSync), d.db.Flush()) })
 	for _, r := range ranges {
 		if err == nil {
-			err = d.guard(func() error { return d.db.Compact(ctx, r.Start, r.End, false) })
+			err = d.fault.Guard(func() error { return d.db.Compact(ctx, r.Start, r.End, false) })
 		}
 	}
 	return d.verdict(err)

@@ -3,8 +3,8 @@ package pebblekv
 import (
 	"errors"
 	"fmt"
-	"regexp"
-	"strings"
+
+	"github.com/greenroomdb/greenroom/kv/pebblekv/internal/workaround"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/greenroomdb/greenroom/internal/errkind"
@@ -45,19 +45,7 @@ func wrap(err error) error {
 	case err == nil:
 		return nil
 	case pebble.IsCorruptionError(err):
-		return fmt.Errorf("pebblekv: %w", corrupt(err))
+		return fmt.Errorf("pebblekv: %w", workaround.Corrupt(err))
 	}
 	return fmt.Errorf("pebblekv: %w", err)
-}
-
-// tableNumber is what Pebble calls a table.
-var tableNumber = regexp.MustCompile(`\b\d{6,}\b`)
-
-// corrupt gives an error of Pebble the kind of damage, and the name of the file if it has only the number of a table.
-func corrupt(err error) error {
-	text := err.Error()
-	if number := tableNumber.FindString(text); number != "" && !strings.Contains(text, number+".") && !strings.Contains(text, "-"+number) {
-		return fmt.Errorf("%w: %s.sst: %w", kv.ErrCorrupt, number, err)
-	}
-	return fmt.Errorf("%w: %w", kv.ErrCorrupt, err)
 }

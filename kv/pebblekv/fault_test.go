@@ -193,7 +193,7 @@ func testBroken(t *testing.T, fail func(errorfs.Op) error, cause error) {
 func settle(db *DB) {
 	for {
 		m := db.db.Metrics()
-		if m.Flush.NumInProgress == 0 && m.Compact.NumInProgress == 0 && !db.gate.behind.Load() {
+		if m.Flush.NumInProgress == 0 && m.Compact.NumInProgress == 0 && !waiting(db) {
 			return
 		}
 		runtime.Gosched()
@@ -371,7 +371,7 @@ func TestPoisonedMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	broken, last := errors.New("broken"), db.log.Last()
-	db.fault.set(broken)
+	db.fault.Set(broken)
 	// Commit itself would have looked before it waits.
 	if _, _, err := db.run(ctx, numbered(2)); !errors.Is(err, broken) {
 		t.Errorf("got %v, want %v", err, broken)

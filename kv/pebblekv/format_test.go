@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/kv/pebblekv/internal/workaround"
+
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -112,7 +114,7 @@ func TestFormatNewer(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_, err = pebble.Open("store", &pebble.Options{FS: disk, FormatMajorVersion: pebble.FormatNewest, Logger: logger{fault: newFault()}})
+	_, err = pebble.Open("store", &pebble.Options{FS: disk, FormatMajorVersion: pebble.FormatNewest, Logger: workaround.Logger{Fault: workaround.NewFault()}})
 	if err == nil || !strings.Contains(err.Error(), logDir) {
 		t.Errorf("an older program gets %v", err)
 	}
@@ -222,7 +224,9 @@ func TestFormatUnknown(t *testing.T) {
 func TestLostLog(t *testing.T) {
 	for _, lose := range []func(fs vfs.FS, logs string) error{
 		func(fs vfs.FS, logs string) error { return fs.RemoveAll(logs) },
-		func(fs vfs.FS, logs string) error { return errors.Join(fs.RemoveAll(logs), fs.MkdirAll(logs, dirMode)) },
+		func(fs vfs.FS, logs string) error {
+			return errors.Join(fs.RemoveAll(logs), fs.MkdirAll(logs, workaround.DirMode))
+		},
 	} {
 		disk := vfs.NewMem()
 		db, err := open("store", nil, disk)

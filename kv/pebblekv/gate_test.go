@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/kv/pebblekv/internal/workaround"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/greenroomdb/greenroom/internal/testkit"
@@ -23,7 +25,7 @@ func TestFailingFlush(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.set(func(op errorfs.Op) error {
-		if isTable(op.Path) && writes(op) {
+		if workaround.IsTable(op.Path) && writes(op) {
 			return errBroken
 		}
 		return nil
@@ -67,6 +69,13 @@ func TestFailingFlush(t *testing.T) {
 	wantPrefix(t, d.mem, n)
 }
 
+// waiting reports whether a commit would wait at the gate.
+func waiting(db *DB) bool {
+	done, cancel := context.WithCancel(ctx)
+	cancel()
+	return db.gate.Wait(done) != nil
+}
+
 // fillUp commits until the gate is closed, and returns the number of the next
 // record.
 func fillUp(t *testing.T, db *DB) int {
@@ -84,7 +93,7 @@ func fillUp(t *testing.T, db *DB) int {
 		}
 		next <- n
 	}()
-	for !db.gate.behind.Load() {
+	for !waiting(db) {
 		runtime.Gosched()
 	}
 	cancel()
@@ -101,7 +110,7 @@ func TestGate(t *testing.T) {
 	}
 	stuck := make(chan struct{})
 	d.set(func(op errorfs.Op) error {
-		if isTable(op.Path) && op.Kind == errorfs.OpCreate {
+		if workaround.IsTable(op.Path) && op.Kind == errorfs.OpCreate {
 			<-stuck
 		}
 		return nil
@@ -143,7 +152,7 @@ func TestCloseAtGate(t *testing.T) {
 	}
 	stuck := make(chan struct{})
 	d.set(func(op errorfs.Op) error {
-		if isTable(op.Path) && op.Kind == errorfs.OpCreate {
+		if workaround.IsTable(op.Path) && op.Kind == errorfs.OpCreate {
 			<-stuck
 		}
 		return nil

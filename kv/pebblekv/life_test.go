@@ -83,7 +83,7 @@ func TestOnApplyWhileClosing(t *testing.T) {
 	c := numbered(0)
 	c.OnApply = func() {
 		go func() { closed <- db.Close() }()
-		for !db.life.closed() {
+		for !db.life.Closed() {
 			runtime.Gosched()
 		}
 		if _, err := db.Get(ctx, []byte("k"), nil); !errors.Is(err, kv.ErrClosed) {

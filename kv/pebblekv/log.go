@@ -7,11 +7,10 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
-	"strconv"
-	"strings"
+
+	"github.com/greenroomdb/greenroom/kv/pebblekv/internal/workaround"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/record"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/greenroomdb/greenroom/kv"
@@ -45,9 +44,9 @@ func openLog(d *DB, disk vfs.FS) error {
 	}
 	d.log, err = wal.Open(logOptions(d, disk), after, func(number uint64, batch []byte) error {
 		b := d.db.NewBatch()
-		err := setRepr(b, number, batch, 0)
+		err := setRepr(b, number, batch)
 		if err == nil {
-			err = d.guard(func() error { return d.db.Apply(b, pebble.NoSync) })
+			err = d.fault.Guard(func() error { return d.db.Apply(b, pebble.NoSync) })
 		}
 		return errors.Join(err, b.Close())
 	})
@@ -55,7 +54,7 @@ func openLog(d *DB, disk vfs.FS) error {
 		return ofLog(err)
 	}
 	// While the store is being opened a failure of the disk is the fault's alone to tell.
-	if err := errors.Join(d.guard(d.db.Flush), d.fault.get()); err != nil {
+	if err := errors.Join(d.fault.Guard(d.db.Flush), d.fault.Get()); err != nil {
 		return err
 	}
 	if after, err = flushed(d.db); err == nil {
@@ -67,15 +66,15 @@ func openLog(d *DB, disk vfs.FS) error {
 // logOptions are those of the log of d.
 func logOptions(d *DB, disk vfs.FS) wal.Options {
 	return wal.Options{
-		FS: disk, Dir: disk.PathJoin(d.dir, logDir), FileBytes: d.logFile, Failed: d.fault.set, Hold: d.held.From, KeepBytes: d.held.Most,
-		Synced: func() { d.fence.meter.Count(metricLogFsyncs, 1) },
-		Wrote:  func(bytes int) { d.fence.meter.Count(metricLogBytes, int64(bytes)) },
+		FS: disk, Dir: disk.PathJoin(d.dir, logDir), FileBytes: d.logFile, Failed: d.fault.Set, Hold: d.held.From, KeepBytes: d.held.Most,
+		Synced: func() { d.meter.Count(metricLogFsyncs, 1) },
+		Wrote:  func(bytes int) { d.meter.Count(metricLogBytes, int64(bytes)) },
 	}
 }
 
 // makeLog makes an empty log unless one is there.
 func makeLog(opts wal.Options) error {
-	if err := opts.FS.MkdirAll(opts.Dir, dirMode); err != nil {
+	if err := opts.FS.MkdirAll(opts.Dir, workaround.DirMode); err != nil {
 		return err
 	}
 	there, err := wal.Exists(opts.FS, opts.Dir)
@@ -95,11 +94,10 @@ func findLog(disk vfs.FS, dir string) error {
 	return err
 }
 
-// setRepr has b be a batch of the log, with its number and a sequence number.
-func setRepr(b *pebble.Batch, number uint64, batch []byte, seqNum uint64) error {
-	repr := make([]byte, seqNumBytes, seqNumBytes+len(batch)+numberBytes)
-	binary.LittleEndian.PutUint64(repr, seqNum)
-	if err := b.SetRepr(append(repr, batch...)); err != nil {
+// setRepr has b be a batch of the log, with its number.
+func setRepr(b *pebble.Batch, number uint64, batch []byte) error {
+	repr := append(make([]byte, seqNumBytes, seqNumBytes+len(batch)+numberBytes), batch...)
+	if err := b.SetRepr(repr); err != nil {
 		return fmt.Errorf("%w: record %d of the log is no batch: %w", kv.ErrCorrupt, number, err)
 	}
 	return b.Set(numberKey, binary.BigEndian.AppendUint64(nil, number), nil)
@@ -126,7 +124,7 @@ func lacking(d *DB, most int64) func() bool {
 	asked := uint64(0) // that they be written, when the log ended there
 	return func() bool {
 		number, err := flushed(d.db)
-		if err != nil || d.fault.get() != nil {
+		if err != nil || d.fault.Get() != nil {
 			return false // other calls report it; what the tables of a poisoned store have is unknown
 		}
 		d.log.Release(number)
@@ -135,7 +133,7 @@ func lacking(d *DB, most int64) func() bool {
 			d.commit.Lock() // what the log has is applied, so that it is what is written
 			asked = d.log.Last()
 			d.commit.Unlock()
-			_ = d.guard(func() error {
+			_ = d.fault.Guard(func() error {
 				_, err := d.db.AsyncFlush()
 				return err
 			})
@@ -148,7 +146,7 @@ func lacking(d *DB, most int64) func() bool {
 // store begins to close ends the wait, too.
 func flush(ctx context.Context, d *DB, closing <-chan struct{}) error {
 	var done <-chan struct{}
-	err := d.guard(func() (err error) {
+	err := d.fault.Guard(func() (err error) {
 		done, err = d.db.AsyncFlush()
 		return err
 	})
@@ -161,9 +159,9 @@ func flush(ctx context.Context, d *DB, closing <-chan struct{}) error {
 			return nil
 		default:
 		}
-		changed, failing := d.gate.state()
+		changed, failing := d.gate.State()
 		if failing != nil {
-			return full(fmt.Errorf("the tables can't be written: %w", failing))
+			return workaround.Full(fmt.Errorf("the tables can't be written: %w", failing))
 		}
 		select {
 		case <-done:
@@ -173,8 +171,8 @@ func flush(ctx context.Context, d *DB, closing <-chan struct{}) error {
 			return ctx.Err()
 		case <-closing:
 			return kv.ErrClosed
-		case <-d.fault.done:
-			return d.fault.get()
+		case <-d.fault.Done():
+			return d.fault.Get()
 		}
 	}
 }
@@ -182,14 +180,14 @@ func flush(ctx context.Context, d *DB, closing <-chan struct{}) error {
 // drainLog writes everything to the tables of a store that closes, so that opening it needs no log. If the tables can't be
 // written, the log still has it.
 func drainLog(d *DB) {
-	if d.fault.get() != nil {
+	if d.fault.Get() != nil {
 		return
 	}
 	after, err := flushed(d.db)
 	if err != nil || after == d.log.Last() || flush(context.Background(), d, nil) != nil {
 		return
 	}
-	if after, err = flushed(d.db); err == nil && d.fault.get() == nil {
+	if after, err = flushed(d.db); err == nil && d.fault.Get() == nil {
 		d.log.Release(after)
 	}
 }
@@ -200,16 +198,16 @@ func checkpoint(ctx context.Context, d *DB, dir string) error {
 	d.commit.Lock() // what the log has is applied
 	fs, after := d.fence.FS, d.log.Last()
 	d.commit.Unlock()
-	if err := flush(ctx, d, d.life.closing); err != nil {
+	if err := flush(ctx, d, d.life.Closing()); err != nil {
 		return err
 	}
-	if err := d.guard(func() error { return d.db.Checkpoint(dir) }); err != nil {
+	if err := d.fault.Guard(func() error { return d.db.Checkpoint(dir) }); err != nil {
 		return err
 	}
 	logs := fs.PathJoin(dir, logDir)
 	err := removeLogs(fs, dir)
 	if err == nil {
-		err = fs.MkdirAll(logs, dirMode)
+		err = fs.MkdirAll(logs, workaround.DirMode)
 	}
 	if err == nil {
 		err = wal.Create(wal.Options{FS: fs, Dir: logs}, after)
@@ -223,38 +221,6 @@ func checkpoint(ctx context.Context, d *DB, dir string) error {
 	return err
 }
 
-// copyLog is a file system in which a store has, besides what is there, a log of Pebble's.
-type copyLog struct {
-	vfs.FS
-	dir, name string
-	mem       *vfs.MemFS // with the log alone, by its name
-}
-
-// List adds the log to the directory of the store.
-func (c *copyLog) List(dir string) ([]string, error) {
-	names, err := c.FS.List(dir)
-	if err == nil && dir == c.dir {
-		names = append(names, c.name)
-	}
-	return names, err
-}
-
-// Open opens the log, too.
-func (c *copyLog) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
-	if name == c.PathJoin(c.dir, c.name) {
-		return c.mem.Open(c.name, opts...)
-	}
-	return c.FS.Open(name, opts...)
-}
-
-// Stat says how long the log is, too.
-func (c *copyLog) Stat(name string) (vfs.FileInfo, error) {
-	if name == c.PathJoin(c.dir, c.name) {
-		return c.mem.Stat(c.name)
-	}
-	return c.FS.Stat(name)
-}
-
 // readLog returns a file system in which what is in the log of a store, but not yet in its tables, is
 // in a log of Pebble's, or nil if there is nothing. A store that is only read can't take it in any
 // other way: Pebble replays its own log into memory. d.db is its Pebble without that. With Options.WithoutLogRest a log that is damaged is
@@ -264,33 +230,22 @@ func readLog(d *DB, disk vfs.FS, opts *Options) (vfs.FS, error) {
 	after, err := flushed(db)
 	if withoutRest && pebble.IsCorruptionError(err) {
 		// What of the log the tables have isn't known, so nothing of it can be put on top of them.
-		d.rest = &logRest{cause: corrupt(err), disk: disk}
+		d.rest = &logRest{cause: workaround.Corrupt(err), disk: disk}
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	seqNum, err := nextSeqNum(db)
+	replay, err := workaround.NewReplay(db, disk, d.dir, logs)
 	if err != nil {
 		return nil, err
 	}
-	name, err := freeLogName(disk, d.dir, logs)
-	if err != nil {
-		return nil, err
-	}
-	c := &copyLog{FS: disk, dir: logs, name: name, mem: vfs.NewMem()}
-	f, err := c.mem.Create(c.name, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		return nil, err
-	}
-	w := record.NewWriter(f)
 	add := func(number uint64, batch []byte) error {
 		b := db.NewBatch()
-		if err := setRepr(b, number, batch, seqNum); err != nil {
-			return errors.Join(err, b.Close())
+		err := setRepr(b, number, batch)
+		if err == nil {
+			err = replay.Add(b)
 		}
-		seqNum += uint64(b.Count())
-		_, err := w.WriteRecord(b.Repr())
 		return errors.Join(err, b.Close())
 	}
 	last := after
@@ -303,10 +258,11 @@ func readLog(d *DB, disk vfs.FS, opts *Options) (vfs.FS, error) {
 		last, err = wal.Read(disk, logs, after, add)
 		err = ofLog(err)
 	}
-	if err = errors.Join(err, w.Close(), f.Close()); err != nil || last == after {
+	with, cerr := replay.Close()
+	if err = errors.Join(err, cerr); err != nil || last == after {
 		return nil, err
 	}
-	return c, nil
+	return with, nil
 }
 
 // takeRecords hands those of the records that are behind number after to add, and returns the number of the last one.
@@ -322,35 +278,4 @@ func takeRecords(records iter.Seq2[Record, error], after uint64, add func(number
 		}
 	}
 	return last, nil
-}
-
-// nextSeqNum returns a sequence number that is larger than all in the tables.
-func nextSeqNum(db *pebble.DB) (uint64, error) {
-	levels, err := db.SSTables()
-	seqNum := uint64(1) << 8 // Pebble has no rows below 10
-	for _, tables := range levels {
-		for i := range tables {
-			seqNum = max(seqNum, uint64(tables[i].LargestSeqNum)+1)
-		}
-	}
-	return seqNum, err
-}
-
-// freeLogName returns the name of a log of Pebble's behind all numbers that it uses. Pebble makes an empty log of its own while it
-// is opened, which a crash may leave among ours.
-func freeLogName(disk vfs.FS, dirs ...string) (string, error) {
-	newest := uint64(0)
-	for _, in := range dirs {
-		names, err := disk.List(in)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // a log may be lost
-			return "", err
-		}
-		for _, name := range names {
-			if digits := strings.FieldsFunc(name, func(r rune) bool { return r < '0' || r > '9' }); len(digits) > 0 {
-				n, _ := strconv.ParseUint(digits[0], 10, 64) // 0 for other names
-				newest = max(newest, n)
-			}
-		}
-	}
-	return fmt.Sprintf("%06d.log", newest+1), nil
 }

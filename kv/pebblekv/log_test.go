@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/kv/pebblekv/internal/workaround"
+
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
@@ -300,8 +302,8 @@ func TestLacking(t *testing.T) {
 	}
 	// One that is poisoned has the same tables, and a log with one record, which they have by number.
 	fs := vfs.NewMem()
-	poisoned := &DB{db: db.db, fault: newFault()}
-	poisoned.fault.set(errBroken)
+	poisoned := &DB{db: db.db, fault: workaround.NewFault()}
+	poisoned.fault.Set(errBroken)
 	if poisoned.log, err = wal.Open(wal.Options{FS: fs, FileBytes: 1 << 20}, 0, nil); err == nil {
 		_, err = poisoned.log.Append([]byte("batch"))
 	}
@@ -356,7 +358,7 @@ func TestOpenFailsWithLog(t *testing.T) {
 	mem := vfs.NewCrashableMem()
 	d := newDisk(mem)
 	d.set(func(op errorfs.Op) error {
-		if isTable(op.Path) && op.Kind == errorfs.OpCreate {
+		if workaround.IsTable(op.Path) && op.Kind == errorfs.OpCreate {
 			return errBroken
 		}
 		return nil
@@ -455,7 +457,7 @@ func TestPoisonedLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	db.fault.set(errBroken) // as the fence does
+	db.fault.Set(errBroken) // as the fence does
 	if err := db.Close(); !errors.Is(err, kv.ErrPoisoned) {
 		t.Error(err)
 	}
@@ -524,7 +526,7 @@ func TestCheckpointBeside(t *testing.T) {
 			d.set(func(op errorfs.Op) error {
 				mu.Lock()
 				defer mu.Unlock()
-				if writes(op) && strings.HasPrefix(op.Path, dir) && !isTable(op.Path) {
+				if writes(op) && strings.HasPrefix(op.Path, dir) && !workaround.IsTable(op.Path) {
 					crashes = append(crashes, mem.CrashClone(vfs.CrashCloneCfg{}))
 				}
 				return nil

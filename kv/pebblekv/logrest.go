@@ -3,7 +3,6 @@ package pebblekv
 import (
 	"bytes"
 	"errors"
-	"io/fs"
 	"iter"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -44,30 +43,6 @@ func readBegin(rest **logRest, disk vfs.FS, logs string, after uint64, add func(
 	})
 	*rest = &logRest{cause: cause, disk: disk, last: last}
 	return last, err
-}
-
-// lostLog is a file system in which the directory of a log is there, and empty, if it isn't.
-type lostLog struct {
-	vfs.FS
-	dir string
-}
-
-// List lists a directory, nothing for that of the log if it is missing.
-func (l lostLog) List(dir string) ([]string, error) {
-	names, err := l.FS.List(dir)
-	if dir == l.dir && errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	return names, err
-}
-
-// OpenDir opens a directory, in place of that of the log the one in which it was.
-func (l lostLog) OpenDir(dir string) (vfs.File, error) {
-	f, err := l.FS.OpenDir(dir)
-	if dir == l.dir && errors.Is(err, fs.ErrNotExist) {
-		return l.FS.OpenDir(l.PathDir(dir))
-	}
-	return f, err
 }
 
 // A LeftCommit is a commit at the end of a log that the store leaves out.

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/kv/pebblekv/internal/workaround"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
@@ -143,7 +145,7 @@ func (s *lossy) try(what, name string, damage func(path string) error) {
 
 // overwrite returns a damage: b is in the place of what the file holds.
 func overwrite(b []byte) func(path string) error {
-	return func(path string) error { return os.WriteFile(path, b, fileMode) }
+	return func(path string) error { return os.WriteFile(path, b, workaround.FileMode) }
 }
 
 func readFile(t *testing.T, path string) []byte {
@@ -221,7 +223,7 @@ func readStore(dir string, opts *Options) (_ map[string]string, err error) {
 func TestLostFirst(t *testing.T) {
 	dir, img := filepath.Join(t.TempDir(), "s"), filepath.Join(t.TempDir(), "s")
 	first := filepath.Join(dir, logDir, "000001.wal")
-	if err := errors.Join(os.MkdirAll(filepath.Dir(first), dirMode), os.WriteFile(first, nil, fileMode)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(first), workaround.DirMode), os.WriteFile(first, nil, workaround.FileMode)); err != nil {
 		t.Fatal(err)
 	}
 	db, err := Open(dir, nil)
@@ -283,7 +285,7 @@ func TestOptionsCut(t *testing.T) {
 	outcomes := map[string]int{}
 	try := func(what string, at int, b []byte) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(copied, name), b, fileMode); err != nil {
+		if err := os.WriteFile(filepath.Join(copied, name), b, workaround.FileMode); err != nil {
 			t.Fatal(err)
 		}
 		got, err := readStore(copied, opts)

@@ -1,6 +1,7 @@
 package pebblekv
 
 import (
+	"github.com/greenroomdb/greenroom/kv/pebblekv/internal/workaround"
 	"github.com/greenroomdb/greenroom/metrics"
 )
 
@@ -29,7 +30,7 @@ var fsyncs = metrics.Labelled("pebblekv_fsyncs", "file",
 
 // fsyncsOf is what counts those of a file.
 func fsyncsOf(name string) *metrics.Metric {
-	if isTable(name) {
+	if workaround.IsTable(name) {
 		return metricTableFsyncs
 	}
 	return metricOtherFsyncs

@@ -144,29 +144,6 @@ func TestSharedFsyncs(t *testing.T) {
 	}
 }
 
-// A partly is a file whose SyncTo only begins to write, or is a whole fsync.
-type partly struct {
-	vfs.File
-	full bool
-}
-
-func (p partly) SyncTo(int64) (bool, error) { return p.full, nil }
-
-// TestFsyncsPartly: what only has the disk begin is no fsync.
-func TestFsyncsPartly(t *testing.T) {
-	m := &meter{n: map[string]int64{}}
-	f := &fence{FS: vfs.NewMem(), dir: "store", fault: newFault(), meter: metrics.Meter{To: m}}
-	for want, full := range []bool{false, true} {
-		file := &fencedFile{File: partly{full: full}, fence: f, name: "store/000001.sst", table: true}
-		if got, err := file.SyncTo(1); got != full || err != nil {
-			t.Errorf("full is %v, %v, want %v", got, err, full)
-		}
-		if _, all := m.take(); all != int64(want) {
-			t.Errorf("%d fsyncs are counted, want %d", all, want)
-		}
-	}
-}
-
 // TestFsyncsOf: files are told apart by their names; blobs are tables, too.
 func TestFsyncsOf(t *testing.T) {
 	for name, want := range map[string]*metrics.Metric{

@@ -4,28 +4,23 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/greenroomdb/greenroom/kv/pebblekv/internal/workaround"
+
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/record"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/internal/optimistic"
 	"github.com/greenroomdb/greenroom/metrics"
 )
-
-// closeTimeout is how long closing a poisoned store may take; it takes
-// milliseconds unless Pebble is stuck.
-const closeTimeout = 10 * time.Second
 
 // Open opens the store in the directory dir, creating directory and store when
 // there is none and opts allow it; a nil opts is the zero Options. A directory
@@ -39,7 +34,7 @@ const closeTimeout = 10 * time.Second
 // ErrNewerFormat (as *kv.FormatError), kv.ErrCorrupt (ErrLogDamaged, too, if the log is), kv.ErrUnsupported for a store of
 // the first format that isn't opened for reading alone.
 func Open(dir string, opts *Options) (*DB, error) {
-	return open(dir, opts, onDisk)
+	return open(dir, opts, workaround.OnDisk)
 }
 
 // open is Open on any file system; tests bring failing and crashing ones.
@@ -56,15 +51,15 @@ func open(dir string, opts *Options, disk vfs.FS) (_ *DB, err error) {
 		return nil, err
 	}
 	path := dir
-	if disk == onDisk {
+	if disk == workaround.OnDisk {
 		// The lock is per process and per name: one directory must not have two.
 		if path, err = realPath(dir); err != nil {
 			return nil, err
 		}
 	}
 	lock, err := pebble.LockDirectory(path, disk)
-	if opts.ReadOnly && unwritable(err) {
-		lock, err = pebble.LockDirectory(path, sharedFS{disk})
+	if opts.ReadOnly && workaround.Unwritable(err) {
+		lock, err = pebble.LockDirectory(path, workaround.SharedFS{FS: disk})
 	}
 	if err != nil {
 		return nil, lockError(err)
@@ -78,38 +73,38 @@ func open(dir string, opts *Options, disk vfs.FS) (_ *DB, err error) {
 
 // start opens Pebble in a directory that is locked and fit for it.
 func start(dir string, opts *Options, disk vfs.FS, lock *pebble.Lock) (*DB, error) {
-	fault, life := newFault(), newLife()
+	fault, life := workaround.NewFault(), workaround.NewLife()
 	memtable, mostLog := cmp.Or(opts.MemtableBytes, defaultMemtable), cmp.Or(opts.maxLog, maxLog)
 	d := &DB{
-		dir: dir, onDisk: disk == onDisk, readOnly: opts.ReadOnly, lock: lock, fault: fault, life: life, checked: checked{rows: map[string]*checkedRow{}},
-		memtable: memtable, mostLog: mostLog, logFile: min(memtable, maxLogFile, mostLog/4),
+		dir: dir, onDisk: disk == workaround.OnDisk, readOnly: opts.ReadOnly, lock: lock, fault: fault, life: life, checked: checked{rows: map[string]*checkedRow{}},
+		mostLog: mostLog, logFile: min(memtable, maxLogFile, mostLog/4),
 		clock:  clock{now: time.Now},
 		recent: newRecent(max(0, cmp.Or(opts.PatchBytes, defaultPatch))),
-		fence:  &fence{FS: disk, dir: dir, fault: fault, closing: life.closing, meter: metrics.Meter{To: opts.Metrics}},
-		gate:   newGate(fault, life.closing, memtable),
+		meter:  metrics.Meter{To: opts.Metrics},
+		gate:   workaround.NewGate(fault, life.Closing(), memtable),
 	}
-	d.fence.full = d.gate.full
-	d.spare.guard, d.spare.keep, d.passage.spare = d.guard, spareTime, &d.spare
+	d.fence = workaround.NewFence(disk, dir, fault, d.gate, func(name string) { d.meter.Count(fsyncsOf(name), 1) })
 	d.txs = optimistic.New((*txStore)(d))
-	if err := openStore(d, opts, disk); err != nil {
-		if fault.get() != nil {
-			err = full(fault.cause) // not poisoned, just not opened
+	err := openStore(d, opts, disk)
+	if d.db != nil {
+		d.newest = workaround.NewNewest(d.db, fault, memtable)
+	}
+	if err != nil {
+		if fault.Get() != nil {
+			err = workaround.Full(fault.Cause()) // not poisoned, just not opened
 		}
 		if d.db != nil {
-			close(life.closing)
-			close(d.gate.gone)
+			life.Close()
 			err = errors.Join(err, d.closePebble())
 		}
-		return nil, openError(err)
+		return nil, workaround.OpenError(err, logDir)
 	}
-	d.fence.armed.Store(true)
+	d.fence.Arm()
 	if d.rest != nil {
 		opts.WithoutLogRest(d.rest.cause)
 	}
-	if d.readOnly {
-		close(d.gate.gone)
-	} else {
-		go d.gate.watch(d.db, lacking(d, d.mostLog))
+	if !d.readOnly {
+		d.gate.Watch(d.db, lacking(d, d.mostLog))
 	}
 	return d, nil
 }
@@ -124,11 +119,11 @@ func openStore(d *DB, opts *Options, disk vfs.FS) error {
 			err = ofLog(findLog(disk, d.dir))
 			if opts.ReadOnly && opts.WithoutLogRest != nil && errors.Is(err, kv.ErrCorrupt) {
 				d.rest, err = &logRest{cause: err}, nil
-				d.fence.FS = lostLog{disk, disk.PathJoin(d.dir, logDir)}
+				d.fence.FS = workaround.LostDir{FS: disk, Dir: disk.PathJoin(d.dir, logDir)}
 			}
 		} else {
 			if err = makeLog(logOptions(d, disk)); err == nil {
-				d.fence.meter.Count(metricOtherFsyncs, 1)
+				d.meter.Count(metricOtherFsyncs, 1)
 				err = syncDir(disk, d.dir)
 			}
 		}
@@ -151,7 +146,7 @@ func openStore(d *DB, opts *Options, disk vfs.FS) error {
 		}
 	}
 	if err == nil {
-		err = errors.Join(openPebble(d, opts, format), d.fault.get())
+		err = errors.Join(openPebble(d, opts, format), d.fault.Get())
 	}
 	if err != nil {
 		return err
@@ -173,31 +168,14 @@ func openStore(d *DB, opts *Options, disk vfs.FS) error {
 			err = nil // only writing needs it
 		}
 	}
-	return errors.Join(err, d.fault.get())
+	return errors.Join(err, d.fault.Get())
 }
 
-// checkManifest returns an error if MANIFEST, the list of tables, was cut off before the record with the last sequence number. Pebble would
-// use sequence numbers a second time then, and panics when it finds two rows with the same one. If MANIFEST ends with a whole record, and has
-// more than one, that record is there, and nothing else is read.
+// checkManifest returns an error if MANIFEST was cut off, see workaround.CheckManifest. If it is whole, nothing else is read.
 func checkManifest(d *DB, opts *Options, disk vfs.FS, format string) error {
-	name, err := atomicfs.ReadMarker(disk, d.dir, "manifest")
-	if err != nil {
+	path, whole, err := workaround.CheckManifest(disk, d.dir)
+	if whole || err != nil {
 		return err
-	}
-	path := disk.PathJoin(d.dir, name)
-	f, err := disk.Open(path)
-	if err != nil {
-		return err
-	}
-	n := 0
-	for records := record.NewReader(f, 0); err == nil; n++ {
-		var in io.Reader
-		if in, err = records.Next(); err == nil {
-			_, err = io.Copy(io.Discard, in)
-		}
-	}
-	if cerr := f.Close(); cerr != nil || err == io.EOF && n > 2 {
-		return cerr
 	}
 	reading := *opts
 	reading.ReadOnly = true
@@ -219,7 +197,7 @@ func checkManifest(d *DB, opts *Options, disk vfs.FS, format string) error {
 func leavePebble(d *DB) error {
 	db := d.db
 	d.db = nil
-	return d.guard(db.Close)
+	return d.fault.Guard(db.Close)
 }
 
 // openPebble opens Pebble with a store of a format.
@@ -227,7 +205,7 @@ func openPebble(d *DB, opts *Options, format string) error {
 	o := pebbleOptions(opts, d)
 	defer o.Cache.Unref()
 	o.WALDir, o.DisableWAL = format, format == ownLog
-	return d.guard(func() (err error) {
+	return d.fault.Guard(func() (err error) {
 		d.db, err = pebble.Open(d.dir, o)
 		return err
 	})
@@ -239,40 +217,26 @@ func (d *DB) teardown() error {
 	if lerr := d.lock.Close(); err == nil {
 		err = wrap(lerr)
 	}
-	if bad := d.fault.get(); bad != nil {
+	if bad := d.fault.Get(); bad != nil {
 		return bad
 	}
 	return err
 }
 
-// closePebble closes Pebble. On a poisoned store it gives up after a while: a
-// panic may have left mutexes of Pebble locked for good.
+// closePebble closes Pebble and the log.
 func (d *DB) closePebble() error {
-	done := make(chan error, 1)
-	go func() {
-		<-d.gate.gone // it uses Pebble
-		d.spare.close()
-		var err error
+	return wrap(d.fault.Close(func() (err error) {
+		d.gate.Unwatched()
+		d.newest.Close()
 		if d.log != nil {
 			drainLog(d)
-			if bad := d.fault.get(); bad != nil {
+			if bad := d.fault.Get(); bad != nil {
 				d.log.Fail(bad)
 			}
 			err = d.log.Close()
 		}
-		done <- errors.Join(err, d.guard(d.db.Close))
-	}()
-	select {
-	case err := <-done:
-		return wrap(err)
-	case <-d.fault.done:
-	}
-	select {
-	case err := <-done:
-		return wrap(err)
-	case <-time.After(closeTimeout):
-		return errors.New("pebblekv: the poisoned store could not be closed, and stays locked until the process ends")
-	}
+		return errors.Join(err, d.fault.Guard(d.db.Close))
+	}))
 }
 
 // inspect refuses a directory that must not become, or can't be, a store, before
@@ -331,7 +295,7 @@ func makeDir(dir string, disk vfs.FS) error {
 			return err
 		}
 	}
-	if err := disk.MkdirAll(dir, dirMode); err != nil {
+	if err := disk.MkdirAll(dir, workaround.DirMode); err != nil {
 		return err
 	}
 	for _, p := range parents {
@@ -395,26 +359,6 @@ func lockError(err error) error {
 		strings.Contains(err.Error(), "lock held by current process")
 	if held {
 		return fmt.Errorf("%w: %w", kv.ErrStoreInUse, err)
-	}
-	return err
-}
-
-// badOptions are in the errors with which Pebble refuses a file of options.
-var badOptions = []string{"invalid key=value syntax", "comparer name from file", "merger name from file", "WALRecoveryDirs"}
-
-// openError is wrap for what Pebble says when opening. Where a file is missing that Pebble knows of, or is shorter, it doesn't
-// say that of corruption.
-func openError(err error) error {
-	switch {
-	case errors.Is(err, kv.ErrCorrupt):
-	case errors.Is(err, pebble.ErrDBNotPristine):
-		return fmt.Errorf("%w: there is no file marker.format-version.*: %w", kv.ErrCorrupt, err)
-	case slices.ContainsFunc(badOptions, func(text string) bool { return strings.Contains(err.Error(), text) }):
-		return fmt.Errorf("%w: the newest file OPTIONS-*: %w", kv.ErrCorrupt, err)
-	case strings.Contains(err.Error(), "invalid batch"):
-		return fmt.Errorf("%w: a file *.log of Pebble in %s: %w", kv.ErrCorrupt, logDir, err)
-	case pebble.IsCorruptionError(err), errors.Is(err, fs.ErrNotExist), strings.Contains(err.Error(), "object size mismatch"):
-		return corrupt(err)
 	}
 	return err
 }

@@ -2,11 +2,9 @@ package pebblekv
 
 import (
 	"cmp"
-	"context"
-	"errors"
-	"fmt"
-	"log/slog"
 	"runtime"
+
+	"github.com/greenroomdb/greenroom/kv/pebblekv/internal/workaround"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
@@ -36,16 +34,16 @@ const (
 // has it among its experimental options, and the values of a database are no
 // place for those.
 func pebbleOptions(opts *Options, d *DB) *pebble.Options {
-	log := logger{to: opts.Logger, fault: d.fault}
+	log := workaround.Logger{To: opts.Logger, Fault: d.fault}
 	o := &pebble.Options{
 		Cache:            pebble.NewCache(cmp.Or(opts.CacheBytes, defaultCache)),
 		FS:               d.fence,
 		Lock:             d.lock,
 		ReadOnly:         opts.ReadOnly,
-		Merger:           patches(),
+		Merger:           workaround.Patches(),
 		ErrorIfNotExists: opts.MustExist || opts.ReadOnly,
 		Logger:           log,
-		EventListener:    events(d.gate, log),
+		EventListener:    workaround.Events(d.gate, log),
 		// Stores are made by this version or older ones, never read by older ones.
 		FormatMajorVersion: pebble.FormatNewest,
 		// 4 MiB, the default, wrote 40 % more to the disk than 64 MiB. 32 MiB wrote
@@ -77,65 +75,4 @@ func pebbleOptions(opts *Options, d *DB) *pebble.Options {
 	// UseL6Filters; a Get has no such option), so it needn't be made.
 	o.Levels[len(o.Levels)-1].FilterPolicy = pebble.NoFilterPolicy
 	return o
-}
-
-// events are the callbacks that the gate lives on. Pebble calls them with its
-// mutex held.
-func events(g *gate, log logger) *pebble.EventListener {
-	return &pebble.EventListener{
-		FlushEnd:        func(i pebble.FlushInfo) { g.worked(failure(i.Err)) },
-		CompactionEnd:   func(i pebble.CompactionInfo) { g.worked(failure(i.Err)) },
-		BackgroundError: func(err error) { log.Errorf("background work: %v", err) },
-		// The default ends the process. Whoever reads the corrupt block gets
-		// kv.ErrCorrupt.
-		DataCorruption: func(i pebble.DataCorruptionInfo) { log.Errorf("%v", i) },
-	}
-}
-
-// failure filters what ends a flush or compaction early without being wrong: a
-// flush that had nothing to write, and a compaction that is no longer needed.
-func failure(err error) error {
-	if err == nil || errors.Is(err, pebble.ErrCancelledCompaction) || err.Error() == "pebble: empty table" {
-		return nil
-	}
-	return err
-}
-
-// A logger hands Pebble's messages to slog, and what Pebble thinks must end the
-// process to the fault.
-type logger struct {
-	to    *slog.Logger
-	fault *fault
-}
-
-func (l logger) log(level slog.Level, format string, args []any) {
-	if l.to == nil || !l.to.Enabled(context.Background(), level) {
-		return
-	}
-	l.to.Log(context.Background(), level, fmt.Sprintf(format, args...))
-}
-
-func (l logger) Infof(format string, args ...any)  { l.log(slog.LevelDebug, format, args) }
-func (l logger) Errorf(format string, args ...any) { l.log(slog.LevelError, format, args) }
-
-// A fatal is a message of Pebble with the error that is in it.
-type fatal struct {
-	msg   string
-	cause error
-}
-
-func (f *fatal) Error() string { return f.msg }
-func (f *fatal) Unwrap() error { return f.cause }
-
-// Fatalf poisons the store and returns. Pebble then goes on as it does with an
-// error, on files that take no more writes; see fence.
-func (l logger) Fatalf(format string, args ...any) {
-	err := &fatal{msg: fmt.Sprintf(format, args...)}
-	for _, a := range args {
-		if cause, ok := a.(error); ok {
-			err.cause = cause
-		}
-	}
-	l.fault.set(err)
-	l.log(slog.LevelError, "%v", []any{err})
 }

@@ -12,9 +12,8 @@ package pebblekv
 
 // Files, from the top down:
 //
-//	crashdisk.go salvage.go archived.go base.go erase.go records.go open.go tx.go commit.go snapshot.go logrest.go log.go read.go large.go
-//	options.go private.go version.go pebblekv.go record.go checked.go encode.go metrics.go fence.go gate.go recent.go cleared.go
-//	errors.go fault.go format.go life.go patch.go sharedlock.go sharedlock_unix.go sharedlock_other.go spare.go
+//	crashdisk.go salvage.go archived.go base.go erase.go exposed.go records.go open.go tx.go commit.go snapshot.go log.go logrest.go read.go
+//	options.go version.go pebblekv.go record.go checked.go encode.go metrics.go recent.go cleared.go errors.go format.go
 
 import (
 	"context"
@@ -33,6 +32,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv/internal/optimistic"
 	"github.com/greenroomdb/greenroom/kv/internal/outcomes"
 	"github.com/greenroomdb/greenroom/kv/pebblekv/internal/wal"
+	"github.com/greenroomdb/greenroom/kv/pebblekv/internal/workaround"
 	"github.com/greenroomdb/greenroom/kv/txn"
 	"github.com/greenroomdb/greenroom/metrics"
 )
@@ -82,10 +82,12 @@ type DB struct {
 	onDisk   bool // not in a test's memory
 	readOnly bool
 	lock     *pebble.Lock
-	fence    *fence
-	fault    *fault
-	gate     *gate
-	life     *life
+	meter    metrics.Meter
+	fence    *workaround.Fence
+	fault    *workaround.Fault
+	gate     *workaround.Gate
+	life     *workaround.Life
+	newest   *workaround.Newest
 	outcomes outcomes.Memory
 	shared   sync.Map
 
@@ -107,19 +109,14 @@ type DB struct {
 	recent  *recent
 	// log is the write-ahead log, nil in a store that is only read; Append wants commit. logged are
 	// the bytes that it took since the gate's watcher was last poked for that, guarded by commit.
-	log    *wal.Log
-	logged int64
-	clock  clock    // guarded by commit
-	held   Held     // of the log; guarded by commit
-	rest   *logRest // what of the log is left out, nil for nothing
-	number [8]byte  // memory for that of a batch; guarded by commit
-	// passage is what reads go by while a large batch is applied; memtable is the size
-	// that large is relative to, in bytes.
-	passage  passage
-	memtable int64
-	logFile  int64 // to which size a file of the log is filled
-	mostLog  int64 // how many bytes of the log the tables may lack before writers wait
-	spare    spare
+	log     *wal.Log
+	logged  int64
+	clock   clock    // guarded by commit
+	held    Held     // of the log; guarded by commit
+	rest    *logRest // what of the log is left out, nil for nothing
+	number  [8]byte  // memory for that of a batch; guarded by commit
+	logFile int64    // to which size a file of the log is filled
+	mostLog int64    // how many bytes of the log the tables may lack before writers wait
 }
 
 var (
@@ -151,7 +148,7 @@ func (d *DB) Outcome(ctx context.Context, id kv.CommitID) (kv.Outcome, error) {
 	if err := d.begin(ctx); err != nil {
 		return kv.OutcomeUnknown, err
 	}
-	defer d.life.leave()
+	defer d.life.Leave()
 	return d.outcomes.Outcome(id), nil
 }
 
@@ -168,7 +165,7 @@ func (d *DB) Records() *Records {
 }
 
 // Failed is closed when the disk has failed the store for good. See kv.Failer.
-func (d *DB) Failed() <-chan struct{} { return d.fault.done }
+func (d *DB) Failed() <-chan struct{} { return d.fault.Done() }
 
 // FreeSpace returns how many bytes the disk of the store has free for the process. See kv.Spacer.
 func (d *DB) FreeSpace() (free int64, known bool, err error) {
@@ -184,7 +181,7 @@ func (d *DB) Sync(ctx context.Context, _ kv.Incarnation) error {
 	if err := d.begin(ctx); err != nil {
 		return err
 	}
-	defer d.life.leave()
+	defer d.life.Leave()
 	if d.readOnly {
 		return nil
 	}
@@ -198,13 +195,13 @@ func (d *DB) Incarnation() kv.Incarnation { return 0 }
 // or snapshots it returns an error, and the store is released when they end. On
 // a poisoned store it releases what can be released and returns kv.ErrPoisoned.
 func (d *DB) Close() error {
-	if !d.life.close() {
+	if !d.life.Close() {
 		return nil
 	}
 	d.commit.Lock()
 	d.txs.Wake()
 	d.commit.Unlock()
-	if n := d.life.pins.Load() - 1; !d.life.unpin() {
+	if n := d.life.Pins() - 1; !d.life.Unpin() {
 		return fmt.Errorf("pebblekv: closed with %d open scans or snapshots, which keep %s locked", n, d.dir)
 	}
 	return d.teardown()
@@ -215,11 +212,11 @@ func (d *DB) begin(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := d.life.enter(); err != nil {
+	if err := d.life.Enter(); err != nil {
 		return err
 	}
-	if err := d.fault.get(); err != nil {
-		d.life.leave()
+	if err := d.fault.Get(); err != nil {
+		d.life.Leave()
 		return err
 	}
 	return nil
@@ -228,27 +225,15 @@ func (d *DB) begin(ctx context.Context) error {
 // verdict is what a call returns that got err from Pebble: on a poisoned store
 // nothing that Pebble says counts any more.
 func (d *DB) verdict(err error) error {
-	if bad := d.fault.get(); bad != nil {
+	if bad := d.fault.Get(); bad != nil {
 		return bad
 	}
 	return wrap(err)
 }
 
-// guard runs a call into Pebble that writes, and turns a panic into a poisoned
-// store: Pebble panics where its own state is in doubt.
-func (d *DB) guard(fn func() error) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			d.fault.set(fmt.Errorf("panic: %v", r))
-			err = d.fault.get()
-		}
-	}()
-	return fn()
-}
-
 // release lets go of a pin, and of the store when it was the last one.
 func (d *DB) release() error {
-	if d.life.unpin() {
+	if d.life.Unpin() {
 		return d.teardown()
 	}
 	return nil

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/kv/pebblekv/internal/workaround"
+
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -119,7 +121,7 @@ func testPrivateOld(t *testing.T) {
 	for p, mode := range modes(t, dir) {
 		if was, ok := old[p]; ok && mode != was {
 			t.Errorf("%s had mode %v, and has %v", p, was, mode)
-		} else if !ok && mode.Perm() != fileMode && filepath.Ext(p) != ".wal" { // which is an old one used again
+		} else if !ok && mode.Perm() != workaround.FileMode && filepath.Ext(p) != ".wal" { // which is an old one used again
 			t.Errorf("%s is new, and has mode %v", p, mode)
 		}
 	}
@@ -198,9 +200,9 @@ func modes(t *testing.T, dir string) map[string]fs.FileMode {
 // ownMode is what something of that mode should have.
 func ownMode(mode fs.FileMode) fs.FileMode {
 	if mode.IsDir() {
-		return dirMode
+		return workaround.DirMode
 	}
-	return fileMode
+	return workaround.FileMode
 }
 
 // kindOf returns what kind of file it is, by its name.

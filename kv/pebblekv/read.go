@@ -3,7 +3,6 @@ package pebblekv
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"iter"
 
@@ -25,56 +24,16 @@ type (
 	}
 )
 
-// newest is the newest state; see passage.
-type newest struct{ d *DB }
-
-func (n newest) NewIterWithContext(ctx context.Context, o *pebble.IterOptions) (*pebble.Iterator, error) {
-	d := n.d
-	for {
-		turn := d.passage.turns.Load()
-		if turn%2 == 0 {
-			it, err := d.db.NewIterWithContext(ctx, o)
-			if err != nil || d.passage.turns.Load() == turn {
-				return it, err
-			}
-			if err := it.Close(); err != nil {
-				return nil, err
-			}
-		} else if s := d.passage.take(); s != nil {
-			// The iterator stays what it is when the snapshot is closed.
-			it, err := s.snap.NewIterWithContext(ctx, o)
-			if derr := d.passage.drop(s); derr != nil && err == nil {
-				return nil, errors.Join(derr, it.Close())
-			}
-			return it, err
-		}
-	}
-}
-
 // Get appends the newest value of key to dst. See kv.Reader.
 func (d *DB) Get(ctx context.Context, key, dst []byte) ([]byte, error) {
 	if err := d.begin(ctx); err != nil {
 		return dst, err
 	}
-	defer d.life.leave()
+	defer d.life.Leave()
 	if out, ok := d.recent.get(key, dst); ok {
 		return out, nil
 	}
-	for {
-		turn := d.passage.turns.Load()
-		if turn%2 == 0 {
-			out, err := d.get(d.db, key, dst)
-			if d.passage.turns.Load() == turn {
-				return out, err
-			}
-		} else if s := d.passage.take(); s != nil {
-			out, err := d.get(s.snap.Snapshot, key, dst)
-			if derr := d.passage.drop(s); derr != nil {
-				return dst, wrap(derr)
-			}
-			return out, err
-		}
-	}
+	return d.get(d.newest, key, dst)
 }
 
 // get reads from src and copies out of Pebble's memory, which is only valid
@@ -90,7 +49,7 @@ func (d *DB) get(src getter, key, dst []byte) ([]byte, error) {
 		} else {
 			err = wrap(err)
 		}
-		if bad := d.fault.get(); bad != nil {
+		if bad := d.fault.Get(); bad != nil {
 			err = bad
 		}
 		return dst, err
@@ -105,7 +64,7 @@ func (d *DB) get(src getter, key, dst []byte) ([]byte, error) {
 // Scan yields the entries of r in the state at the start of the iteration. See
 // kv.Reader.
 func (d *DB) Scan(ctx context.Context, r kv.Range) iter.Seq2[kv.Entry, error] {
-	return func(yield func(kv.Entry, error) bool) { d.scan(ctx, newest{d}, r, yield) }
+	return func(yield func(kv.Entry, error) bool) { d.scan(ctx, d.newest, r, yield) }
 }
 
 // scan runs one iteration over src.
@@ -115,12 +74,12 @@ func (d *DB) scan(ctx context.Context, src scanner, r kv.Range, yield func(kv.En
 		return
 	}
 	if r.End != nil && bytes.Compare(r.Start, r.End) >= 0 {
-		d.life.leave()
+		d.life.Leave()
 		return
 	}
-	d.life.pin()
+	d.life.Pin()
 	it, err := src.NewIterWithContext(ctx, bounds(r))
-	d.life.leave()
+	d.life.Leave()
 	if err != nil {
 		// Nothing was yielded, so the error of release has no better place.
 		if rerr := d.release(); rerr != nil {
@@ -189,10 +148,10 @@ func (d *DB) goingOn(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if d.life.closed() {
+	if d.life.Closed() {
 		return kv.ErrClosed
 	}
-	return d.fault.get()
+	return d.fault.Get()
 }
 
 // bounds are the iterator options of r. Pebble copies the bounds.

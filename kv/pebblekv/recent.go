@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/greenroomdb/greenroom/kv/pebblekv/internal/workaround"
+
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -69,9 +71,7 @@ func (m *recent) gone(key string, op uint64) bool {
 }
 
 const (
-	// maxPatched is the longest value that may be patched, and maxRecentKey the longest key of
-	// one.
-	maxPatched   = 64 << 10
+	// maxRecentKey is the longest key of a value that may be patched.
 	maxRecentKey = maxClearedKey
 	// recentEntry is about what a row takes besides its key and value.
 	recentEntry = 128
@@ -138,11 +138,11 @@ func (s *recentShard) patch(e *encoding, o *kv.Op) (_ *recentRow, op uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	row := s.rows[string(o.Key)]
-	if row == nil || row.patches >= maxPatches {
+	if row == nil || row.patches >= workaround.MaxPatches {
 		return nil, 0
 	}
 	var ok bool
-	if e.buf, ok = appendPatch(e.buf[:0], row.value, o.Value, len(o.Value)/4); !ok {
+	if e.buf, ok = workaround.AppendPatch(e.buf[:0], row.value, o.Value, len(o.Value)/4); !ok {
 		return nil, 0
 	}
 	return row, row.op.Load()
@@ -150,7 +150,7 @@ func (s *recentShard) patch(e *encoding, o *kv.Op) (_ *recentRow, op uint64) {
 
 // patchable says whether the value of an operation may be patched by a later one.
 func patchable(o *kv.Op) bool {
-	return len(o.Value) >= minPatched && len(o.Value) <= maxPatched && len(o.Key) <= maxRecentKey
+	return len(o.Value) >= workaround.MinPatched && len(o.Value) <= workaround.MaxPatched && len(o.Key) <= maxRecentKey
 }
 
 // get appends the newest value of key to dst, if it is remembered. It isn't said while a commit

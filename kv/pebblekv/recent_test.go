@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/kv/pebblekv/internal/workaround"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/greenroomdb/greenroom/kv"
@@ -41,9 +43,9 @@ func (m *patchModel) next(key []byte) []byte {
 	v := bytes.Clone(m.want[string(key)])
 	switch n := m.rng.IntN(20); {
 	case n == 0:
-		v = make([]byte, m.rng.IntN(2*minPatched))
+		v = make([]byte, m.rng.IntN(2*workaround.MinPatched))
 	case n == 1:
-		v = make([]byte, maxPatched-3+m.rng.IntN(6))
+		v = make([]byte, workaround.MaxPatched-3+m.rng.IntN(6))
 	case n == 2 && len(v) > 0:
 		v = v[:m.rng.IntN(len(v))]
 	case n == 3:
@@ -192,7 +194,7 @@ func (m *patchModel) bounded() {
 		size := 0
 		for k, row := range s.rows {
 			size += len(k) + len(row.value) + recentEntry
-			if row.patches > maxPatches {
+			if row.patches > workaround.MaxPatches {
 				m.Errorf("%s has %d patches", k, row.patches)
 			}
 		}
@@ -277,7 +279,7 @@ func TestPatchBytes(t *testing.T) {
 	page := make([]byte, 4096)
 	logged := func() int64 { return m.of(metricLogBytes.Name) }
 	whole := 0
-	for i := range 1 + 3*(maxPatches+1) {
+	for i := range 1 + 3*(workaround.MaxPatches+1) {
 		copy(page[i*30:], fmt.Sprintf("row %d of this table", i))
 		was := logged()
 		if err := db.Commit(t.Context(), &kv.Commit{Ops: []kv.Op{kv.Set([]byte("page"), page)}}); err != nil {

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/greenroomdb/greenroom/kv/pebblekv/internal/workaround"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/greenroomdb/greenroom/kv"
@@ -167,7 +169,7 @@ func (f *followed) restored(a Archived) (map[string]string, error) {
 	}
 	for name, data := range files {
 		path := mem.PathJoin("new", name)
-		if err := mem.MkdirAll(mem.PathDir(path), dirMode); err != nil {
+		if err := mem.MkdirAll(mem.PathDir(path), workaround.DirMode); err != nil {
 			f.t.Fatal(err)
 		}
 		out, err := mem.Create(path, vfs.WriteCategoryUnspecified)

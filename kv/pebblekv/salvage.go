@@ -61,7 +61,7 @@ func (s *Salvage) Rows(ctx context.Context, row func(kv.Entry) error, gap func(G
 	if err := d.begin(ctx); err != nil {
 		return err
 	}
-	defer d.life.leave()
+	defer d.life.Leave()
 	w := &salvager{d: d, ctx: ctx, row: row, gap: gap}
 	levels, err := d.db.SSTables()
 	if err != nil {
@@ -156,7 +156,7 @@ func (s *salvager) backward(start, end []byte) (first []byte, damage, err error)
 // walk runs fn with an iterator over [start, end). What fn returns is damage, unless its bool says that it isn't about what is stored.
 func (s *salvager) walk(start, end []byte, fn func(*pebble.Iterator) (bool, error)) (damage, err error) {
 	other := false
-	damage = s.d.guard(func() error {
+	damage = s.d.fault.Guard(func() error {
 		it, err := s.d.db.NewIterWithContext(s.ctx, &pebble.IterOptions{LowerBound: start, UpperBound: end})
 		if err != nil {
 			return err
@@ -166,7 +166,7 @@ func (s *salvager) walk(start, end []byte, fn func(*pebble.Iterator) (bool, erro
 		}
 		return cmp.Or(err, it.Error(), it.Close())
 	})
-	if bad := cmp.Or(s.ctx.Err(), s.d.fault.get()); bad != nil {
+	if bad := cmp.Or(s.ctx.Err(), s.d.fault.Get()); bad != nil {
 		return nil, bad
 	}
 	if other {

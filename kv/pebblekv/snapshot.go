@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/pebblekv/internal/workaround"
 )
 
 // Snapshot pins the newest state. See kv.Engine. It stays readable until it is
@@ -19,10 +20,9 @@ func (d *DB) Snapshot(ctx context.Context) (kv.Snapshot, error) {
 	if err := d.begin(ctx); err != nil {
 		return nil, err
 	}
-	defer d.life.leave()
-	d.life.pin()
-	snap, shared := d.pinned()
-	return &snapshot{d: d, snap: snap, shared: shared}, nil
+	defer d.life.Leave()
+	d.life.Pin()
+	return &snapshot{d: d, snap: d.newest.Pin()}, nil
 }
 
 // A snapshot is a kv.Snapshot of a DB.
@@ -33,8 +33,7 @@ func (d *DB) Snapshot(ctx context.Context) (kv.Snapshot, error) {
 // is. They hold on to the tables of their time, so they end with the snapshot.
 type snapshot struct {
 	d      *DB
-	snap   pin
-	shared *before // if others use snap too
+	snap   workaround.Pin
 	closed atomic.Bool
 	warm   atomic.Bool // there was a read
 
@@ -49,7 +48,7 @@ func (s *snapshot) Get(ctx context.Context, key, dst []byte) ([]byte, error) {
 	if err := s.d.begin(ctx); err != nil {
 		return dst, err
 	}
-	defer s.d.life.leave()
+	defer s.d.life.Leave()
 	if !s.warm.Swap(true) {
 		return s.d.get(s.snap.Snapshot, key, dst)
 	}
@@ -126,11 +125,7 @@ func (s *snapshot) Close() error {
 	}
 	s.idle = nil
 	s.mu.Unlock()
-	if s.shared != nil {
-		err = errors.Join(err, s.d.passage.drop(s.shared))
-	} else {
-		err = errors.Join(err, s.d.spare.give(s.snap))
-	}
+	err = errors.Join(err, s.d.newest.Unpin(s.snap))
 	if rerr := s.d.release(); rerr != nil {
 		return rerr
 	}

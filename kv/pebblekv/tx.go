@@ -21,7 +21,7 @@ func (d *DB) Attempt(ctx context.Context, opts txn.AttemptOptions) (txn.Attempt,
 	if err := d.begin(ctx); err != nil {
 		return nil, err
 	}
-	defer d.life.leave()
+	defer d.life.Leave()
 	return d.txs.Attempt(ctx, opts)
 }
 
@@ -30,7 +30,7 @@ func (d *DB) Watch(key []byte) (changed <-chan struct{}, stop func(), err error)
 	if err := d.begin(context.Background()); err != nil {
 		return nil, nil, err
 	}
-	defer d.life.leave()
+	defer d.life.Leave()
 	return d.txs.Watch(key)
 }
 
@@ -41,7 +41,7 @@ func (d *DB) EstimatedSize(ctx context.Context, start, end []byte) (int64, error
 	if err := d.begin(ctx); err != nil {
 		return 0, err
 	}
-	defer d.life.leave()
+	defer d.life.Leave()
 	if end == nil {
 		end = afterOwn // nobody has much behind it
 	}
@@ -61,7 +61,7 @@ func (d *DB) Checkpoint(ctx context.Context, dir string) error {
 	if err := d.begin(ctx); err != nil {
 		return err
 	}
-	defer d.life.leave()
+	defer d.life.Leave()
 	if d.readOnly {
 		return errReadOnly
 	}
@@ -93,7 +93,7 @@ func (s *txStore) Enter(ctx context.Context) error {
 	if err := d.begin(ctx); err != nil {
 		return err
 	}
-	err := d.gate.wait(ctx)
+	err := d.gate.Wait(ctx)
 	if d.readOnly {
 		err = errReadOnly
 	}
@@ -104,13 +104,13 @@ func (s *txStore) Enter(ctx context.Context) error {
 		d.commit.Unlock()
 	}
 	if err != nil {
-		d.life.leave()
+		d.life.Leave()
 	}
 	return err
 }
 
 // Leave ends a commit.
-func (s *txStore) Leave() { s.life.leave() }
+func (s *txStore) Leave() { s.life.Leave() }
 
 // Snapshot pins the newest state.
 func (s *txStore) Snapshot(ctx context.Context) (kv.Snapshot, error) { return (*DB)(s).Snapshot(ctx) }
@@ -133,7 +133,7 @@ func (s *txStore) Valid(ops []kv.Op) error {
 // Apply applies ops as one batch.
 func (s *txStore) Apply(ops []kv.Op, version uint64) (wait func() error, err error) {
 	d := (*DB)(s)
-	if err := d.fault.get(); err != nil {
+	if err := d.fault.Get(); err != nil {
 		return nil, err
 	}
 	c := &kv.Commit{Ops: ops}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/greenroomdb/greenroom/kv/pebblekv/internal/workaround"
+
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/greenroomdb/greenroom/kv"
 )
@@ -84,7 +86,7 @@ func (d *DB) reserve(least uint64) error {
 			err = d.log.Sync(number)
 		}
 	}
-	if err = d.verdict(full(errors.Join(err, b.Close()))); err == nil {
+	if err = d.verdict(workaround.Full(errors.Join(err, b.Close()))); err == nil {
 		d.ceiling.Store(ceiling)
 	}
 	return err

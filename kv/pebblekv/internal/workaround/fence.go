@@ -1,4 +1,4 @@
-package pebblekv
+package workaround
 
 import (
 	"errors"
@@ -11,15 +11,13 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-
-	"github.com/greenroomdb/greenroom/metrics"
 )
 
-// A fence stands between Pebble and the file system, and lets Pebble believe
+// A Fence stands between Pebble and the file system, and lets Pebble believe
 // that the files it can't live without never fail.
 //
-// Why: Pebble ends the process when it can't write its MANIFEST, and there is no
-// clean way to stop it from doing so afterwards: it calls Logger.Fatalf, which one
+// Why: Pebble ends the process when it can't write its MANIFEST, and it can't be
+// stopped from doing so afterwards: it calls Logger.Fatalf, which one
 // may let return, and goes on with its state in doubt. So the error must not reach
 // Pebble at all. (The log isn't Pebble's, see package wal, and not behind the fence.)
 //
@@ -42,61 +40,69 @@ import (
 // and tries again, so while the store is healthy they pass through, slowed down
 // a little because Pebble retries at once and forever. What isn't in the store's
 // directory is a checkpoint, which may fail without harm to the store.
-type fence struct {
+type Fence struct {
 	vfs.FS
 	dir   string
-	fault *fault
+	fault *Fault
+	gate  *Gate // is told that Pebble waits for room, and why
 	// armed is false while the store is being opened. A failing disk is handled
 	// the same then, because Pebble's Open also retries for ever what can't
 	// succeed; Open looks at the fault when Pebble's Open has returned.
 	armed atomic.Bool
 	// closing is closed when the store starts to close.
-	closing chan struct{}
+	closing <-chan struct{}
 	// failures counts the failed operations on tables since the last that
 	// succeeded.
 	failures atomic.Int32
-	// full is told that Pebble waits for room, and why.
-	full func(err error)
-	// meter is told of fsyncs.
-	meter metrics.Meter
+	// synced is told of each fsync, with the name of the file.
+	synced func(name string)
 }
 
 var (
 	errDead        = errors.New("pebblekv: the store is poisoned and writes no more")
-	_       vfs.FS = (*fence)(nil)
+	_       vfs.FS = (*Fence)(nil)
 )
 
-// isTable reports whether name is a file whose failures Pebble survives.
-func isTable(name string) bool {
+// NewFence returns the Fence of the store in the directory dir of a disk. synced is told of each fsync, with the name of the file,
+// and may be called concurrently.
+func NewFence(disk vfs.FS, dir string, fault *Fault, gate *Gate, synced func(name string)) *Fence {
+	return &Fence{FS: disk, dir: dir, fault: fault, gate: gate, closing: gate.closing, synced: synced}
+}
+
+// Arm says that the store is open.
+func (f *Fence) Arm() { f.armed.Store(true) }
+
+// IsTable reports whether name is a file whose failures Pebble survives.
+func IsTable(name string) bool {
 	return strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, ".blob")
 }
 
 // foreign reports whether name isn't in the directory of the store.
-func (f *fence) foreign(name string) bool {
+func (f *Fence) foreign(name string) bool {
 	rest, ok := strings.CutPrefix(name, f.dir)
 	return !ok || rest != "" && rest[0] != '/' && rest[0] != os.PathSeparator
 }
 
 // dead reports whether nothing may be written any more.
-func (f *fence) dead() bool { return f.fault.get() != nil }
+func (f *Fence) dead() bool { return f.fault.Get() != nil }
 
 // vital handles the error of an operation on a file that Pebble can't live
 // without: it is the fault of the store, and Pebble hears of a success. Its own log is
 // empty: one whose end finds no room when the store closes lacks nothing.
-func (f *fence) vital(op, name string, err error) error {
+func (f *Fence) vital(op, name string, err error) error {
 	if err == nil || vfs.IsNoSpaceError(err) && strings.HasSuffix(name, ".log") && f.isClosing() {
 		return nil
 	}
-	f.fault.set(fmt.Errorf("%s %s: %w", op, f.PathBase(name), err))
+	f.fault.Set(fmt.Errorf("%s %s: %w", op, f.PathBase(name), err))
 	return nil
 }
 
 // patient runs do, an operation on the file name. While the disk is full it runs do again, unless
 // the file is a table: Pebble itself tries those again.
-func (f *fence) patient(name string, do func() error) error {
+func (f *Fence) patient(name string, do func() error) error {
 	err := do()
-	for n := 0; vfs.IsNoSpaceError(err) && !isTable(name) && f.armed.Load(); n++ {
-		f.full(err)
+	for n := 0; vfs.IsNoSpaceError(err) && !IsTable(name) && f.armed.Load(); n++ {
+		f.gate.full(err)
 		select {
 		case <-time.After(backoff(n)):
 		case <-f.closing:
@@ -114,7 +120,7 @@ func backoff(n int) time.Duration { return min(time.Second, 10*time.Millisecond<
 
 // table notes how an operation on a table went. Its first failure while a store
 // is being opened is fatal.
-func (f *fence) table(op, name string, err error) error {
+func (f *Fence) table(op, name string, err error) error {
 	switch {
 	case err == nil:
 		f.failures.Store(0)
@@ -127,26 +133,26 @@ func (f *fence) table(op, name string, err error) error {
 }
 
 // note is table or vital, by name.
-func (f *fence) note(op, name string, err error) error {
-	if isTable(name) {
+func (f *Fence) note(op, name string, err error) error {
+	if IsTable(name) {
 		return f.table(op, name, err)
 	}
 	return f.vital(op, name, err)
 }
 
 // opened wraps a file opened for writing; nil stands for one that swallows.
-func (f *fence) opened(op, name string, file vfs.File, err error) (vfs.File, error) {
+func (f *Fence) opened(op, name string, file vfs.File, err error) (vfs.File, error) {
 	if err := f.note(op, name, err); err != nil {
 		return nil, err
 	}
 	if err != nil {
 		file = nil // swallowed
 	}
-	return &fencedFile{File: file, fence: f, name: name, table: isTable(name)}, nil
+	return &fencedFile{File: file, fence: f, name: name, table: IsTable(name)}, nil
 }
 
 // isClosing reports whether the store has begun to close.
-func (f *fence) isClosing() bool {
+func (f *Fence) isClosing() bool {
 	select {
 	case <-f.closing:
 		return true
@@ -158,7 +164,7 @@ func (f *fence) isClosing() bool {
 // pace delays the making of a table after failures, up to a second. On a
 // poisoned store it parks the flush or compaction that wants to write until the
 // store closes, or it would go round and round.
-func (f *fence) pace() error {
+func (f *Fence) pace() error {
 	if f.dead() && f.armed.Load() {
 		<-f.closing
 		return errDead
@@ -175,11 +181,12 @@ func (f *fence) pace() error {
 	return nil
 }
 
-func (f *fence) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+// Create makes a file in the place of one that may be there.
+func (f *Fence) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	if f.foreign(name) {
 		return f.FS.Create(name, c)
 	}
-	if isTable(name) {
+	if IsTable(name) {
 		if err := f.pace(); err != nil {
 			return nil, err
 		}
@@ -192,7 +199,8 @@ func (f *fence) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	return f.opened("create", name, file, err)
 }
 
-func (f *fence) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
+// OpenReadWrite opens a file for writing.
+func (f *Fence) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
 	if f.foreign(name) {
 		return f.FS.OpenReadWrite(name, c, opts...)
 	}
@@ -204,7 +212,7 @@ func (f *fence) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vfs.
 }
 
 // OpenDir opens a directory, which Pebble does in order to sync it.
-func (f *fence) OpenDir(name string) (vfs.File, error) {
+func (f *Fence) OpenDir(name string) (vfs.File, error) {
 	if f.foreign(name) {
 		return f.FS.OpenDir(name)
 	}
@@ -215,7 +223,8 @@ func (f *fence) OpenDir(name string) (vfs.File, error) {
 	return f.opened("open", name, file, err)
 }
 
-func (f *fence) Link(old, name string) error {
+// Link gives a file one more name.
+func (f *Fence) Link(old, name string) error {
 	if f.foreign(name) {
 		return f.FS.Link(old, name)
 	}
@@ -225,7 +234,8 @@ func (f *fence) Link(old, name string) error {
 	return f.note("link", name, f.patient(name, func() error { return f.FS.Link(old, name) }))
 }
 
-func (f *fence) Rename(old, name string) error {
+// Rename gives a file another name.
+func (f *Fence) Rename(old, name string) error {
 	if f.foreign(name) {
 		return f.FS.Rename(old, name)
 	}
@@ -235,8 +245,8 @@ func (f *fence) Rename(old, name string) error {
 	return f.note("rename", name, f.patient(name, func() error { return f.FS.Rename(old, name) }))
 }
 
-// Remove passes errors on: a file too many hurts nobody, and Pebble only logs it.
-func (f *fence) Remove(name string) error {
+// Remove passes errors on: a file too many does no harm, and Pebble only logs it.
+func (f *Fence) Remove(name string) error {
 	if f.dead() {
 		return nil
 	}
@@ -244,7 +254,7 @@ func (f *fence) Remove(name string) error {
 }
 
 // RemoveAll is Remove of a tree.
-func (f *fence) RemoveAll(name string) error {
+func (f *Fence) RemoveAll(name string) error {
 	if f.dead() {
 		return nil
 	}
@@ -252,13 +262,13 @@ func (f *fence) RemoveAll(name string) error {
 }
 
 // Unwrap gives Pebble the file system below, see vfs.FS.
-func (f *fence) Unwrap() vfs.FS { return f.FS }
+func (f *Fence) Unwrap() vfs.FS { return f.FS }
 
 // A fencedFile is a file opened for writing. A nil File swallows everything: it
 // stands for one that couldn't be opened.
 type fencedFile struct {
 	vfs.File
-	fence *fence
+	fence *Fence
 	name  string
 	table bool
 }
@@ -324,9 +334,9 @@ func (f *fencedFile) SyncTo(length int64) (full bool, err error) {
 	return full, err
 }
 
-// synced tells the meter of one fsync.
+// synced tells of one fsync.
 func (f *fencedFile) synced() {
-	f.fence.meter.Count(fsyncsOf(f.name), 1)
+	f.fence.synced(f.name)
 }
 
 // Preallocate is a hint: Pebble ignores its errors, and so must the fence.

@@ -1,4 +1,4 @@
-package pebblekv
+package workaround
 
 import (
 	"sync"
@@ -21,7 +21,7 @@ type spare struct {
 
 	mu    sync.Mutex
 	taken uint64      // how many snapshots were taken  +checklocks:mu
-	kept  pin         // +checklocks:mu
+	kept  Pin         // +checklocks:mu
 	timer *time.Timer // +checklocks:mu
 	busy  bool        // drop is closing one  +checklocks:mu
 	over  bool        // +checklocks:mu
@@ -30,25 +30,26 @@ type spare struct {
 	dropping sync.Mutex
 }
 
-// A pin is a snapshot of Pebble's, and its place in the order in which they were taken.
-type pin struct {
+// A Pin is a snapshot of Pebble's, and its place in the order in which they were taken. Newest.Unpin ends it, not Close.
+type Pin struct {
 	*pebble.Snapshot
 	number uint64
+	shared *before // if others use the snapshot, too
 }
 
 // spareTime is how long a snapshot is kept, but in tests.
 const spareTime = time.Second
 
 // take takes a snapshot, for give.
-func (s *spare) take(db *pebble.DB) pin {
+func (s *spare) take(db *pebble.DB) Pin {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.taken++
-	return pin{db.NewSnapshot(), s.taken}
+	return Pin{Snapshot: db.NewSnapshot(), number: s.taken}
 }
 
 // give keeps p, or closes the younger one of p and what is kept. It doesn't wait for the disk before close.
-func (s *spare) give(p pin) error {
+func (s *spare) give(p Pin) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -83,7 +84,7 @@ func (s *spare) drop() {
 	defer s.dropping.Unlock()
 	s.mu.Lock()
 	p := s.kept
-	s.kept, s.busy = pin{}, true
+	s.kept, s.busy = Pin{}, true
 	s.mu.Unlock()
 	if p.Snapshot != nil {
 		_ = s.guard(p.Close) // it frees memory, and can't fail

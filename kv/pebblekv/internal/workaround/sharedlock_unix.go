@@ -1,6 +1,6 @@
 //go:build unix
 
-package pebblekv
+package workaround
 
 import (
 	"errors"

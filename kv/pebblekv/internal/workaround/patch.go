@@ -1,4 +1,4 @@
-package pebblekv
+package workaround
 
 import (
 	"encoding/binary"
@@ -26,20 +26,22 @@ import (
 // operand: a compaction that doesn't see the value to which they belong leaves that. The
 // checksum tells that a patch has met another value than its own.
 const (
-	// minPatched is the shortest value that may be patched. What is shorter is written as
+	// MinPatched is the shortest value that may be patched. What is shorter is written as
 	// soon as it is compared.
-	minPatched = 512
-	// maxPatches is how many patches may follow each other before a value is written whole.
-	maxPatches = 16
+	MinPatched = 512
+	// MaxPatches is how many patches may follow each other before a value is written whole.
+	MaxPatches = 16
+	// MaxPatched is the longest value that may be patched.
+	MaxPatched = 64 << 10
 	// maxGap is how many bytes that are the same may be in a run: two runs cost as much.
 	maxGap = 4
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// appendPatch appends the patch that makes value of base. It reports false, and appends
+// AppendPatch appends the patch that makes value of base. It reports false, and appends
 // nothing, if that would be longer than most bytes.
-func appendPatch(dst, base, value []byte, most int) ([]byte, bool) {
+func AppendPatch(dst, base, value []byte, most int) ([]byte, bool) {
 	start := len(dst)
 	dst = binary.LittleEndian.AppendUint32(dst, crc32.Checksum(value, castagnoli))
 	dst = binary.AppendUvarint(dst, uint64(len(value)))
@@ -104,7 +106,7 @@ func applyPatch(base, operand []byte) (value, rest []byte, err error) {
 	}
 	sum, p := binary.LittleEndian.Uint32(p), p[4:]
 	size, k := binary.Uvarint(p)
-	if k <= 0 || size > maxPatched {
+	if k <= 0 || size > MaxPatched {
 		return nil, nil, errPatch("it doesn't say how long the value is")
 	}
 	p = p[k:]
@@ -133,9 +135,9 @@ func errPatch(why string) error {
 	return fmt.Errorf("patch of a value: %s: %w", why, pebble.ErrCorruption)
 }
 
-// patches is Pebble's merge operator. It has the name of Pebble's default, which is in the tables of
+// Patches is Pebble's merge operator. It has the name of Pebble's default, which is in the tables of
 // stores that had no patches: a store's format says that it may have some.
-func patches() *pebble.Merger {
+func Patches() *pebble.Merger {
 	return &pebble.Merger{Name: pebble.DefaultMerger.Name, Merge: func(key, value []byte) (pebble.ValueMerger, error) {
 		m := merges.Get().(*merge)
 		m.key = append(m.key[:0], key...)

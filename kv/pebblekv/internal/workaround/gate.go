@@ -1,4 +1,4 @@
-package pebblekv
+package workaround
 
 import (
 	"context"
@@ -22,24 +22,24 @@ const (
 	maxSublevels = 12
 )
 
-// A gate makes writers wait while Pebble is behind with its background work.
+// A Gate makes writers wait while Pebble is behind with its background work.
 //
 // Pebble has such a gate of its own, which these options keep from ever closing
 // (see pebbleOptions): it waits inside the commit pipeline, with locks held,
 // where neither a context nor the closing or poisoning of the store can end the
 // wait, and where it waits forever when background work fails over and over.
-// This one waits before any lock is taken, and gives up when there is no hope.
+// This one waits before any lock is taken, and gives up when waiting is in vain.
 // It looks at Pebble's state when Pebble says that it changed, so it may close a
 // little late; it bounds memory, it doesn't promise a number.
-type gate struct {
-	fault   *fault
+type Gate struct {
+	fault   *Fault
 	closing <-chan struct{}
 	// maxUnflushed is maxMemtables in bytes.
 	maxUnflushed uint64
 	// nudge tells the watcher that the state may have changed.
 	nudge chan struct{}
-	// gone is closed when the watcher has ended.
-	gone chan struct{}
+	// watcher runs watch.
+	watcher sync.WaitGroup
 
 	// behind is atomic for the writers that needn't wait; it changes under mu.
 	behind atomic.Bool
@@ -51,19 +51,19 @@ type gate struct {
 	failing error // +checklocks:mu
 }
 
-func newGate(f *fault, closing <-chan struct{}, memtable int64) *gate {
-	return &gate{
+// NewGate returns an open Gate. closing is closed when the store begins to close, memtable the size of a memtable in bytes.
+func NewGate(f *Fault, closing <-chan struct{}, memtable int64) *Gate {
+	return &Gate{
 		maxUnflushed: maxMemtables * uint64(memtable),
 		fault:        f,
 		closing:      closing,
 		nudge:        make(chan struct{}, 1),
-		gone:         make(chan struct{}),
 		changed:      make(chan struct{}),
 	}
 }
 
-// wait returns nil when a writer may go on.
-func (g *gate) wait(ctx context.Context) error {
+// Wait returns nil when a writer may go on.
+func (g *Gate) Wait(ctx context.Context) error {
 	for g.behind.Load() {
 		g.mu.Lock()
 		behind, failing, changed := g.behind.Load(), g.failing, g.changed
@@ -72,7 +72,7 @@ func (g *gate) wait(ctx context.Context) error {
 			break
 		}
 		if failing != nil {
-			return full(fmt.Errorf("pebblekv: writing is held up by a failing flush or compaction: %w", failing))
+			return Full(fmt.Errorf("pebblekv: writing is held up by a failing flush or compaction: %w", failing))
 		}
 		select {
 		case <-changed:
@@ -81,7 +81,7 @@ func (g *gate) wait(ctx context.Context) error {
 		case <-g.closing:
 			return kv.ErrClosed
 		case <-g.fault.done:
-			return g.fault.get()
+			return g.fault.Get()
 		}
 	}
 	return nil
@@ -89,33 +89,33 @@ func (g *gate) wait(ctx context.Context) error {
 
 // worked notes how a flush or compaction ended. It is called with Pebble's
 // mutex held.
-func (g *gate) worked(err error) {
+func (g *Gate) worked(err error) {
 	g.mu.Lock()
 	if err != nil || g.failing != nil {
 		g.failing = err
 		g.signal()
 	}
 	g.mu.Unlock()
-	g.poke()
+	g.Poke()
 }
 
 // full closes the gate since Pebble waits for room on the disk, until that flush or compaction has ended. The
 // watcher can't look meanwhile.
-func (g *gate) full(err error) {
+func (g *Gate) full(err error) {
 	g.worked(err)
-	g.shut()
+	g.Shut()
 }
 
-// poke makes the watcher look again; it never blocks.
-func (g *gate) poke() {
+// Poke makes the watcher look again; it never blocks.
+func (g *Gate) Poke() {
 	select {
 	case g.nudge <- struct{}{}:
 	default:
 	}
 }
 
-// shut closes the gate until the watcher has looked, which has to be poked then: it may be late.
-func (g *gate) shut() {
+// Shut closes the gate until the watcher has looked, which must be poked then: it may be late.
+func (g *Gate) Shut() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.behind.Swap(true) {
@@ -124,24 +124,31 @@ func (g *gate) shut() {
 }
 
 // +checklocks:g.mu
-func (g *gate) signal() {
+func (g *Gate) signal() {
 	close(g.changed)
 	g.changed = make(chan struct{})
 }
 
-// state returns a channel that is closed when the error of the newest background work changes, and that
+// State returns a channel that is closed when the error of the newest background work changes, and that
 // error or nil.
-func (g *gate) state() (changed <-chan struct{}, failing error) {
+func (g *Gate) State() (changed <-chan struct{}, failing error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.changed, g.failing
 }
 
-// watch opens and closes the gate until the store closes, by what Pebble says and whether the
+// Watch opens and closes the gate, on a goroutine of its own, until the store closes, by what Pebble says and whether the
 // tables lack too much of the log. It runs on its own goroutine because Pebble's events come with Pebble's
 // mutex held, which Metrics takes.
-func (g *gate) watch(db *pebble.DB, lacking func() bool) {
-	defer close(g.gone)
+func (g *Gate) Watch(db *pebble.DB, lacking func() bool) {
+	g.watcher.Go(func() { g.watch(db, lacking) })
+}
+
+// Unwatched returns when nothing watches any more, which uses Pebble. The store has begun to close.
+func (g *Gate) Unwatched() { g.watcher.Wait() }
+
+// watch is the goroutine of Watch.
+func (g *Gate) watch(db *pebble.DB, lacking func() bool) {
 	for {
 		select {
 		case <-g.nudge:

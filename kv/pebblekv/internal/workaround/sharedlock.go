@@ -1,4 +1,4 @@
-package pebblekv
+package workaround
 
 import (
 	"errors"
@@ -9,13 +9,13 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// A sharedFS locks a directory in which nothing can be written, for reading: other readers
+// A SharedFS locks a directory in which nothing can be written, for reading: other readers
 // may have it too, and a writer on the same machine may not.
-type sharedFS struct{ vfs.FS }
+type SharedFS struct{ vfs.FS }
 
 // Lock takes a lock of the file that a store has. A copy of a store without the file isn't
 // locked: a store that is written to has it.
-func (sharedFS) Lock(name string) (io.Closer, error) {
+func (SharedFS) Lock(name string) (io.Closer, error) {
 	lock, err := shareLock(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return io.NopCloser(nil), nil
@@ -23,8 +23,8 @@ func (sharedFS) Lock(name string) (io.Closer, error) {
 	return lock, err
 }
 
-// unwritable reports whether err says that a file can't be written to, because of its mode or
+// Unwritable reports whether err says that a file can't be written to, because of its mode or
 // its file system.
-func unwritable(err error) bool {
+func Unwritable(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
 }

@@ -1,4 +1,4 @@
-package pebblekv
+package workaround
 
 import (
 	"bytes"
@@ -39,7 +39,7 @@ func pages() map[string][2][]byte {
 func TestPatch(t *testing.T) {
 	for name, tt := range pages() {
 		base, value := tt[0], tt[1]
-		patch, ok := appendPatch([]byte("x"), base, value, 4096)
+		patch, ok := AppendPatch([]byte("x"), base, value, 4096)
 		if !ok || patch[0] != 'x' {
 			t.Fatalf("%s: no patch", name)
 		}
@@ -51,7 +51,7 @@ func TestPatch(t *testing.T) {
 		if err != nil || !bytes.Equal(got, value) || string(rest) != "rest" {
 			t.Errorf("%s: got %d bytes, %q, %v", name, len(got), rest, err)
 		}
-		if short, ok := appendPatch(nil, base, value, 8); ok || len(short) > 0 {
+		if short, ok := AppendPatch(nil, base, value, 8); ok || len(short) > 0 {
 			if len(patch) > 9 {
 				t.Errorf("%s: a patch of %d bytes, want at most 8", name, len(short))
 			}
@@ -73,10 +73,10 @@ func FuzzPatch(f *testing.F) {
 		f.Add(tt[0], tt[1])
 	}
 	f.Fuzz(func(t *testing.T, base, value []byte) {
-		if len(value) > maxPatched {
+		if len(value) > MaxPatched {
 			return
 		}
-		patch, ok := appendPatch(nil, base, value, 1<<30)
+		patch, ok := AppendPatch(nil, base, value, 1<<30)
 		if !ok {
 			t.Fatal("no patch")
 		}
@@ -90,7 +90,7 @@ func FuzzPatch(f *testing.F) {
 // FuzzApplyPatch reads anything as a patch.
 func FuzzApplyPatch(f *testing.F) {
 	for _, tt := range pages() {
-		patch, _ := appendPatch(nil, tt[0], tt[1], 1<<30)
+		patch, _ := AppendPatch(nil, tt[0], tt[1], 1<<30)
 		f.Add(tt[0], patch)
 	}
 	f.Fuzz(func(t *testing.T, base, operand []byte) {
@@ -101,7 +101,7 @@ func FuzzApplyPatch(f *testing.F) {
 			}
 			return
 		}
-		again, ok := appendPatch(nil, base, value, 1<<30)
+		again, ok := AppendPatch(nil, base, value, 1<<30)
 		if !ok || len(rest) >= len(operand) {
 			t.Fatalf("%d bytes are left of %d", len(rest), len(operand))
 		}
@@ -114,14 +114,14 @@ func FuzzApplyPatch(f *testing.F) {
 // TestMerge: operands merge in any order in which Pebble hands them over, with the value to
 // which they belong or without.
 func TestMerge(t *testing.T) {
-	m := patches()
+	m := Patches()
 	rng := rand.New(rand.NewPCG(3, 4))
 	values := [][]byte{make([]byte, 1000)}
 	var operands [][]byte
 	for i := range 9 {
 		next := bytes.Clone(values[i])
 		next[rng.IntN(len(next))]++
-		patch, _ := appendPatch(nil, values[i], next, 1<<20)
+		patch, _ := AppendPatch(nil, values[i], next, 1<<20)
 		values, operands = append(values, next), append(operands, patch)
 	}
 	merged := func(base bool, parts ...[]byte) ([]byte, error) {
