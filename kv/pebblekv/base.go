@@ -38,25 +38,22 @@ type BaseFile struct {
 	Table bool
 }
 
-// baseDir is where a Base is while it is open, in the directory of the store.
-const baseDir = "base.tmp"
-
 // baseCache is the size of the cache that a Base is looked into with, in bytes.
 const baseCache = 1 << 20
 
 // Base makes one of the newest state. It must be closed; there can be one at a time. ctx ends waiting for the tables.
 func (r *Records) Base(ctx context.Context) (_ *Base, err error) {
-	d := r.d
-	if err := d.begin(ctx); err != nil {
+	j := r.in
+	if err := j.begin(ctx); err != nil {
 		return nil, err
 	}
-	defer d.life.Leave()
-	b := &Base{disk: d.fence.FS, dir: d.fence.FS.PathJoin(d.dir, baseDir)}
+	defer j.life.Leave()
+	b := &Base{disk: j.fence.FS, dir: j.fence.FS.PathJoin(j.dir, baseDir)}
 	if err := b.Close(); err != nil { // what a crash may have left
 		return nil, err
 	}
-	if err := checkpoint(ctx, d, b.dir); err != nil {
-		return nil, d.verdict(err)
+	if err := j.checkpoint(ctx, b.dir); err != nil {
+		return nil, j.verdict(err)
 	}
 	defer func() {
 		if err != nil {
@@ -67,7 +64,7 @@ func (r *Records) Base(ctx context.Context) (_ *Base, err error) {
 	if err != nil {
 		return nil, err
 	}
-	b.Number, err = flushed(state.db)
+	b.Number, err = flushed(state.store.db)
 	if err = errors.Join(err, state.Close()); err == nil {
 		err = b.list("")
 	}
@@ -134,34 +131,34 @@ func restore(dir string, records iter.Seq2[Record, error], disk vfs.FS) (last ui
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	d.clock.now, last = nil, d.log.Last()
+	j := d.commits.journal
+	j.clock.now, last = nil, j.log.Last()
 	for r, err := range records {
 		if err == nil && r.Number > last {
-			err = d.Records().replay(r)
-			last = d.log.Last()
+			err = j.replay(r)
+			last = j.log.Last()
 		}
 		if err != nil {
 			return last, err
 		}
 	}
-	return last, d.verdict(d.log.Sync(last))
+	return last, j.verdict(j.log.Sync(last))
 }
 
 // replay applies a record of another store's log. Nothing reads the store yet.
-func (in *Records) replay(r Record) error {
-	d := in.d
-	if err := d.gate.Wait(context.Background()); err != nil {
+func (j *journal) replay(r Record) error {
+	if err := j.gate.Wait(context.Background()); err != nil {
 		return err
 	}
-	if next := d.log.Last() + 1; r.Number != next {
+	if next := j.log.Last() + 1; r.Number != next {
 		return fmt.Errorf("%w: commit %d is missing, and %d follows", kv.ErrCorrupt, next, r.Number)
 	}
-	b := d.db.NewBatch()
+	b := j.db.NewBatch()
 	err := b.SetRepr(append(make([]byte, seqNumBytes), r.Batch...))
 	if err == nil {
-		d.commit.Lock()
-		_, err = put(d, b)
-		d.commit.Unlock()
+		j.order.Lock()
+		_, err = j.put(b)
+		j.order.Unlock()
 	}
-	return d.verdict(workaround.Full(errors.Join(err, b.Close())))
+	return j.verdict(workaround.Full(errors.Join(err, b.Close())))
 }

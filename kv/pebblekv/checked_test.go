@@ -74,9 +74,9 @@ func TestChecked(t *testing.T) {
 			t.Fatalf("seed %d, step %d: got %v, want a conflict: %v", seed, step, err, conflict)
 		}
 		scribble(c) // whose bytes are its caller's again
-		most = max(most, len(db.checked.rows))
-		for k, row := range db.checked.rows {
-			if db.checked.gone(row.key, row.op) {
+		most = max(most, len(db.commits.checked.rows))
+		for k, row := range db.commits.checked.rows {
+			if db.commits.checked.gone(row.key, row.op) {
 				continue
 			}
 			if got := newest([]byte(k)); got == nil || !bytes.Equal(got, row.value) {

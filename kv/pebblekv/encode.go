@@ -9,6 +9,16 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 )
 
+// Limits of one commit. Pebble's batch is addressed with 32 bits: 4 GiB, of which
+// every entry takes some bytes besides its key and value, and a cleared range may
+// take more than it is long (see clearRange).
+const (
+	maxKey   = 1 << 20
+	maxValue = 1 << 30
+	maxOps   = 1 << 24
+	maxBytes = 4<<30 - 1 - maxOps*opHeader - maxExpanded - 1<<24
+)
+
 const (
 	// batchHeader is what Pebble puts before the operations of a batch, and
 	// opHeader the most that it adds to the key and value of each.
@@ -81,24 +91,24 @@ func ranges(c *kv.Commit) (n int) {
 // newBatch returns an empty batch with room for size bytes. Of one large commit after the
 // other each finds the buffer of the last, if no collection came in between; a small one
 // that finds such a buffer lets go of it, or it would be in use for ever.
-func (d *DB) newBatch(size int) *pebble.Batch {
+func (w *committer) newBatch(size int) *pebble.Batch {
 	retain := retainBytes
 	if size > retainBytes {
 		retain = retainLarge
 	}
-	return d.db.NewBatchWithSize(size, pebble.WithMaxRetainedSizeBytes(retain))
+	return w.db.NewBatchWithSize(size, pebble.WithMaxRetainedSizeBytes(retain))
 }
 
 // encode copies the operations of c into b, which is empty, and says in e what it supposes to
 // be stored.
-func (d *DB) encode(b *pebble.Batch, c *kv.Commit, size int, e *encoding) (err error) {
+func (w *committer) encode(b *pebble.Batch, c *kv.Commit, size int, e *encoding) (err error) {
 	e.begin()
 	patching := !hasRanges(c) // in which a row may be
 	for i := range c.Ops {
 		o := &c.Ops[i]
 		var patch []byte
 		if patching {
-			patch = d.recent.patch(e, c.Ops[:i+1])
+			patch = w.recent.patch(e, c.Ops[:i+1])
 		}
 		switch o.Kind {
 		case kv.OpSet:
@@ -110,7 +120,7 @@ func (d *DB) encode(b *pebble.Batch, c *kv.Commit, size int, e *encoding) (err e
 		case kv.OpClear:
 			err = b.Delete(o.Key, nil)
 		case kv.OpClearRange:
-			err = d.clearAround(b, c, i, size+maxExpanded)
+			err = w.clearAround(b, c, i, size+maxExpanded)
 		}
 		if err != nil {
 			return wrap(err)
@@ -121,17 +131,17 @@ func (d *DB) encode(b *pebble.Batch, c *kv.Commit, size int, e *encoding) (err e
 
 // clearAround encodes the i-th operation of c, an OpClearRange, and keeps the
 // store's own rows.
-func (d *DB) clearAround(b *pebble.Batch, c *kv.Commit, i, longest int) error {
+func (w *committer) clearAround(b *pebble.Batch, c *kv.Commit, i, longest int) error {
 	start, end := c.Ops[i].Key, c.Ops[i].Value
 	if !coversOwn(start, end) {
-		return d.clearRange(b, c, i, longest, start, end)
+		return w.clearRange(b, c, i, longest, start, end)
 	}
 	if bytes.Compare(end, afterOwn) > 0 {
-		if err := d.clearRange(b, c, i, longest, afterOwn, end); err != nil {
+		if err := w.clearRange(b, c, i, longest, afterOwn, end); err != nil {
 			return err
 		}
 	}
-	return d.clearRange(b, c, i, longest, start, versionKey)
+	return w.clearRange(b, c, i, longest, start, versionKey)
 }
 
 // clearRange encodes the clearing of [start, end), for the i-th operation of c.
@@ -142,7 +152,7 @@ func (d *DB) clearAround(b *pebble.Batch, c *kv.Commit, i, longest int) error {
 // them a commit and a read took 3 to 8 ms together, with deletions of single
 // keys 2 µs. The keys are those stored now and those that c itself set before.
 // b must not get longer than longest by that.
-func (d *DB) clearRange(b *pebble.Batch, c *kv.Commit, i, longest int, start, end []byte) error {
+func (w *committer) clearRange(b *pebble.Batch, c *kv.Commit, i, longest int, start, end []byte) error {
 	if len(start) == 0 {
 		start = firstKey
 	}
@@ -152,7 +162,7 @@ func (d *DB) clearRange(b *pebble.Batch, c *kv.Commit, i, longest int, start, en
 	if b.Len() > longest || i > maxEarlier {
 		return b.DeleteRange(start, end, nil)
 	}
-	it, err := d.db.NewIter(&pebble.IterOptions{LowerBound: start, UpperBound: end})
+	it, err := w.db.NewIter(&pebble.IterOptions{LowerBound: start, UpperBound: end})
 	if err != nil {
 		return err
 	}

@@ -46,8 +46,8 @@ func TestClearRangeEncoding(t *testing.T) {
 		{"own", []kv.Op{set("x/1"), set("x/2"), set("y"), del("x/", "x0")}, 2},
 	} {
 		c := &kv.Commit{Ops: tt.ops}
-		b := db.db.NewBatch()
-		if err := db.encode(b, c, 0, new(encoding)); err != nil {
+		b := db.store.db.NewBatch()
+		if err := db.commits.encode(b, c, 0, new(encoding)); err != nil {
 			t.Fatal(err)
 		}
 		if got := b.Count() - uint32(len(tt.ops)-1); got != tt.count {
@@ -76,14 +76,14 @@ func TestClearRangeRace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	version, b, e := db.version.Load(), db.db.NewBatch(), new(encoding)
-	if err := db.encode(b, c, size, e); err != nil {
+	version, b, e := db.commits.version.Load(), db.store.db.NewBatch(), new(encoding)
+	if err := db.commits.encode(b, c, size, e); err != nil {
 		t.Fatal(err)
 	}
 	if err := db.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set([]byte("aa"), nil)}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.apply(c, b, size, version, e); err != nil {
+	if _, err := db.commits.apply(c, b, size, version, e); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.Close(); err != nil {
@@ -114,7 +114,7 @@ func TestBatchBuffers(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	use := func(size int) (had int) {
-		b := d.newBatch(size)
+		b := d.commits.newBatch(size)
 		if err := b.Set([]byte("k"), make([]byte, size-100), nil); err != nil {
 			t.Fatal(err)
 		}

@@ -19,7 +19,7 @@ func Erase(ctx context.Context, dir string, ranges []kv.Range) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	b := d.db.NewBatch()
+	b := d.store.db.NewBatch()
 	defer b.Close() // it was applied, or isn't
 	for _, r := range ranges {
 		if len(r.Start) == 0 || len(r.End) == 0 || coversOwn(r.Start, r.End) {
@@ -29,11 +29,11 @@ func Erase(ctx context.Context, dir string, ranges []kv.Range) (err error) {
 			return wrap(err)
 		}
 	}
-	err = d.fault.Guard(func() error { return errors.Join(d.db.Apply(b, pebble.NoSync), d.db.Flush()) })
+	err = d.store.fault.Guard(func() error { return errors.Join(d.store.db.Apply(b, pebble.NoSync), d.store.db.Flush()) })
 	for _, r := range ranges {
 		if err == nil {
-			err = d.fault.Guard(func() error { return d.db.Compact(ctx, r.Start, r.End, false) })
+			err = d.store.fault.Guard(func() error { return d.store.db.Compact(ctx, r.Start, r.End, false) })
 		}
 	}
-	return d.verdict(err)
+	return d.store.verdict(err)
 }

@@ -192,7 +192,7 @@ func testBroken(t *testing.T, fail func(errorfs.Op) error, cause error) {
 // to the log.
 func settle(db *DB) {
 	for {
-		m := db.db.Metrics()
+		m := db.store.db.Metrics()
 		if m.Flush.NumInProgress == 0 && m.Compact.NumInProgress == 0 && !waiting(db) {
 			return
 		}
@@ -370,13 +370,13 @@ func TestPoisonedMeanwhile(t *testing.T) {
 	if err := db.Commit(ctx, numbered(1)); err != nil {
 		t.Fatal(err)
 	}
-	broken, last := errors.New("broken"), db.log.Last()
-	db.fault.Set(broken)
+	broken, last := errors.New("broken"), db.store.log.Last()
+	db.store.fault.Set(broken)
 	// Commit itself would have looked before it waits.
-	if _, _, err := db.run(ctx, numbered(2)); !errors.Is(err, broken) {
+	if _, _, err := db.commits.run(ctx, numbered(2)); !errors.Is(err, broken) {
 		t.Errorf("got %v, want %v", err, broken)
 	}
-	if n := db.log.Last(); n != last {
+	if n := db.store.log.Last(); n != last {
 		t.Errorf("record %d is in the log", n)
 	}
 	if err := db.Close(); !errors.Is(err, kv.ErrPoisoned) {

@@ -31,6 +31,9 @@ const (
 	formatNumber = 2
 )
 
+// baseDir is where a Base is while it is open, in the directory of the store.
+const baseDir = "base.tmp"
+
 const formatLine = "\n  wal_dir="
 
 // storeFormat returns the format of the store in dir, the newest one for one that is yet to be made.

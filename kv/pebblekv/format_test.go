@@ -179,7 +179,7 @@ func storeWith(t *testing.T, disk vfs.FS, tables ...bool) {
 			t.Fatal(err)
 		}
 		if table {
-			if err := flush(ctx, db, nil); err != nil {
+			if err := db.store.flush(ctx, nil); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -73,7 +73,7 @@ func TestFailingFlush(t *testing.T) {
 func waiting(db *DB) bool {
 	done, cancel := context.WithCancel(ctx)
 	cancel()
-	return db.gate.Wait(done) != nil
+	return db.store.gate.Wait(done) != nil
 }
 
 // fillUp commits until the gate is closed, and returns the number of the next

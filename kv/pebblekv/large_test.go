@@ -58,7 +58,7 @@ func TestLargeApplied(t *testing.T) {
 			if err := db.Commit(ctx, c); err != nil {
 				t.Fatal(err)
 			}
-			if n := db.db.Metrics().Snapshots.Count; n != want {
+			if n := db.store.db.Metrics().Snapshots.Count; n != want {
 				t.Errorf("%d snapshots after %d operations, want %d", n, len(c.Ops), want)
 			}
 		}

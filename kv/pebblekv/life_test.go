@@ -83,7 +83,7 @@ func TestOnApplyWhileClosing(t *testing.T) {
 	c := numbered(0)
 	c.OnApply = func() {
 		go func() { closed <- db.Close() }()
-		for !db.life.Closed() {
+		for !db.store.life.Closed() {
 			runtime.Gosched()
 		}
 		if _, err := db.Get(ctx, []byte("k"), nil); !errors.Is(err, kv.ErrClosed) {
@@ -168,7 +168,7 @@ func TestSnapshotAllocations(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := db.db.Flush(); err != nil {
+	if err := db.store.db.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	snap, err := db.Snapshot(ctx)

@@ -71,10 +71,10 @@ func TestKeptFormats(t *testing.T) {
 				if got := all(t, db); !maps.Equal(got, want) {
 					t.Errorf("opened with %+v it has %d rows, or other ones", opts, len(got))
 				}
-				if number, err := flushed(db.db); opts == nil && (err != nil || number != db.log.Last()) {
-					t.Errorf("the tables have the log up to %d, %v, and it ends at %d", number, err, db.log.Last())
+				if number, err := flushed(db.store.db); opts == nil && (err != nil || number != db.store.log.Last()) {
+					t.Errorf("the tables have the log up to %d, %v, and it ends at %d", number, err, db.store.log.Last())
 				}
-				if v := db.version.Load(); v < version || v == 0 {
+				if v := db.commits.version.Load(); v < version || v == 0 {
 					t.Errorf("version %d after %d", v, version)
 				} else {
 					version = v
@@ -109,7 +109,7 @@ func TestReadOnlyLog(t *testing.T) {
 		}
 	}
 	put(db, 500) // so that the sequence numbers in the tables are large
-	if err := db.db.Flush(); err != nil {
+	if err := db.store.db.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	put(db, 10)
@@ -142,7 +142,7 @@ func TestCheckpointWithoutLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(disk.Commit(ctx, numbered(0)), disk.db.Flush(), disk.Close()); err != nil {
+	if err := errors.Join(disk.Commit(ctx, numbered(0)), disk.store.db.Flush(), disk.Close()); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.RemoveAll(filepath.Join(dir, logDir)); err != nil {
@@ -251,7 +251,7 @@ func TestLogBound(t *testing.T) {
 		if err := db.Commit(ctx, numbered(n)); err != nil {
 			t.Fatal(err)
 		}
-		most = max(most, db.log.Size())
+		most = max(most, db.store.log.Size())
 	}
 	// It is looked at after half a file each.
 	if most < 512<<10 || most > 2<<20 {
@@ -272,11 +272,11 @@ func TestLacking(t *testing.T) {
 	if err := db.Commit(ctx, numbered(0)); err != nil {
 		t.Fatal(err)
 	}
-	look, looked := lacking(db, 1), make(chan struct{})
-	db.commit.Lock()
-	b := db.newBatch(0)
+	look, looked := db.commits.lacking(1), make(chan struct{})
+	db.commits.order.Lock()
+	b := db.commits.newBatch(0)
 	err = b.Set([]byte("a"), nil, nil)
-	number, lerr := db.log.Append(b.Repr()[seqNumBytes:])
+	number, lerr := db.store.log.Append(b.Repr()[seqNumBytes:])
 	go func() {
 		defer close(looked)
 		look()
@@ -289,20 +289,20 @@ func TestLacking(t *testing.T) {
 		t.Error("it didn't wait for the commit that is being applied")
 	default:
 	}
-	err = errors.Join(err, lerr, b.Set(numberKey, binary.BigEndian.AppendUint64(nil, number), nil), db.db.Apply(b, pebble.NoSync), b.Close())
-	db.commit.Unlock()
+	err = errors.Join(err, lerr, b.Set(numberKey, binary.BigEndian.AppendUint64(nil, number), nil), db.store.db.Apply(b, pebble.NoSync), b.Close())
+	db.commits.order.Unlock()
 	if <-looked; err != nil {
 		t.Fatal(err)
 	}
 	for look() { // until the tables have it
 		runtime.Gosched()
 	}
-	if n, err := flushed(db.db); n != number || err != nil {
+	if n, err := flushed(db.store.db); n != number || err != nil {
 		t.Errorf("the tables have the log up to %d, %v, want %d", n, err, number)
 	}
 	// One that is poisoned has the same tables, and a log with one record, which they have by number.
 	fs := vfs.NewMem()
-	poisoned := &DB{db: db.db, fault: workaround.NewFault()}
+	poisoned := &journal{store: &store{db: db.store.db, fault: workaround.NewFault()}}
 	poisoned.fault.Set(errBroken)
 	if poisoned.log, err = wal.Open(wal.Options{FS: fs, FileBytes: 1 << 20}, 0, nil); err == nil {
 		_, err = poisoned.log.Append([]byte("batch"))
@@ -310,7 +310,7 @@ func TestLacking(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if lacking(poisoned, 1)(); poisoned.log.Size() == 0 {
+	if poisoned.lacking(1)(); poisoned.log.Size() == 0 {
 		t.Error("the log lets go of what the tables of a poisoned store have")
 	}
 	if err := errors.Join(poisoned.log.Close(), db.Close()); err != nil {
@@ -453,11 +453,11 @@ func TestPoisonedLog(t *testing.T) {
 	if err := db.Commit(ctx, numbered(0)); err != nil {
 		t.Fatal(err)
 	}
-	r, err := db.log.NewReader(2)
+	r, err := db.store.log.NewReader(2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	db.fault.Set(errBroken) // as the fence does
+	db.store.fault.Set(errBroken) // as the fence does
 	if err := db.Close(); !errors.Is(err, kv.ErrPoisoned) {
 		t.Error(err)
 	}
@@ -481,8 +481,8 @@ func numberedIn(t *testing.T, fs vfs.FS, dir string) (n int, err error) {
 		}
 		n++
 	}
-	if number, err := flushed(db.db); err != nil || number != db.log.Last() {
-		t.Errorf("the tables have what is up to %d, %v, and the log goes to %d", number, err, db.log.Last())
+	if number, err := flushed(db.store.db); err != nil || number != db.store.log.Last() {
+		t.Errorf("the tables have what is up to %d, %v, and the log goes to %d", number, err, db.store.log.Last())
 	}
 	return n, db.Close()
 }

@@ -84,7 +84,7 @@ func TestFsyncs(t *testing.T) {
 		}
 		total += step.want
 	}
-	if err := db.db.Flush(); err != nil {
+	if err := db.store.db.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	if err := db.Close(); err != nil {

@@ -1,15 +1,49 @@
 package pebblekv
 
 import (
-	"cmp"
-	"runtime"
+	"iter"
+	"log/slog"
 
-	"github.com/greenroomdb/greenroom/kv/pebblekv/internal/workaround"
-
-	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/bloom"
-	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/greenroomdb/greenroom/metrics"
 )
+
+// Options say how to open a store. A nil *Options is the zero Options.
+type Options struct {
+	// CacheBytes is the size of the cache of uncompressed blocks; 0 means 256 MiB.
+	CacheBytes int64
+	// MemtableBytes is how much is written before it goes from memory into a
+	// table; 0 means 64 MiB. Up to about four times as much can be in memory.
+	// What is there is read back from the log when the store is opened after a
+	// crash: no more than about 256 MiB, however large this is. A file of the log
+	// becomes as large, 64 MiB at most, or as large as one commit.
+	MemtableBytes int64
+	// PatchBytes bounds the memory of values that were written lately, of which a commit then
+	// writes only what has changed; 0 means 16 MiB, a negative value that there is none.
+	PatchBytes int
+	// MustExist makes Open fail with kv.ErrNoStore instead of creating a store.
+	MustExist bool
+	// ReadOnly opens an existing store without changing anything in it (but it
+	// takes the store's lock: a store can't be read while it is open elsewhere).
+	// Where the lock can't be written, for the mode of the file or a file system that is
+	// read-only, a lock for reading is taken: several readers can have it, and a writer on
+	// the same machine is ErrStoreInUse. Other machines don't see it: don't read a
+	// directory of a network's that another machine writes to.
+	// What is in the log alone is held in memory then.
+	// It implies MustExist; commits are refused, with an error of the kind greenroom.ErrReadOnly.
+	ReadOnly bool
+	// WithoutLogRest, if it isn't nil, opens a store for reading whose log is damaged or lost, too, with every commit up to the
+	// first one that can't be read: a state that the store had. Before Open returns, it gets the error that Open would return
+	// else, which names the file. It isn't called if the log is whole. Only ReadOnly takes it.
+	WithoutLogRest func(cause error)
+	// Logger receives what Pebble reports: errors at level Error, everything
+	// else at level Debug. Nil means that nothing is logged.
+	Logger *slog.Logger
+	// Metrics is told what Metrics() lists; nil is nobody.
+	Metrics metrics.Sink
+
+	maxLog  int64                    // in place of the constant, for tests
+	records iter.Seq2[Record, error] // in place of the log of a store that is only read
+}
 
 // What Options leaves at zero.
 const (
@@ -17,62 +51,3 @@ const (
 	defaultMemtable = 64 << 20
 	defaultPatch    = 16 << 20
 )
-
-// pebbleOptions are Pebble's options for a store of d; the caller must Unref the
-// cache. Every value that isn't Pebble's default says why.
-//
-// The figures are from one workload: 40,000 pages of 4 KiB, half of each
-// incompressible, written in commits of 16, then overwritten twice in small
-// clusters, then read at random with a cache of 64 MiB. They are processor time,
-// the best of three interleaved runs, against Pebble's defaults with a memtable
-// of 64 MiB in the same run; differences under 10 % were noise.
-//
-// Left alone after trying: L0CompactionThreshold 2 (writes 10 % more), larger
-// tables and a larger first level (no difference), syncing the log in between
-// (slower). Separating values into blob files made writing 40 % cheaper and
-// scanning 30 %, but a read 20 % dearer and the store 15 % larger; Pebble v2.1.7
-// has it among its experimental options, and the values of a database are no
-// place for those.
-func pebbleOptions(opts *Options, d *DB) *pebble.Options {
-	log := workaround.Logger{To: opts.Logger, Fault: d.fault}
-	o := &pebble.Options{
-		Cache:            pebble.NewCache(cmp.Or(opts.CacheBytes, defaultCache)),
-		FS:               d.fence,
-		Lock:             d.lock,
-		ReadOnly:         opts.ReadOnly,
-		Merger:           workaround.Patches(),
-		ErrorIfNotExists: opts.MustExist || opts.ReadOnly,
-		Logger:           log,
-		EventListener:    workaround.Events(d.gate, log),
-		// Stores are made by this version or older ones, never read by older ones.
-		FormatMajorVersion: pebble.FormatNewest,
-		// 4 MiB, the default, wrote 40 % more to the disk than 64 MiB. 32 MiB wrote
-		// no more, and halves the memory and the length of the logs (of which
-		// Pebble keeps as many as were ever needed at once), but commits were
-		// 15 to 30 % dearer.
-		MemTableSize: uint64(cmp.Or(opts.MemtableBytes, defaultMemtable)),
-		// Both stops are out of reach: writers wait at the gate instead.
-		MemTableStopWritesThreshold: 1 << 16,
-		L0StopWritesThreshold:       1 << 16,
-		// The default never compacts with more than one goroutine; with two
-		// processors a second one made no difference, so one is left for others.
-		CompactionConcurrencyRange: func() (int, int) { return 1, min(4, max(1, runtime.GOMAXPROCS(0)-1)) },
-	}
-	for i := range o.Levels {
-		l := &o.Levels[i]
-		// Ten bits per key let one read in a hundred look into a table in vain.
-		// Without, a read of a missing key was 45 % dearer.
-		l.FilterPolicy = bloom.FilterPolicy(10)
-		// Room for a page and its neighbour. The default of 4 KiB puts every page
-		// in a block of its own: a scan was 35 % dearer, writing 18 %, and random
-		// reads 10 to 20 % cheaper. With 16 KiB those were 40 % dearer.
-		l.BlockSize = 8 << 10
-		// Of what this processor has, the fastest that is better than Snappy, the
-		// default: 12 % less written for no more time. None at all wrote 19 % more.
-		l.Compression = func() *sstable.CompressionProfile { return sstable.FastestCompression }
-	}
-	// Pebble's reads never look at a filter of the last level (IterOptions.
-	// UseL6Filters; a Get has no such option), so it needn't be made.
-	o.Levels[len(o.Levels)-1].FilterPolicy = pebble.NoFilterPolicy
-	return o
-}

@@ -66,12 +66,12 @@ func testPrivateNew(t *testing.T) {
 		look("opened")
 		for range 3 {
 			fill(t, db)
-			if err := db.db.Flush(); err != nil { // and the next log, which may be one used before
+			if err := db.store.db.Flush(); err != nil { // and the next log, which may be one used before
 				t.Fatal(err)
 			}
 			look("flushed")
 		}
-		if err := db.db.Compact(ctx, []byte{0}, []byte{0xff}, false); err != nil {
+		if err := db.store.db.Compact(ctx, []byte{0}, []byte{0xff}, false); err != nil {
 			t.Fatal(err)
 		}
 		look("compacted")

@@ -25,13 +25,13 @@ func TestScanVersions(t *testing.T) {
 		}
 	}
 	r := kv.Range{Start: []byte("head"), End: []byte("o")}
-	it, err := db.db.NewIter(bounds(r))
+	it, err := db.store.db.NewIter(bounds(r))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer it.Close()
 	var rows []string
-	db.walk(t.Context(), it, r, func(e kv.Entry, err error) bool {
+	db.reads.walk(t.Context(), it, r, func(e kv.Entry, err error) bool {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -144,11 +144,11 @@ func TestPatchModel(t *testing.T) {
 			}
 			switch m.rng.IntN(6) {
 			case 0:
-				if err := m.db.db.Flush(); err != nil {
+				if err := m.db.store.db.Flush(); err != nil {
 					t.Fatal(err)
 				}
 			case 1:
-				if err := m.db.db.Compact(t.Context(), []byte("k"), []byte("l"), false); err != nil {
+				if err := m.db.store.db.Compact(t.Context(), []byte("k"), []byte("l"), false); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -187,7 +187,7 @@ func cloned(m map[string][]byte) map[string][]byte {
 
 // bounded holds the memory against its bound, and what it says it is.
 func (m *patchModel) bounded() {
-	r := m.db.recent
+	r := m.db.commits.recent
 	for i := range r.shards {
 		s := &r.shards[i]
 		s.mu.Lock()
@@ -420,8 +420,8 @@ func TestClearedMeanwhile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		version, b, e := db.version.Load(), db.newBatch(size), new(encoding)
-		if err := db.encode(b, c, size, e); err != nil {
+		version, b, e := db.commits.version.Load(), db.commits.newBatch(size), new(encoding)
+		if err := db.commits.encode(b, c, size, e); err != nil {
 			t.Fatal(err)
 		}
 		if len(e.patched) != 1 {
@@ -430,14 +430,14 @@ func TestClearedMeanwhile(t *testing.T) {
 		if err := db.Commit(ctx, &kv.Commit{Ops: []kv.Op{clear}}); err != nil {
 			t.Fatal(err)
 		}
-		number, err := db.apply(c, b, size, version, e)
+		number, err := db.commits.apply(c, b, size, version, e)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := db.finish(c, b, number); err != nil {
+		if err := db.commits.finish(c, b, number); err != nil {
 			t.Fatal(err)
 		}
-		it, closer, err := db.lookup(key) // what is stored, whatever is remembered
+		it, closer, err := db.commits.lookup(key) // what is stored, whatever is remembered
 		if err != nil || !bytes.Equal(it, value) {
 			t.Fatalf("%d bytes are stored, %v", len(it), err)
 		}

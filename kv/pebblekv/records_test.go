@@ -50,7 +50,7 @@ func (f *followed) open() {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	db.clock.now = func() time.Time { return f.now }
+	db.commits.clock.now = func() time.Time { return f.now }
 	f.db = db
 }
 
@@ -400,7 +400,7 @@ func TestHold(t *testing.T) {
 		err = errors.Join(err, serr)
 		size += info.Size()
 	}
-	if most := int64(1<<20 + 5*f.db.logFile); err != nil || size > most {
+	if most := int64(1<<20 + 5*f.db.commits.fileBytes); err != nil || size > most {
 		t.Errorf("the log takes %d bytes, more than %d; %v", size, most, err)
 	}
 }
@@ -441,8 +441,8 @@ func TestUnreadableHold(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.open()
-	if f.db.held != (Held{}) {
-		t.Errorf("it holds %+v", f.db.held)
+	if f.db.commits.held != (Held{}) {
+		t.Errorf("it holds %+v", f.db.commits.held)
 	}
 	f.close()
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"iter"
 	"log/slog"
 	"math"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/pebblekv/internal/wal"
 )
 
 // A Gap is a range of keys of which rows can't be read.
@@ -53,16 +55,64 @@ func (s *Salvage) LogDamage() error {
 	return s.d.rest.cause
 }
 
+// A LeftCommit is a commit at the end of a log that the store leaves out.
+type LeftCommit struct {
+	// Number is that in the log. The first one that is left out has Last + 1, and those that can't be read have the numbers in
+	// between.
+	Number, Last uint64
+	// Touched are the keys that it writes or clears: each a range. The caller may keep them.
+	Touched []kv.Range
+}
+
+// LeftCommits yields the commits that can still be read of those that are left out, in order; see Options.WithoutLogRest. It
+// reads them from the log, one at a time. The error is that of reading, and ends the sequence.
+func (s *Salvage) LeftCommits() iter.Seq2[LeftCommit, error] {
+	return func(yield func(LeftCommit, error) bool) {
+		rest := s.d.rest
+		if rest == nil {
+			return
+		}
+		errStop := errors.New("the caller wants no more")
+		err := wal.Salvage(rest.disk, rest.disk.PathJoin(s.d.store.dir, logDir), rest.last, func(number uint64, batch []byte) error {
+			if !yield(LeftCommit{number, rest.last, rangesOf(batch)}, nil) {
+				return errStop
+			}
+			return nil
+		})
+		if err != nil && err != errStop {
+			yield(LeftCommit{}, wrap(err))
+		}
+	}
+}
+
+// rangesOf returns what a batch of the log writes or clears, as far as it is one.
+func rangesOf(batch []byte) (ranges []kv.Range) {
+	for op, err := range (Record{Batch: batch}).Ops() {
+		if err != nil {
+			return ranges
+		}
+		r := kv.Range{Start: bytes.Clone(op.Key), End: bytes.Clone(op.End)}
+		if op.End == nil {
+			r.End = append(bytes.Clone(op.Key), 0)
+		}
+		if isOwn(op.Key) {
+			continue
+		}
+		ranges = append(ranges, r)
+	}
+	return ranges
+}
+
 // Rows hands each row that can be read to row, in the order of their keys, and the gaps between them to gap. In a gap nothing is
 // handed over, even where an older table has rows: newer ones may be in a damaged block. What row gets is valid until it returns.
 // The error of row, of gap or of ctx ends it.
 func (s *Salvage) Rows(ctx context.Context, row func(kv.Entry) error, gap func(Gap) error) error {
-	d := s.d
+	d := s.d.store
 	if err := d.begin(ctx); err != nil {
 		return err
 	}
 	defer d.life.Leave()
-	w := &salvager{d: d, ctx: ctx, row: row, gap: gap}
+	w := &salvager{store: d, ctx: ctx, row: row, gap: gap}
 	levels, err := d.db.SSTables()
 	if err != nil {
 		return wrap(err)
@@ -81,7 +131,7 @@ func (s *Salvage) Rows(ctx context.Context, row func(kv.Entry) error, gap func(G
 
 // A salvager is one run of Rows.
 type salvager struct {
-	d      *DB
+	*store
 	ctx    context.Context
 	row    func(kv.Entry) error
 	gap    func(Gap) error
@@ -156,8 +206,8 @@ func (s *salvager) backward(start, end []byte) (first []byte, damage, err error)
 // walk runs fn with an iterator over [start, end). What fn returns is damage, unless its bool says that it isn't about what is stored.
 func (s *salvager) walk(start, end []byte, fn func(*pebble.Iterator) (bool, error)) (damage, err error) {
 	other := false
-	damage = s.d.fault.Guard(func() error {
-		it, err := s.d.db.NewIterWithContext(s.ctx, &pebble.IterOptions{LowerBound: start, UpperBound: end})
+	damage = s.fault.Guard(func() error {
+		it, err := s.db.NewIterWithContext(s.ctx, &pebble.IterOptions{LowerBound: start, UpperBound: end})
 		if err != nil {
 			return err
 		}
@@ -166,7 +216,7 @@ func (s *salvager) walk(start, end []byte, fn func(*pebble.Iterator) (bool, erro
 		}
 		return cmp.Or(err, it.Error(), it.Close())
 	})
-	if bad := cmp.Or(s.ctx.Err(), s.d.fault.Get()); bad != nil {
+	if bad := cmp.Or(s.ctx.Err(), s.fault.Get()); bad != nil {
 		return nil, bad
 	}
 	if other {

@@ -138,7 +138,7 @@ func (s *lossy) compact() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	if err := errors.Join(db.db.Compact(ctx, []byte{0}, []byte{0xff}, false), db.Close()); err != nil {
+	if err := errors.Join(db.store.db.Compact(ctx, []byte{0}, []byte{0xff}, false), db.Close()); err != nil {
 		s.t.Fatal(err)
 	}
 	s.files = storeFiles(s.t, s.dir)

@@ -14,25 +14,14 @@ import (
 	"github.com/greenroomdb/greenroom/kv/pebblekv/internal/workaround"
 )
 
-// Snapshot pins the newest state. See kv.Engine. It stays readable until it is
-// closed or the DB is.
-func (d *DB) Snapshot(ctx context.Context) (kv.Snapshot, error) {
-	if err := d.begin(ctx); err != nil {
-		return nil, err
-	}
-	defer d.life.Leave()
-	d.life.Pin()
-	return &snapshot{d: d, snap: d.newest.Pin()}, nil
-}
-
-// A snapshot is a kv.Snapshot of a DB.
+// A snapshot is a kv.Snapshot.
 //
 // Its second and later reads go through iterators that are kept: Pebble's Get
 // makes one for every call, with an allocation once the key is in a table, and
 // an iterator that is asked for ascending keys finds the next one from where it
 // is. They hold on to the tables of their time, so they end with the snapshot.
 type snapshot struct {
-	d      *DB
+	r      *reader
 	snap   workaround.Pin
 	closed atomic.Bool
 	warm   atomic.Bool // there was a read
@@ -45,36 +34,36 @@ func (s *snapshot) Get(ctx context.Context, key, dst []byte) ([]byte, error) {
 	if s.closed.Load() {
 		return dst, kv.ErrClosed
 	}
-	if err := s.d.begin(ctx); err != nil {
+	if err := s.r.begin(ctx); err != nil {
 		return dst, err
 	}
-	defer s.d.life.Leave()
+	defer s.r.life.Leave()
 	if !s.warm.Swap(true) {
-		return s.d.get(s.snap.Snapshot, key, dst)
+		return s.r.get(s.snap.Snapshot, key, dst)
 	}
 	it, err := s.iterator()
 	if err != nil {
-		return dst, s.d.verdict(err)
+		return dst, s.r.verdict(err)
 	}
 	defer s.keep(it)
-	return s.d.seek(it, key, dst)
+	return s.r.seek(it, key, dst)
 }
 
 // seek appends the value of key, as it finds it.
-func (d *DB) seek(it *pebble.Iterator, key, dst []byte) ([]byte, error) {
+func (r *reader) seek(it *pebble.Iterator, key, dst []byte) ([]byte, error) {
 	if len(key) == 0 || isOwn(key) {
 		return dst, kv.ErrNotFound // no store has the empty one, and Pebble's debug builds trip over it
 	}
 	// The prefix of a key is all of it, so filters keep this from looking for a
 	// missing key in vain.
 	if !it.SeekPrefixGE(key) || !bytes.Equal(it.Key(), key) {
-		if err := d.verdict(it.Error()); err != nil {
+		if err := r.verdict(it.Error()); err != nil {
 			return dst, err
 		}
 		return dst, kv.ErrNotFound
 	}
 	v, err := it.ValueAndErr()
-	if err := d.verdict(err); err != nil {
+	if err := r.verdict(err); err != nil {
 		return dst, err
 	}
 	return append(dst, v...), nil
@@ -100,13 +89,13 @@ func (s *snapshot) keep(it *pebble.Iterator) {
 	s.idle = append(s.idle, it)
 }
 
-func (s *snapshot) Scan(ctx context.Context, r kv.Range) iter.Seq2[kv.Entry, error] {
+func (s *snapshot) Scan(ctx context.Context, rng kv.Range) iter.Seq2[kv.Entry, error] {
 	return func(yield func(kv.Entry, error) bool) {
 		if s.closed.Load() {
 			yield(kv.Entry{}, kv.ErrClosed)
 			return
 		}
-		s.d.scan(ctx, s.snap.Snapshot, r, yield)
+		s.r.scan(ctx, s.snap.Snapshot, rng, yield)
 	}
 }
 
@@ -125,9 +114,19 @@ func (s *snapshot) Close() error {
 	}
 	s.idle = nil
 	s.mu.Unlock()
-	err = errors.Join(err, s.d.newest.Unpin(s.snap))
-	if rerr := s.d.release(); rerr != nil {
+	err = errors.Join(err, s.r.newest.Unpin(s.snap))
+	if rerr := s.r.release(); rerr != nil {
 		return rerr
 	}
 	return wrap(err)
+}
+
+// snapshot pins the newest state.
+func (r *reader) snapshot(ctx context.Context) (kv.Snapshot, error) {
+	if err := r.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer r.life.Leave()
+	r.life.Pin()
+	return &snapshot{r: r, snap: r.newest.Pin()}, nil
 }

@@ -84,7 +84,7 @@ func oldVersions(t *testing.T, db *DB, key func(int) []byte, value []byte) kv.Sn
 		t.Fatal(err)
 	}
 	set(make([]byte, len(value)))
-	if err := db.db.Flush(); err != nil {
+	if err := db.store.db.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	return snap

@@ -107,7 +107,7 @@ func TestOwnRow(t *testing.T) {
 // ownRow returns the row with the version.
 func ownRow(t *testing.T, d *DB) string {
 	t.Helper()
-	v, closer, err := d.db.Get(versionKey)
+	v, closer, err := d.store.db.Get(versionKey)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,10 +190,10 @@ func TestVersionAcrossRestarts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := d.db.NewBatch()
+	b := d.store.db.NewBatch()
 	err = b.Set(versionKey, []byte("short"), nil)
 	if err == nil {
-		_, err = put(d, b)
+		_, err = d.commits.put(b)
 	}
 	if err := errors.Join(err, d.Close()); err != nil {
 		t.Fatal(err)
@@ -492,9 +492,9 @@ func TestNothingOpen(t *testing.T) {
 		}
 	}()
 	busy := func() bool {
-		d.commit.Lock()
-		defer d.commit.Unlock()
-		return d.txs.Busy()
+		d.commits.order.Lock()
+		defer d.commits.order.Unlock()
+		return d.commits.txs.Busy()
 	}
 	c := &kv.Commit{Ops: []kv.Op{kv.Set([]byte("k"), make([]byte, 100))}, Durability: kv.Applied}
 	ofCommit := func() float64 {

@@ -1,42 +1,13 @@
 package pebblekv
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
-	"fmt"
 
 	"github.com/greenroomdb/greenroom/kv/pebblekv/internal/workaround"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/greenroomdb/greenroom/kv"
 )
-
-// The two rows that a store keeps for itself, next to each other, each a number of 8 bytes,
-// big-endian: a version that no commit of transactions that anybody has seen is above, and the
-// number in the log of the newest batch. They are where they are so that ranges that people read
-// and clear don't reach them; where one does, the rows are skipped. No read shows them, a check
-// finds them missing, and writing them is kv.ErrInvalid. A store without transactions doesn't have
-// the first.
-var (
-	versionKey = []byte("\xff\xff/greenroom/version")
-	numberKey  = append(versionKey[:len(versionKey):len(versionKey)], 0)
-	afterOwn   = append(numberKey[:len(numberKey):len(numberKey)], 0)
-)
-
-// numberBytes is what setting the number adds to a batch, at most.
-const numberBytes = 64
-
-// isOwn reports whether key is that of one of the rows.
-func isOwn(key []byte) bool {
-	n := len(versionKey)
-	return len(key) >= n && len(key) <= n+1 && key[0] == versionKey[0] && (string(key) == string(versionKey) || string(key) == string(numberKey))
-}
-
-// coversOwn reports whether one of the rows is in [start, end); a nil end is no bound.
-func coversOwn(start, end []byte) bool {
-	return (end == nil || bytes.Compare(versionKey, end) < 0) && bytes.Compare(start, numberKey) <= 0
-}
 
 // versionGap is how many versions are reserved at a time. Until the row is on stable
 // storage nobody may see one of them: a crash loses commits that readers have seen, and
@@ -45,49 +16,38 @@ func coversOwn(start, end []byte) bool {
 // commit once, from which a gap was reserved.
 const versionGap = 1 << 20
 
-// loadVersion reads the row of a store that was just opened.
-func loadVersion(d *DB) error {
-	v, closer, err := d.db.Get(versionKey)
+// loadVersion returns the version of a store that was just opened.
+func loadVersion(db *pebble.DB) (version uint64, err error) {
+	v, closer, err := db.Get(versionKey)
 	if errors.Is(err, pebble.ErrNotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	version, err := ownNumber(v, nil)
-	if err = errors.Join(err, closer.Close()); err == nil {
-		d.version.Store(version + versionGap)
-	}
-	return err
-}
-
-// ownNumber returns what is in one of the rows, as it was read.
-func ownNumber(v []byte, err error) (uint64, error) {
-	if err == nil && len(v) != 8 {
-		err = fmt.Errorf("%w: a number of %d bytes", kv.ErrCorrupt, len(v))
+		return 0, nil
 	}
 	if err != nil {
 		return 0, err
 	}
-	return binary.BigEndian.Uint64(v), nil
+	version, err = ownNumber(v, nil)
+	if err = errors.Join(err, closer.Close()); err != nil {
+		return 0, err
+	}
+	return version + versionGap, nil
 }
 
-// reserve sees to it that versions up to least may be seen. The commit lock is held, while the disk
+// reserve sees to it that versions up to least may be seen. order is held, while the disk
 // syncs too: that is once in half a gap of commits.
-func (d *DB) reserve(least uint64) error {
-	if d.ceiling.Load() >= least {
+func (w *committer) reserve(least uint64) error {
+	if w.ceiling.Load() >= least {
 		return nil
 	}
-	ceiling, b := least+versionGap, d.newBatch(0)
+	ceiling, b := least+versionGap, w.newBatch(0)
 	err := b.Set(versionKey, binary.BigEndian.AppendUint64(nil, ceiling), nil)
 	if err == nil {
 		var number uint64
-		if number, err = put(d, b); err == nil {
-			err = d.log.Sync(number)
+		if number, err = w.put(b); err == nil {
+			err = w.log.Sync(number)
 		}
 	}
-	if err = d.verdict(workaround.Full(errors.Join(err, b.Close()))); err == nil {
-		d.ceiling.Store(ceiling)
+	if err = w.verdict(workaround.Full(errors.Join(err, b.Close()))); err == nil {
+		w.ceiling.Store(ceiling)
 	}
 	return err
 }

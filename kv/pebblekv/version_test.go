@@ -25,8 +25,8 @@ func TestVersionsSeen(t *testing.T) {
 			}
 		}},
 		// A million commits take seconds and do nothing else to the version.
-		{"a million commits of the engine", func(_ *testing.T, d *DB) { d.version.Add(versionGap + 100) }},
-		{"many millions", func(_ *testing.T, d *DB) { d.version.Add(10 * versionGap) }},
+		{"a million commits of the engine", func(_ *testing.T, d *DB) { d.commits.version.Add(versionGap + 100) }},
+		{"many millions", func(_ *testing.T, d *DB) { d.commits.version.Add(10 * versionGap) }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			disk, newest := NewCrashDisk(), uint64(0)
@@ -67,10 +67,11 @@ func TestVersionsSeen(t *testing.T) {
 // on the disk.
 func lastSync(t *testing.T, d *DB, disk *CrashDisk) *CrashDisk {
 	t.Helper()
-	if err := (*txStore)(d).Enter(ctx); err != nil {
+	s := &txStore{d.commits, d.reads}
+	if err := s.Enter(ctx); err != nil {
 		t.Fatal(err)
 	}
-	defer (*txStore)(d).Leave()
+	defer s.Leave()
 	return disk.Crash(0, rand.New(rand.NewPCG(1, 1)))
 }
 
@@ -82,11 +83,11 @@ func TestReserveLate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := (*txStore)(d)
+	s := &txStore{d.commits, d.reads}
 	if err := s.Enter(ctx); err != nil {
 		t.Fatal(err)
 	}
-	d.version.Add(5 * versionGap)
+	d.commits.version.Add(5 * versionGap)
 	s.Lock()
 	wait, err := s.Apply([]kv.Op{kv.Set([]byte("k"), nil)}, s.Version()+1)
 	after := disk.Crash(0, rand.New(rand.NewPCG(1, 1)))
@@ -98,14 +99,14 @@ func TestReserveLate(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Leave()
-	seen := d.version.Load()
+	seen := d.commits.version.Load()
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if d, err = after.Open(nil); err != nil {
 		t.Fatal(err)
 	}
-	if got := d.version.Load(); got < seen {
+	if got := d.commits.version.Load(); got < seen {
 		t.Errorf("version %d after a crash, %d was seen", got, seen)
 	}
 	if err := d.Close(); err != nil {

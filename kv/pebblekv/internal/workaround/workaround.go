@@ -23,7 +23,7 @@
 //
 // No report of any of it to Pebble is known. Tests are those of kv/pebblekv, unless they say otherwise. What is worked around in passing stays
 // where it is: the empty key and ranges that are cleared (kv/pebblekv/encode.go), iterators that step over versions (read.go), and
-// directories whose parents aren't synced (open.go).
+// directories whose parents aren't synced (inspect.go).
 //
 // It isn't a way to tune Pebble, and knows nothing of commits, of the log, or of what the rows mean.
 package workaround
