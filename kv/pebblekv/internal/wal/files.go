@@ -33,10 +33,10 @@ func (l *Log) makeRoom(size int64) error {
 	if end <= l.room {
 		return nil
 	}
-	l.turn.Lock()
-	defer l.turn.Unlock()
+	l.syncer.turn.Lock()
+	defer l.syncer.turn.Unlock()
 	l.mu.Lock()
-	out := l.out
+	out := l.writer.out
 	l.mu.Unlock()
 	room, err := l.fill(out, l.room, end+recordHeader)
 	if err != nil {
@@ -78,15 +78,15 @@ func roundUp(n int64) int64 { return (n + blockSize - 1) / blockSize * blockSize
 func (l *Log) mark(what uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.buf = appendMark(l.buf, l.files[len(l.files)-1].salt, l.inFile, min(l.synced, l.inFile), what)
+	l.writer.buf = appendMark(l.writer.buf, l.files[len(l.files)-1].salt, l.inFile, min(l.syncer.synced, l.inFile), what)
 	l.end += recordHeader
 }
 
 // rotate begins the next file, with room for size bytes. All records before it are on stable storage then. Up to where the
 // current file says that the log goes on there, an error leaves the log as it was.
 func (l *Log) rotate(size int64) error {
-	l.turn.Lock()
-	defer l.turn.Unlock()
+	l.syncer.turn.Lock()
+	defer l.syncer.turn.Unlock()
 	err := l.prepare()
 	if err == nil {
 		err = l.reopen()
@@ -98,7 +98,7 @@ func (l *Log) rotate(size int64) error {
 		return refused(err)
 	}
 	l.mu.Lock()
-	old := l.out
+	old := l.writer.out
 	l.mu.Unlock()
 	if old != nil {
 		l.mark(goesOn)
@@ -116,7 +116,7 @@ func (l *Log) rotate(size int64) error {
 			l.files[len(l.files)-1].size = l.room
 		}
 	}
-	l.files, l.out, l.at = append(l.files, l.next), l.ahead, headerSize
+	l.files, l.writer.out, l.writer.at = append(l.files, l.next), l.ahead, headerSize
 	l.end, l.room = headerSize, l.next.size
 	l.next, l.ahead = nil, nil
 	return nil
@@ -126,12 +126,12 @@ func (l *Log) rotate(size int64) error {
 func (l *Log) reopen() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.out != nil || len(l.files) == 0 {
+	if l.writer.out != nil || len(l.files) == 0 {
 		return nil
 	}
 	out, err := l.opts.FS.OpenReadWrite(l.files[len(l.files)-1].path, vfs.WriteCategoryUnspecified)
 	if err == nil {
-		l.out, l.at = out, l.end
+		l.writer.out, l.writer.at = out, l.end
 	}
 	return err
 }
@@ -179,7 +179,7 @@ func (l *Log) prepare() error {
 func (l *Log) head(size int64) (err error) {
 	f, before := l.next, l.next.size
 	l.mu.Lock()
-	f.first, f.salt = l.last+1, rand.Uint32()
+	f.first, f.salt = l.writer.last+1, rand.Uint32()
 	l.mu.Unlock()
 	if f.size, err = l.fill(l.ahead, before, size); err == nil {
 		f.blocks = uint32(f.size / blockSize)

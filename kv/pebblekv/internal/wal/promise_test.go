@@ -99,7 +99,7 @@ func TestPromise(t *testing.T) {
 			for range waiting - 1 {
 				go func() { done <- l.Sync(n) }()
 			}
-			until(t, l, "nobody waits", func() bool { return l.atWork != nil && l.atWork.done != nil })
+			until(t, l, "nobody waits", func() bool { return l.syncer.atWork != nil && l.syncer.atWork.done != nil })
 			more := tt.meanwhile(t, s, l)
 			go func() { done <- l.Sync(n) }() // one that comes late waits, too
 			select {
@@ -119,7 +119,7 @@ func TestPromise(t *testing.T) {
 				}
 			}
 			l.mu.Lock()
-			synced := l.synced
+			synced := l.syncer.synced
 			l.mu.Unlock()
 			if tt.err != nil {
 				if synced >= n {

@@ -33,7 +33,7 @@ func (l *Log) NewReader(number uint64) (*Reader, error) {
 	if l.err != nil {
 		return nil, l.err
 	}
-	if f, _ := span(l.files, number); number == 0 || number > l.last+1 || number <= l.last && f == nil {
+	if f, _ := span(l.files, number); number == 0 || number > l.writer.last+1 || number <= l.writer.last && f == nil {
 		return nil, ErrGone
 	}
 	r := &Reader{log: l, pos: &position{number}, next: number}
@@ -93,7 +93,7 @@ func (r *Reader) wait(ctx context.Context) error {
 	l := r.log
 	for r.next > r.upto {
 		l.mu.Lock()
-		upto, err := l.synced, l.err
+		upto, err := l.syncer.synced, l.err
 		if l.news == nil {
 			l.news = make(chan struct{})
 		}

@@ -21,7 +21,7 @@ import (
 // *kv.FormatError.
 func Open(opts Options, after uint64, replay func(number uint64, batch []byte) error) (*Log, error) {
 	opts.FileBytes = max(opts.FileBytes/blockSize, 1) * blockSize
-	l := &Log{opts: opts, waiting: new(group), readers: map[*position]struct{}{}, held: opts.Hold, keep: opts.KeepBytes}
+	l := &Log{opts: opts, syncer: syncer{waiting: new(group)}, readers: map[*position]struct{}{}, held: opts.Hold, keep: opts.KeepBytes}
 	files, err := list(opts.FS, opts.Dir)
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func Open(opts Options, after uint64, replay func(number uint64, batch []byte) e
 		}
 	}
 	last := max(end.last, after)
-	l.last, l.wrote, l.synced, l.released = last, last, last, after
+	l.writer.last, l.writer.wrote, l.syncer.synced, l.released = last, last, last, after
 	if l.next != nil && len(l.files) == 0 { // its header was cut short
 		// The log goes on in another file, which this one says, so that it is missed.
 		if err := l.rotate(0); err != nil {
@@ -79,7 +79,7 @@ func Exists(fs vfs.FS, dir string) (bool, error) {
 // has none.
 func Create(opts Options, after uint64) error {
 	opts.FileBytes = 0 // it is a small one
-	l := &Log{opts: opts, last: after}
+	l := &Log{opts: opts, writer: writer{last: after}}
 	err := l.prepare()
 	if err == nil {
 		err = l.head(blockSize)

@@ -65,38 +65,18 @@ type Log struct {
 	next      *file    // the log goes on there when the current file is full, if any
 	ahead     vfs.File // next, if it is open
 
-	// turn is held by the goroutine that syncs, io by the one that writes, and mu for what they share. They
-	// are taken in this order.
-	turn, io sync.Mutex
+	// mu guards what the writer, the syncer and readers share. The writer's io and the syncer's turn are taken before it, turn first.
 	mu       sync.Mutex
-	files    []*file  // by sequence; the last one is out  +checklocks:mu
-	out      vfs.File // nil as long as nothing is to be written  +checklocks:mu
-	buf      []byte   // records that aren't written yet  +checklocks:mu
-	spare    []byte   // memory for the next  +checklocks:mu
-	at       int64    // where in the file they go  +checklocks:mu
-	last     uint64   // number of the last record  +checklocks:mu
-	wrote    uint64   // up to which they are written  +checklocks:mu
-	taken    uint64   // up to which atWork syncs  +checklocks:mu
-	synced   uint64   // up to which they are on stable storage  +checklocks:mu
-	released uint64   // up to which the tables have them  +checklocks:mu
-	atWork   *group   // that is being synced  +checklocks:mu
-	waiting  *group   // that is synced next  +checklocks:mu
-	idle     *group   // that can be used again, if any  +checklocks:mu
-	crowd    bool     // several waited for the last sync  +checklocks:mu
-	patience patience // of a leader with other goroutines  +checklocks:mu
-	err      error    // of the first write or sync that failed  +checklocks:mu
+	writer   writer
+	syncer   syncer
+	files    []*file // by sequence; the writer writes to the last one  +checklocks:mu
+	released uint64  // up to which the tables have the records  +checklocks:mu
+	err      error   // of the first write or sync that failed  +checklocks:mu
 
 	readers map[*position]struct{} // +checklocks:mu
 	held    uint64                 // from which record on files are kept, 0 for none  +checklocks:mu
 	keep    int64                  // how many bytes of files are kept for readers and for that  +checklocks:mu
 	news    chan struct{}          // closed when synced or err change, nil if nobody waits for that  +checklocks:mu
-}
-
-// A group is the goroutines that wait for the same sync. The first one leads it: it does the work.
-type group struct {
-	led  bool
-	done chan struct{} // closed after the sync, nil if the leader is alone
-	err  error
 }
 
 // A position is that of a reader: the number of the record that it reads next.
@@ -117,21 +97,21 @@ func (l *Log) Append(batch []byte) (uint64, error) {
 	}
 	direct := len(batch) >= directBytes
 	if direct { // nobody may write the header alone
-		l.io.Lock()
-		defer l.io.Unlock()
+		l.writer.io.Lock()
+		defer l.writer.io.Unlock()
 	}
 	l.mu.Lock()
 	if l.err != nil {
 		defer l.mu.Unlock()
 		return 0, l.err
 	}
-	l.last++
+	l.writer.last++
 	l.end += size
-	l.inFile = l.last
-	number := l.last
-	l.buf = appendHead(l.buf, l.files[len(l.files)-1].salt, number, l.synced, batch)
+	l.inFile = l.writer.last
+	number := l.writer.last
+	l.writer.buf = appendHead(l.writer.buf, l.files[len(l.files)-1].salt, number, l.syncer.synced, batch)
 	if !direct {
-		l.buf = append(l.buf, batch...)
+		l.writer.buf = append(l.writer.buf, batch...)
 	}
 	l.mu.Unlock()
 	if direct {
@@ -143,43 +123,36 @@ func (l *Log) Append(batch []byte) (uint64, error) {
 // Write returns when the system has the records up to number, so that they outlive the process.
 func (l *Log) Write(number uint64) error {
 	l.mu.Lock()
-	done, err := l.wrote >= number, l.err
+	done, err := l.writer.wrote >= number, l.err
 	l.mu.Unlock()
 	if done || err != nil {
 		return err
 	}
-	l.io.Lock()
-	defer l.io.Unlock()
+	l.writer.io.Lock()
+	defer l.writer.io.Unlock()
 	return l.write(nil, nil)
 }
 
 // Sync returns when the records up to number are on stable storage.
 func (l *Log) Sync(number uint64) error {
 	l.mu.Lock()
-	if l.err != nil || l.synced >= number {
+	if l.err != nil || l.syncer.synced >= number {
 		defer l.mu.Unlock()
 		return l.err
 	}
-	g := l.waiting
-	if l.atWork != nil && l.taken >= number {
-		g = l.atWork
-	}
-	if g.led {
-		if g.done == nil {
-			g.done = make(chan struct{})
-		}
+	g, leads := l.syncer.join(number)
+	if !leads {
 		l.mu.Unlock()
 		<-g.done
 		return g.err
 	}
-	g.led = true
-	yield := l.crowd && l.patience.any()
+	yield := l.syncer.crowd && l.syncer.patience.any()
 	l.mu.Unlock()
 	if yield {
 		l.yield()
 	}
-	l.turn.Lock()
-	defer l.turn.Unlock()
+	l.syncer.turn.Lock()
+	defer l.syncer.turn.Unlock()
 	return l.sync(g)
 }
 
@@ -191,59 +164,24 @@ func (l *Log) yield() {
 	took := time.Since(begin)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.patience.learn(took, l.last-before)
-}
-
-// A patience says whether it is worth it to let other goroutines go on before a sync: they may be busy with
-// anything, for milliseconds each.
-type patience struct {
-	left  int // how many syncs don't wait from now on
-	pause int // how many did not after the last time that it took too long
-}
-
-const (
-	// maxWait is how long a leader waits for each record of others.
-	maxWait = time.Millisecond
-	// minPause and maxPause bound how many syncs don't wait after one that took longer.
-	minPause = 16
-	maxPause = 4096
-)
-
-// any reports whether a sync waits. It is asked once for each.
-func (p *patience) any() bool {
-	if p.left == 0 {
-		return true
-	}
-	p.left--
-	return false
-}
-
-// learn notes how long it took until others went on, and how many records they appended.
-func (p *patience) learn(took time.Duration, records uint64) {
-	switch {
-	case took > maxWait*time.Duration(max(1, records)):
-		p.pause = min(max(minPause, 2*p.pause), maxPause)
-		p.left = p.pause
-	case p.pause > 0:
-		p.pause--
-	}
+	l.syncer.patience.learn(took, l.writer.last-before)
 }
 
 // Last returns the number of the last record.
 func (l *Log) Last() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.last
+	return l.writer.last
 }
 
 // sync writes and syncs what was appended, for g if there is one, with turn held. Without a group it syncs in any case.
 func (l *Log) sync(g *group) error {
-	l.io.Lock()
+	l.writer.io.Lock()
 	err := l.write(nil, g)
-	l.io.Unlock()
+	l.writer.io.Unlock()
 	l.mu.Lock()
-	out, upto := l.out, l.wrote
-	needed := err == nil && (l.synced < upto || g == nil && out != nil)
+	out, upto := l.writer.out, l.writer.wrote
+	needed := err == nil && (l.syncer.synced < upto || g == nil && out != nil)
 	l.mu.Unlock()
 	if needed {
 		l.told()
@@ -251,25 +189,13 @@ func (l *Log) sync(g *group) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.atWork = nil
 	if err != nil {
 		err = l.fail(err)
 	} else {
-		l.synced = max(l.synced, upto)
+		l.syncer.synced = max(l.syncer.synced, upto)
 		l.tell()
 	}
-	if g != nil {
-		l.crowd = g.done != nil
-	}
-	switch {
-	case g == nil:
-	case g.done != nil:
-		g.err = err
-		close(g.done)
-	default:
-		*g = group{}
-		l.idle = g
-	}
+	l.syncer.end(g, err)
 	return err
 }
 
@@ -278,37 +204,24 @@ func (l *Log) sync(g *group) error {
 func (l *Log) write(more []byte, g *group) error {
 	l.mu.Lock()
 	if g != nil {
-		l.waiting, l.atWork, l.taken, l.idle = l.idle, g, l.last, nil
-		if l.waiting == nil {
-			l.waiting = new(group)
-		}
+		l.syncer.begin(g, l.writer.last)
 	}
-	b, at, out, upto, err := l.buf, l.at, l.out, l.last, l.err
-	if err == nil {
-		l.buf, l.at = l.spare[:0], at+int64(len(b)+len(more))
+	if l.err != nil {
+		defer l.mu.Unlock()
+		return l.err
 	}
+	c := l.writer.take(len(more))
 	l.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	if len(b) > 0 {
-		_, err = out.WriteAt(b, at)
-	}
-	if len(more) > 0 && err == nil {
-		_, err = out.WriteAt(more, at+int64(len(b)))
-	}
-	if l.opts.Wrote != nil && len(b) > 0 {
-		l.opts.Wrote(len(b) + len(more))
+	err := c.write(more)
+	if l.opts.Wrote != nil && len(c.buf) > 0 {
+		l.opts.Wrote(len(c.buf) + len(more))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil {
 		return l.fail(err)
 	}
-	l.wrote = upto
-	if l.spare = b; cap(b) > maxAhead {
-		l.spare = nil
-	}
+	l.writer.written(c)
 	return nil
 }
 
@@ -351,7 +264,7 @@ func (l *Log) unneeded() (n int) {
 	for n+1 < len(l.files) && l.files[n+1].first <= l.released+1 {
 		n++
 	}
-	oldest := l.last + 1
+	oldest := l.writer.last + 1
 	if l.held > 0 {
 		oldest = min(oldest, l.held)
 	}
@@ -378,7 +291,7 @@ func (l *Log) Hold(number uint64, most int64) {
 func (l *Log) Synced() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.synced
+	return l.syncer.synced
 }
 
 // Release says that the tables have the records up to number.
@@ -410,13 +323,13 @@ func (l *Log) Size() int64 {
 func (l *Log) SizeFrom(number uint64) (n int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if number > l.last {
+	if number > l.writer.last {
 		return 0
 	}
 	for i, f := range l.files {
 		switch {
 		case i == len(l.files)-1:
-			n += l.at + int64(len(l.buf))
+			n += l.writer.at + int64(len(l.writer.buf))
 		case l.files[i+1].first > number:
 			n += f.size
 		}
@@ -434,11 +347,11 @@ func (l *Log) Fail(err error) {
 // Close syncs the log, unless it has failed, and releases it. Nothing can be appended then. A mark says behind the last record that
 // it is on stable storage, unless the tables have it.
 func (l *Log) Close() error {
-	l.turn.Lock()
-	defer l.turn.Unlock()
+	l.syncer.turn.Lock()
+	defer l.syncer.turn.Unlock()
 	l.mu.Lock()
-	out, upto, err := l.out, l.last, l.err
-	synced, needed := l.synced >= upto, l.room > 0 && l.released < upto
+	out, upto, err := l.writer.out, l.writer.last, l.err
+	synced, needed := l.syncer.synced >= upto, l.room > 0 && l.released < upto
 	l.mu.Unlock()
 	if needed && err == nil && !synced {
 		err = l.sync(nil)
@@ -458,6 +371,6 @@ func (l *Log) Close() error {
 			err = errors.Join(err, f.Close())
 		}
 	}
-	l.out, l.ahead = nil, nil
+	l.writer.out, l.ahead = nil, nil
 	return err
 }

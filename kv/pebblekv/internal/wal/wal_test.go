@@ -229,8 +229,8 @@ func TestConcurrent(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if l.mu.Lock(); w%4 != 0 && l.synced < n || l.wrote < n {
-					t.Errorf("record %d is promised, and up to %d and %d they are written and synced", n, l.wrote, l.synced)
+				if l.mu.Lock(); w%4 != 0 && l.syncer.synced < n || l.writer.wrote < n {
+					t.Errorf("record %d is promised, and up to %d and %d they are written and synced", n, l.writer.wrote, l.syncer.synced)
 				}
 				l.mu.Unlock()
 				if i%50 == 0 {
@@ -319,7 +319,7 @@ func TestSpare(t *testing.T) {
 	s.must(l.Sync(n))
 	s.must(l.Sync(s.add(l, 1)))
 	l.mu.Lock()
-	if got := cap(l.buf) + cap(l.spare); got > 2*maxAhead {
+	if got := cap(l.writer.buf) + cap(l.writer.spare); got > 2*maxAhead {
 		t.Errorf("%d bytes are kept", got)
 	}
 	l.mu.Unlock()
@@ -337,7 +337,7 @@ func TestCrowd(t *testing.T) {
 		before := syncs
 		for range 20 {
 			l.mu.Lock()
-			l.crowd, l.patience = crowd, patience{}
+			l.syncer.crowd, l.syncer.patience = crowd, patience{}
 			l.mu.Unlock()
 			// Nobody waits for these.
 			s.add(l, 10)
@@ -374,7 +374,7 @@ func TestCrowdNoticed(t *testing.T) {
 	crowd := func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		return l.crowd
+		return l.syncer.crowd
 	}
 	s.add(l, 10)
 	s.must(l.Sync(s.add(l, 10)))
@@ -389,7 +389,7 @@ func TestCrowdNoticed(t *testing.T) {
 	await(t, begun)
 	for waits := false; !waits; {
 		l.mu.Lock()
-		waits = l.atWork.done != nil
+		waits = l.syncer.atWork.done != nil
 		l.mu.Unlock()
 	}
 	goOn <- struct{}{}
@@ -438,7 +438,7 @@ func TestBusyNoticed(t *testing.T) {
 			break
 		}
 		l.mu.Lock()
-		l.crowd = true
+		l.syncer.crowd = true
 		l.mu.Unlock()
 		n := s.add(l, 10)
 		go func() {
@@ -447,7 +447,7 @@ func TestBusyNoticed(t *testing.T) {
 		}()
 		s.must(l.Sync(n))
 		l.mu.Lock()
-		noticed = l.patience.left > 0
+		noticed = l.syncer.patience.left > 0
 		l.mu.Unlock()
 	}
 	if !noticed {
@@ -478,14 +478,14 @@ func TestLateRecord(t *testing.T) {
 	go func() { late <- l.Sync(second) }()
 	for waits := false; !waits; {
 		l.mu.Lock()
-		waits = l.waiting.led || l.atWork != nil && l.atWork.done != nil
+		waits = l.syncer.waiting.led || l.syncer.atWork != nil && l.syncer.atWork.done != nil
 		l.mu.Unlock()
 	}
 	goOn <- struct{}{}
 	s.must(<-done)
 	l.mu.Lock()
-	if l.synced != first {
-		t.Errorf("synced up to %d, want %d", l.synced, first)
+	if l.syncer.synced != first {
+		t.Errorf("synced up to %d, want %d", l.syncer.synced, first)
 	}
 	l.mu.Unlock()
 	select {
