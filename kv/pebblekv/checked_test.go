@@ -74,9 +74,9 @@ func TestChecked(t *testing.T) {
 			t.Fatalf("seed %d, step %d: got %v, want a conflict: %v", seed, step, err, conflict)
 		}
 		scribble(c) // whose bytes are its caller's again
-		most = max(most, len(db.commits.checked.rows))
-		for k, row := range db.commits.checked.rows {
-			if db.commits.checked.gone(row.key, row.op) {
+		most = max(most, len(db.commits.memory.checked))
+		for k, row := range db.commits.memory.checked {
+			if db.commits.memory.gone(row.key, row.op.Load()) {
 				continue
 			}
 			if got := newest([]byte(k)); got == nil || !bytes.Equal(got, row.value) {
@@ -145,14 +145,14 @@ func noise(b []byte) {
 // TestCheckedBounds: what is remembered stays small, however many rows are checked and
 // however long what is cleared is.
 func TestCheckedBounds(t *testing.T) {
-	m := checked{rows: map[string]*checkedRow{}}
+	m := newMemory(0)
 	write := func(key, value []byte, more ...kv.Op) {
-		m.landed(&kv.Commit{Checks: []kv.Check{{Key: key}}, Ops: append(more, kv.Set(key, value))})
+		m.landed(&kv.Commit{Checks: []kv.Check{{Key: key}}, Ops: append(more, kv.Set(key, value))}, new(encoding))
 	}
 	for i := range 2 * maxChecked {
 		write(fmt.Append(nil, "row ", i), []byte("v"))
 	}
-	if n := len(m.rows); n != maxChecked {
+	if n := len(m.checked); n != maxChecked {
 		t.Errorf("%d rows", n)
 	}
 	long := bytes.Repeat([]byte("x"), 1<<20)
@@ -160,25 +160,25 @@ func TestCheckedBounds(t *testing.T) {
 		write(long, nil, kv.ClearRange(long, append(bytes.Clone(long), 0)))
 	}
 	write([]byte("wide"), long)
-	if m.row(long) != nil || m.row([]byte("wide")) != nil {
+	if m.checkedRow(long) != nil || m.checkedRow([]byte("wide")) != nil {
 		t.Error("it remembers a megabyte")
 	}
 	size := 0
-	for _, r := range m.ranges {
+	for _, r := range m.cleared.ranges {
 		size += cap(r.start) + cap(r.end)
 	}
-	if len(m.ranges) > maxCleared || size > 64<<10 {
-		t.Errorf("%d ranges of %d bytes", len(m.ranges), size)
+	if len(m.cleared.ranges) > maxCleared || size > 64<<10 {
+		t.Errorf("%d ranges of %d bytes", len(m.cleared.ranges), size)
 	}
 	// A bound that is cut still holds what it held.
 	key := long[:maxCheckedKey]
 	write(key, []byte("v"))
-	m.landed(&kv.Commit{Ops: []kv.Op{kv.ClearRange(long, []byte("y"))}})
-	if m.row(key) == nil {
+	m.landed(&kv.Commit{Ops: []kv.Op{kv.ClearRange(long, []byte("y"))}}, new(encoding))
+	if m.checkedRow(key) == nil {
 		t.Error("a row before the range is gone")
 	}
-	m.landed(&kv.Commit{Ops: []kv.Op{kv.ClearRange(key, long)}})
-	if m.row(key) != nil {
+	m.landed(&kv.Commit{Ops: []kv.Op{kv.ClearRange(key, long)}}, new(encoding))
+	if m.checkedRow(key) != nil {
 		t.Error("a row in the range isn't gone")
 	}
 }

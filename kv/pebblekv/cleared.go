@@ -1,6 +1,10 @@
 package pebblekv
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/greenroomdb/greenroom/kv"
+)
 
 // maxCleared is how many ranges are kept that rows may be in, and maxClearedKey how many bytes
 // of their bounds: keys that are remembered are not longer.
@@ -47,4 +51,17 @@ func (m *cleared) clear(start, end []byte, forget func()) {
 	start, end = start[:min(len(start), maxClearedKey+1)], end[:min(len(end), maxClearedKey+1)]
 	r := &m.ranges[n] // whose memory served another before
 	r.start, r.end, r.op = append(r.start[:0], start...), append(r.end[:0], end...), m.ops
+}
+
+// hasRanges reports whether what c is encoded to depends on what is stored.
+func hasRanges(c *kv.Commit) bool { return ranges(c) > 0 }
+
+// ranges counts the ranges that c clears.
+func ranges(c *kv.Commit) (n int) {
+	for i := range c.Ops {
+		if c.Ops[i].Kind == kv.OpClearRange {
+			n++
+		}
+	}
+	return n
 }

@@ -26,11 +26,8 @@ type committer struct {
 	// ceiling is up to which version commits of transactions may be seen, see reserve,
 	// which changes it under order.
 	ceiling atomic.Uint64
-	// txs are the transactions, checked what is remembered of rows; guarded by order. recent are
-	// values that can be patched.
-	txs     *optimistic.Core
-	checked checked
-	recent  *recent
+	txs     *optimistic.Core // guarded by order
+	memory  *memory
 }
 
 // commit is DB.Commit, of a store that isn't closed.
@@ -79,7 +76,7 @@ func (w *committer) apply(c *kv.Commit, b *pebble.Batch, size int, version uint6
 		return 0, err
 	}
 	err = w.check(c.Checks)
-	if err == nil && w.version.Load() != version && (hasRanges(c) || !w.recent.holds(e)) {
+	if err == nil && w.version.Load() != version && (hasRanges(c) || !w.memory.supposed(e)) {
 		b.Reset()
 		err = w.encode(b, c, size, e)
 	}
@@ -103,13 +100,12 @@ func (w *committer) apply(c *kv.Commit, b *pebble.Batch, size int, version uint6
 // has no room for it nothing has happened, but b is done with; after any other error the store is
 // poisoned. order is held.
 func (w *committer) write(b *pebble.Batch, c *kv.Commit, e *encoding) (number uint64, err error) {
-	w.recent.apply()
+	w.memory.apply()
 	if number, err = w.put(b); err != nil {
-		w.recent.gaveUp()
+		w.memory.gaveUp()
 		return 0, w.verdict(workaround.Full(errors.Join(err, b.Close())))
 	}
-	w.checked.landed(c)
-	w.recent.landed(c, e)
+	w.memory.landed(c, e)
 	return number, nil
 }
 
@@ -141,7 +137,7 @@ func (w *committer) lookup(key []byte) ([]byte, io.Closer, error) {
 func (w *committer) check(checks []kv.Check) error {
 	for i := range checks {
 		ch := &checks[i]
-		if holds, known := w.checked.holds(ch); known {
+		if holds, known := w.memory.holds(ch); known {
 			if !holds {
 				return fmt.Errorf("pebblekv: check %d: %w", i, kv.ErrConflict)
 			}

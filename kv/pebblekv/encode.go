@@ -75,19 +75,6 @@ func measure(c *kv.Commit) (int, error) {
 	return batchHeader + size + opHeader*len(c.Ops) + numberBytes, nil
 }
 
-// hasRanges reports whether what c is encoded to depends on what is stored.
-func hasRanges(c *kv.Commit) bool { return ranges(c) > 0 }
-
-// ranges counts the ranges that c clears.
-func ranges(c *kv.Commit) (n int) {
-	for i := range c.Ops {
-		if c.Ops[i].Kind == kv.OpClearRange {
-			n++
-		}
-	}
-	return n
-}
-
 // newBatch returns an empty batch with room for size bytes. Of one large commit after the
 // other each finds the buffer of the last, if no collection came in between; a small one
 // that finds such a buffer lets go of it, or it would be in use for ever.
@@ -108,7 +95,7 @@ func (w *committer) encode(b *pebble.Batch, c *kv.Commit, size int, e *encoding)
 		o := &c.Ops[i]
 		var patch []byte
 		if patching {
-			patch = w.recent.patch(e, c.Ops[:i+1])
+			patch = w.memory.patch(e, c.Ops[:i+1])
 		}
 		switch o.Kind {
 		case kv.OpSet:

@@ -91,11 +91,11 @@ func start(dir string, opts *Options, disk vfs.FS, lock *pebble.Lock) (*DB, erro
 	if o.rest != nil {
 		opts.WithoutLogRest(o.rest.cause)
 	}
-	rows := newRecent(max(0, cmp.Or(opts.PatchBytes, defaultPatch)))
-	d := &DB{store: s, rest: o.rest, reads: &reader{store: s, recent: rows}}
+	rows := newMemory(max(0, cmp.Or(opts.PatchBytes, defaultPatch)))
+	d := &DB{store: s, rest: o.rest, reads: &reader{store: s, memory: rows}}
 	d.commits = &committer{
 		journal: &journal{store: s, clock: clock{now: time.Now}, held: o.held, fileBytes: o.fileBytes, most: mostLog},
-		recent:  rows, checked: checked{rows: map[string]*checkedRow{}},
+		memory:  rows,
 	}
 	d.commits.version.Store(version)
 	d.commits.txs = optimistic.New(&txStore{d.commits, d.reads})

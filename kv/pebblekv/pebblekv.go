@@ -13,7 +13,7 @@ package pebblekv
 // Files, from the top down:
 //
 //	archived.go base.go erase.go salvage.go crashdisk.go open.go recover.go tx.go version.go pebblekv.go commit.go
-//	snapshot.go exposed.go read.go checked.go encode.go pebble.go logrest.go recent.go inspect.go options.go records.go
+//	snapshot.go exposed.go read.go encode.go pebble.go logrest.go memory.go inspect.go options.go records.go
 //	log.go held.go metrics.go cleared.go record.go store.go errors.go format.go own.go
 
 import (
@@ -137,7 +137,7 @@ func (d *DB) Get(ctx context.Context, key, dst []byte) ([]byte, error) {
 		return dst, err
 	}
 	defer d.store.life.Leave()
-	if out, ok := d.reads.recent.get(key, dst); ok {
+	if out, ok := d.reads.memory.get(key, dst); ok {
 		return out, nil
 	}
 	return d.reads.get(d.store.newest, key, dst)

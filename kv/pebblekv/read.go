@@ -26,7 +26,7 @@ type (
 // A reader reads the newest state, and snapshots.
 type reader struct {
 	*store
-	recent *recent
+	memory *memory
 }
 
 // get reads from src and copies out of Pebble's memory, which is only valid

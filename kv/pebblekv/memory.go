@@ -3,68 +3,75 @@ package pebblekv
 import (
 	"bytes"
 	"hash/maphash"
+	"slices"
 	"sync"
 	"sync/atomic"
 
-	"github.com/greenroomdb/greenroom/kv/pebblekv/internal/workaround"
-
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/pebblekv/internal/workaround"
 )
 
-// recent are the newest values of rows that were written lately: those that a commit can say
-// the difference to, which is all that it writes then. Pages of databases are such values: a
-// transaction changes some bytes of each.
+// A memory has the newest values of rows that were written lately. It takes rows in by two rules:
+//
+// Rows that can be patched are those that a commit can say the difference to, which is all that it writes then. Pages of
+// databases are such values: a transaction changes some bytes of each. Commits are encoded side by side, and
+// reads are beside all of that, so these rows are in shards, by their keys.
+//
+// Rows that are checked are small ones that one commit after the other checks and rewrites, such as the head row of every actor.
+// Checks are evaluated with the commit lock held, one at a time, and a Get in a memtable that is larger than the processor's caches
+// was more than a third of what commits did there; this is a look into a map. It is used with the commit lock held.
 //
 // Everything that is applied goes through landed, in its order and with the commit lock held,
-// so that what is remembered is what a Get would return. Commits are encoded side by side, and
-// reads are beside all of that, so the rows are in shards, by their keys.
-type recent struct {
-	limit    int // of bytes, in a shard; 0 if nothing is remembered
+// so that what is remembered is what a Get would return.
+type memory struct {
+	limit    int // of bytes, in a shard; 0 if no row that can be patched is remembered
 	seed     maphash.Seed
-	shards   []recentShard
-	applying atomic.Bool // a commit is being applied, which some see and others don't
+	shards   []shard
+	applying atomic.Bool // a commit is being applied, which some reads see and others don't
 
-	// ranges guards what was cleared. It isn't locked with a shard's mu held.
-	ranges  sync.RWMutex
-	cleared // its ops change with the commit lock held alone
+	checked map[string]*row // changes with the commit lock held
+
+	// ranges guards what was cleared, which changes with the commit lock held alone. It isn't locked with a shard's mu held.
+	ranges sync.RWMutex
+	cleared
 }
 
-type recentShard struct {
+type shard struct {
 	mu    sync.Mutex
-	rows  map[string]*recentRow // +checklocks:mu
-	bytes int                   // that they take, about  +checklocks:mu
-	spare [][]byte              // memory of values that are forgotten  +checklocks:mu
+	rows  map[string]*row // +checklocks:mu
+	bytes int             // that they take, about  +checklocks:mu
+	spare [][]byte        // memory of values that are forgotten  +checklocks:mu
 }
 
-// A recentRow is guarded by its shard's mu.
-type recentRow struct {
+// A row is guarded by its shard's mu, or if it is checked by the commit lock.
+type row struct {
 	key     string
 	value   []byte
 	op      atomic.Uint64 // that has set it, 0 for a row that isn't remembered any more; may be read without mu
 	patches uint8         // how many are stored since it was written whole
 }
 
-// newRecent returns a memory of so many bytes.
-func newRecent(limit int) *recent {
+// newMemory returns a memory with so many bytes of rows that can be patched.
+func newMemory(limit int) *memory {
 	n := 1
-	if limit >= recentShards*minShard {
-		n = recentShards
+	if limit >= memoryShards*minShard {
+		n = memoryShards
 	}
-	m := &recent{limit: limit / n, seed: maphash.MakeSeed(), shards: make([]recentShard, n)}
+	m := &memory{checked: map[string]*row{}, limit: limit / n, seed: maphash.MakeSeed(), shards: make([]shard, n)}
 	for i := range m.shards {
-		m.shards[i].rows = map[string]*recentRow{}
+		m.shards[i].rows = map[string]*row{}
 	}
 	return m
 }
 
 // shard returns the shard of a key.
-func (m *recent) shard(key []byte) *recentShard {
+func (m *memory) shard(key []byte) *shard {
 	return &m.shards[maphash.Bytes(m.seed, key)%uint64(len(m.shards))]
 }
 
 // gone reports whether a row that was set by an operation was cleared with a range. No shard's mu is
 // held.
-func (m *recent) gone(key string, op uint64) bool {
+func (m *memory) gone(key string, op uint64) bool {
 	m.ranges.RLock()
 	defer m.ranges.RUnlock()
 	return m.cleared.gone(key, op)
@@ -80,9 +87,14 @@ const (
 	// maxRemembered is how many operations a commit has at most whose rows are remembered, since those
 	// of an import are written once, and how many of a commit are patched.
 	maxRemembered = 128
-	// recentShards is how many shards a memory has in which each has minShard bytes.
-	recentShards = 16
+	// memoryShards is how many shards a memory has in which each has minShard bytes.
+	memoryShards = 16
 	minShard     = 256 << 10
+
+	// So many rows that are checked are remembered at most, with keys and values of so many bytes. In all that is less than 2 MiB.
+	maxChecked      = 4 << 10
+	maxCheckedKey   = 128
+	maxCheckedValue = 128
 )
 
 // An encoding is one encoding of a commit: what it supposes to be stored.
@@ -94,7 +106,7 @@ type encoding struct {
 // A patchedOp is an operation that is encoded as a patch, of what a row was by op.
 type patchedOp struct {
 	index int // of the operation
-	row   *recentRow
+	row   *row
 	op    uint64
 }
 
@@ -108,7 +120,7 @@ func (e *encoding) begin() {
 
 // patch returns what to write in place of the value of the last of ops, nil for the value itself.
 // It is e's, until the next call. ops are those of a commit up to there, with no range among them.
-func (m *recent) patch(e *encoding, ops []kv.Op) []byte {
+func (m *memory) patch(e *encoding, ops []kv.Op) []byte {
 	index := len(ops) - 1
 	o := &ops[index]
 	if m.limit == 0 || index >= maxRemembered || o.Kind != kv.OpSet || !patchable(o) {
@@ -134,7 +146,7 @@ func touched(ops []kv.Op, key []byte) bool {
 
 // patch has e.buf be the difference to the row that o sets, which it returns with the operation that
 // has set it, nil if there is none to say.
-func (s *recentShard) patch(e *encoding, o *kv.Op) (_ *recentRow, op uint64) {
+func (s *shard) patch(e *encoding, o *kv.Op) (_ *row, op uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	row := s.rows[string(o.Key)]
@@ -155,7 +167,7 @@ func patchable(o *kv.Op) bool {
 
 // get appends the newest value of key to dst, if it is remembered. It isn't said while a commit
 // is being applied: who has seen one row of it must not find another one as it was before.
-func (m *recent) get(key, dst []byte) (_ []byte, ok bool) {
+func (m *memory) get(key, dst []byte) (_ []byte, ok bool) {
 	if m.limit == 0 || m.applying.Load() {
 		return dst, false
 	}
@@ -176,13 +188,13 @@ func (m *recent) get(key, dst []byte) (_ []byte, ok bool) {
 
 // apply notes that a commit is about to be applied, of which landed tells, or gaveUp. The commit
 // lock is held.
-func (m *recent) apply() { m.applying.Store(true) }
+func (m *memory) apply() { m.applying.Store(true) }
 
 // gaveUp notes that the commit wasn't applied of which apply was told.
-func (m *recent) gaveUp() { m.applying.Store(false) }
+func (m *memory) gaveUp() { m.applying.Store(false) }
 
-// holds says whether everything is stored that e supposes. The commit lock is held.
-func (m *recent) holds(e *encoding) bool {
+// supposed says whether everything is stored that e supposes. The commit lock is held.
+func (m *memory) supposed(e *encoding) bool {
 	for i := range e.patched {
 		if p := &e.patched[i]; p.row.op.Load() != p.op || m.gone(p.row.key, p.op) {
 			return false
@@ -192,8 +204,12 @@ func (m *recent) holds(e *encoding) bool {
 }
 
 // landed keeps m up with a commit that was applied, as e says. The commit lock is held.
-func (m *recent) landed(c *kv.Commit, e *encoding) {
-	patched := e.patched
+func (m *memory) landed(c *kv.Commit, e *encoding) {
+	patched, many := e.patched, ranges(c) > maxCleared
+	if many {
+		// To look for each of them would take longer than to ask for the rows again.
+		clear(m.checked)
+	}
 	for i := range c.Ops {
 		o := &c.Ops[i]
 		m.ops++
@@ -203,18 +219,24 @@ func (m *recent) landed(c *kv.Commit, e *encoding) {
 			m.ranges.Unlock()
 			continue
 		}
+		m.rewrite(o)
 		by := len(patched) > 0 && patched[0].index == i
 		if by {
 			patched = patched[1:]
 		}
 		m.shard(o.Key).landed(o, m.ops, by, len(c.Ops) <= maxRemembered, m.limit)
 	}
+	if !many {
+		for i := range c.Checks {
+			m.remember(c, c.Checks[i].Key)
+		}
+	}
 	m.applying.Store(false)
 }
 
 // landed keeps s up with an operation: patched says whether it was written as a patch, and add whether
 // its row may be remembered from now on.
-func (s *recentShard) landed(o *kv.Op, op uint64, patched, add bool, limit int) {
+func (s *shard) landed(o *kv.Op, op uint64, patched, add bool, limit int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	row := s.rows[string(o.Key)]
@@ -250,8 +272,8 @@ func (s *recentShard) landed(o *kv.Op, op uint64, patched, add bool, limit int) 
 // add remembers a row, yet without its value.
 //
 // +checklocks:s.mu
-func (s *recentShard) add(o *kv.Op) *recentRow {
-	row := &recentRow{key: string(o.Key)}
+func (s *shard) add(o *kv.Op) *row {
+	row := &row{key: string(o.Key)}
 	if n := len(s.spare); n > 0 {
 		row.value, s.spare = s.spare[n-1], s.spare[:n-1]
 	}
@@ -263,7 +285,7 @@ func (s *recentShard) add(o *kv.Op) *recentRow {
 // forget forgets a row, which encodings may have.
 //
 // +checklocks:s.mu
-func (s *recentShard) forget(row *recentRow) {
+func (s *shard) forget(row *row) {
 	delete(s.rows, row.key)
 	s.bytes -= len(row.key) + len(row.value) + recentEntry
 	if len(s.spare) < maxSpare {
@@ -276,7 +298,12 @@ func (s *recentShard) forget(row *recentRow) {
 // sweep forgets the rows that were cleared with ranges.
 //
 // +checklocks:m.ranges
-func (m *recent) sweep() {
+func (m *memory) sweep() {
+	for key, row := range m.checked {
+		if m.cleared.gone(key, row.op.Load()) {
+			delete(m.checked, key)
+		}
+	}
 	for i := range m.shards {
 		s := &m.shards[i]
 		s.mu.Lock()
@@ -286,5 +313,74 @@ func (m *recent) sweep() {
 			}
 		}
 		s.mu.Unlock()
+	}
+}
+
+// checkedRow returns what is remembered of key for checks, nil for nothing.
+func (m *memory) checkedRow(key []byte) *row {
+	row := m.checked[string(key)]
+	if row == nil || !m.cleared.gone(row.key, row.op.Load()) {
+		return row
+	}
+	delete(m.checked, row.key)
+	return nil
+}
+
+// holds evaluates ch; known is false if it takes a Get.
+func (m *memory) holds(ch *kv.Check) (holds, known bool) {
+	row := m.checkedRow(ch.Key)
+	return row != nil && !ch.Absent && bytes.Equal(row.value, ch.Value), row != nil
+}
+
+// checkable says whether the value of an operation may be remembered for checks.
+func checkable(o *kv.Op) bool { return o.Kind == kv.OpSet && len(o.Value) <= maxCheckedValue }
+
+// rewrite keeps the row that is checked, if there is one, up with an operation.
+func (m *memory) rewrite(o *kv.Op) {
+	row := m.checked[string(o.Key)]
+	switch {
+	case row == nil:
+	case checkable(o):
+		row.value = append(row.value[:0], o.Value...)
+		row.op.Store(m.ops)
+	default:
+		delete(m.checked, row.key)
+	}
+}
+
+// remember adds the value that c has given key, if it has.
+func (m *memory) remember(c *kv.Commit, key []byte) {
+	if len(key) > maxCheckedKey || m.checkedRow(key) != nil {
+		return
+	}
+	for i := range slices.Backward(c.Ops) {
+		o := &c.Ops[i]
+		if o.Kind == kv.OpClearRange {
+			if bytes.Compare(o.Key, key) <= 0 && bytes.Compare(key, o.Value) < 0 {
+				return
+			}
+			continue
+		}
+		if !bytes.Equal(o.Key, key) {
+			continue
+		}
+		if checkable(o) {
+			m.room()
+			row := &row{key: string(key), value: bytes.Clone(o.Value)}
+			row.op.Store(m.ops)
+			m.checked[row.key] = row
+		}
+		return
+	}
+}
+
+// room forgets any one if there are too many.
+func (m *memory) room() {
+	if len(m.checked) < maxChecked {
+		return
+	}
+	for key := range m.checked {
+		delete(m.checked, key)
+		return
 	}
 }

@@ -187,7 +187,7 @@ func cloned(m map[string][]byte) map[string][]byte {
 
 // bounded holds the memory against its bound, and what it says it is.
 func (m *patchModel) bounded() {
-	r := m.db.commits.recent
+	r := m.db.commits.memory
 	for i := range r.shards {
 		s := &r.shards[i]
 		s.mu.Lock()
@@ -368,7 +368,7 @@ func TestRecentReads(t *testing.T) {
 
 // TestPatchTwice: of two values that a commit sets one key to, the second is no patch of what is stored.
 func TestPatchTwice(t *testing.T) {
-	m := newRecent(1 << 20)
+	m := newMemory(1 << 20)
 	page := make([]byte, 4096)
 	ops := []kv.Op{kv.Set([]byte("k"), page), kv.Set([]byte("other"), page), kv.Set([]byte("k"), page)}
 	e := new(encoding)
@@ -378,11 +378,11 @@ func TestPatchTwice(t *testing.T) {
 			t.Errorf("operation %d: a patch is %v", i, got)
 		}
 	}
-	if !m.holds(e) {
+	if !m.supposed(e) {
 		t.Error("what the patches belong to isn't there")
 	}
 	m.landed(&kv.Commit{Ops: ops[:1]}, new(encoding))
-	if m.holds(e) {
+	if m.supposed(e) {
 		t.Error("what the patches belong to is there")
 	}
 }
@@ -390,7 +390,7 @@ func TestPatchTwice(t *testing.T) {
 // TestLargeNotRemembered: the values of a commit with many operations are not patched.
 func TestLargeNotRemembered(t *testing.T) {
 	for n, want := range map[int]bool{maxRemembered: true, maxRemembered + 1: false} {
-		m, c := newRecent(16<<20), &kv.Commit{}
+		m, c := newMemory(16<<20), &kv.Commit{}
 		for i := range n {
 			c.Ops = append(c.Ops, kv.Set(fmt.Append(nil, i), make([]byte, 4096)))
 		}
