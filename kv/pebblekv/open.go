@@ -19,7 +19,7 @@ import (
 // may be open once at a time, on the whole machine.
 //
 // Directories are made for their owner alone (mode 0700), and so are files (0600), whatever
-// the umask is. What is there already keeps its mode: see DB.Exposed.
+// the umask is. What is there already keeps its mode: see Exposed.
 //
 // Errors: kv.ErrNoStore, kv.ErrNotAStore when dir is a file or holds files that
 // are no store (nothing in it is touched then), kv.ErrStoreInUse,

@@ -4,10 +4,10 @@
 //	Pebble v2.1.7 …                                                         here                  fails without it                       until
 //	ends the process when it can't write MANIFEST, and goes on in doubt if  fence.go, logger.go,  TestBrokenDisk,                        it returns the error and stops writing
 //	 Fatalf returns. While it opens a store it tries again for ever         fault.go              TestOpenOnBrokenDisk
-//	tries a failed flush or compaction again at once and for ever           fence.go              TestFailingFlush, TestDiskFull         it waits in between
+//	tries a failed flush or compaction again at once and for ever           fence.go              TestDiskFull (the wait for room)       it waits in between
 //	panics where its state is in doubt, and may leave mutexes locked        fault.go              workaround.TestGuard                   it returns an error
 //	has writers wait with its locks held, which no context ends             gate.go               TestGate, TestCloseAtGate              its commits take a context
-//	panics, or reads freed memory, if used during or after Close            life.go               TestCloseInScan, TestNothingOpen       Close waits for calls
+//	panics, or reads freed memory, if used during or after Close            life.go               TestCloseInScan                        Close waits for calls
 //	changes a snapshot that is taken while a large batch is applied         newest.go             workaround.TestReadsBesideLargeBatch,  a flush waits until its batch is visible
 //	 (docs/upstream/large-batch.md)                                                               TestLargeApplied
 //	looks for a compaction when the oldest snapshot is closed, under a      spare.go              workaround.TestSpareFullDisk           it looks on a goroutine of its own
@@ -16,7 +16,7 @@
 //	doesn't say of each missing or short file that it is damage, nor        errors.go             TestLostFile, TestOptionsCut           its errors of damage are of one kind
 //	 always which file it is
 //	reads batches for a store that is open for reading from its log alone   replay.go             TestReadOnlyLog                        Open can be given batches
-//	doesn't open a store for reading that has no directory for logs         lostdir.go            TestWithoutLogRest                     it does if DisableWAL is set
+//	doesn't open a store for reading that has no directory for logs         lostdir.go            none                                   it does if DisableWAL is set
 //	makes files that other users can read, as the umask says                private.go            TestPrivate                            vfs.Default has a mode
 //	locks a store for writing when it opens it for reading                  sharedlock.go         cmd/greenroom.TestReadOnlyFolder       it takes a lock for reading
 //	writes all of a value of which some bytes have changed                  patch.go              TestMerge, TestPatchBytes              never: merging is meant for that
