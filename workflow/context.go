@@ -119,6 +119,7 @@ func (c *Context) mark(name string) *place {
 	c.storeNames()
 	p := &place{c: c, name: name, at: c.scope.Name(i), index: i}
 	p.entry, p.found = h.Get(p.at)
+	c.leaveIfOver() // of a branch that lost its race meanwhile, a part of the history may be gone already
 	return p
 }
 
