@@ -3,12 +3,14 @@ package bucket
 import (
 	"context"
 	"io"
+	"io/fs"
 	"iter"
+	"sync"
 )
 
 // Bounded returns a Bucket whose calls, and the readers and lists that they return, end with the error of their context when that ends, also while a call of b
 // hangs, as that of a file system on the net does: it doesn't look at its context then. That call is left to itself. It may be done at any time later, or
-// never, as one that has failed may; what it reads of a body must be safe to be read then, or fail. Each call takes a goroutine.
+// never, as one that has failed may; but a body isn't read any more when its Put has returned. Each call takes a goroutine.
 func Bounded(b Bucket) Bucket { return bounded{b} }
 
 type bounded struct{ b Bucket }
@@ -43,8 +45,33 @@ type nothing struct{}
 func forget(nothing) {}
 
 func (l bounded) Put(ctx context.Context, name string, body *io.SectionReader, how How) error {
-	_, _, err := within(ctx, func() (nothing, error) { return nothing{}, l.b.Put(ctx, name, body, how) }, forget)
+	borrowed := &lent{in: body}
+	defer borrowed.end()
+	sent := io.NewSectionReader(borrowed, 0, body.Size())
+	_, _, err := within(ctx, func() (nothing, error) { return nothing{}, l.b.Put(ctx, name, sent, how) }, forget)
 	return err
+}
+
+// lent is a body that is read until end returns.
+type lent struct {
+	mu    sync.RWMutex // held by readers
+	in    io.ReaderAt
+	ended bool // +checklocks:mu
+}
+
+func (l *lent) ReadAt(p []byte, offset int64) (int, error) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.ended {
+		return 0, fs.ErrClosed
+	}
+	return l.in.ReadAt(p, offset)
+}
+
+func (l *lent) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended = true
 }
 
 func (l bounded) Delete(ctx context.Context, name string) error {

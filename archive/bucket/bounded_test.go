@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"iter"
 	"testing"
 
@@ -101,5 +102,44 @@ func TestBoundedHangs(t *testing.T) {
 				<-h.closed
 			}
 		})
+	}
+}
+
+// telling is a bucket whose Put tells done its error, at last.
+type telling struct {
+	bucket.Bucket
+	done chan error
+}
+
+func (b *telling) Put(ctx context.Context, name string, body *io.SectionReader, how bucket.How) error {
+	err := b.Bucket.Put(ctx, name, body, how)
+	b.done <- err
+	return err
+}
+
+// A file is a body that can be closed.
+type file struct{ open bool }
+
+func (f *file) ReadAt(p []byte, _ int64) (int, error) {
+	if !f.open {
+		return 0, errors.New("it is read after Put has returned")
+	}
+	return len(p), nil
+}
+
+// TestBoundedBody tests that a body isn't read any more when Put has returned, though the call that hung goes on.
+func TestBoundedBody(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	h := &hanging{buckettest.NewMemory(), "put", cancel, make(chan struct{}), nil}
+	b := &telling{h, make(chan error, 1)}
+	f := &file{open: true}
+	if err := bucket.Bounded(b).Put(ctx, "a", io.NewSectionReader(f, 0, 10), bucket.Once); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	f.open = false
+	close(h.goOn)
+	if err := <-b.done; !errors.Is(err, fs.ErrClosed) {
+		t.Errorf("the call that hung returns %v", err)
 	}
 }
