@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
@@ -234,11 +233,6 @@ func (o *RedriveOptions) ids(ctx context.Context, q *Queue) (ids []ID, err error
 		ids = ids[:min(o.Limit, len(ids))]
 	}
 	return ids, nil
-}
-
-// firstName returns the name that a dead letter had, and whether name is that of a dead letter.
-func (o *Options) firstName(name string) (first string, ok bool) {
-	return strings.CutSuffix(name, o.DeadLetter)
 }
 
 // redrive stages that a message takes the place of a dead letter, and reports false if that is gone, or is in use by now. One that

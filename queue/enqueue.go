@@ -4,28 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
-	"unicode/utf8"
 )
-
-// A Send is a message to be enqueued.
-type Send struct {
-	// Name says what kind of message it is, and to whom: receivers choose by it. Any
-	// UTF-8 is a name, the empty one too.
-	Name string
-	// Body is any value that CBOR has (see Message.Decode), or a Raw, which must not
-	// change until the message is stored. nil is null.
-	Body any
-	// Delay is how long the message is invisible; to the millisecond.
-	Delay time.Duration
-	// From is the actor that sends the message, if it is another one; "" if that isn't known. It is UTF-8 of at most 255 bytes.
-	// It is stored when an attempt at the message fails, and in memory before: see Message.From.
-	From string
-	// Key, unless it is "", makes sending again harmless: a second message of the same
-	// name with the same key within Options.KeyWindow is not enqueued, and gets the ID of
-	// the first one, whatever has become of that.
-	Key string
-}
 
 // Enqueue stores a message behind all others, durably, and returns its ID.
 //
@@ -93,7 +72,7 @@ func (tx *Tx) Enqueue(s Send) (ID, error) {
 
 func (tx *Tx) enqueue(s *Send) (ID, error) {
 	q := tx.q
-	r, err := q.compose(s)
+	r, err := s.record(&q.settings)
 	if err != nil {
 		return 0, err
 	}
@@ -144,35 +123,4 @@ func removed(changes []*change) (n int) {
 		}
 	}
 	return n
-}
-
-// compose checks what is to be sent, and returns what is to be stored.
-func (q *Queue) compose(s *Send) (*record, error) {
-	switch {
-	case !utf8.ValidString(s.Name):
-		return nil, &InvalidError{What: whatName, Err: errors.New("it is not UTF-8")}
-	case q.names != nil && !q.names[s.Name]:
-		return nil, ErrUnknownName
-	case len(s.From) > maxSender || !utf8.ValidString(s.From):
-		return nil, &InvalidError{What: whatOptions, Err: fmt.Errorf("the sender is %.80q", s.From)}
-	case s.Delay < 0:
-		return nil, &InvalidError{What: whatOptions, Err: fmt.Errorf("the delay is %v", s.Delay)}
-	case s.Delay > 0 && q.opts.Plain:
-		return nil, ErrPlain
-	}
-	body, err := encodeValue(s.Body, whatBody)
-	if err != nil {
-		return nil, err
-	}
-	r := &record{name: s.Name, body: body, created: q.millis()}
-	if q.tells {
-		r.past.sender = s.From
-	}
-	if s.Delay > 0 {
-		r.available = some(after(r.created, s.Delay))
-	}
-	if n := r.size(); n > q.opts.MaxMessageBytes {
-		return nil, &SizeError{n, q.opts.MaxMessageBytes}
-	}
-	return r, nil
 }

@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"math"
 	"slices"
 )
 
@@ -38,14 +37,6 @@ func (x *index) observe(now int64) (back int64) {
 		}
 	}
 	return back
-}
-
-// sooner returns the time that is back before at, both in ms; never stays never.
-func sooner(at, back int64) int64 {
-	if at == math.MaxInt64 || back <= 0 {
-		return at
-	}
-	return at - back
 }
 
 // enter adds a message, which is in no order yet.

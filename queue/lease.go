@@ -1,8 +1,10 @@
 package queue
 
 import (
+	"math"
 	"math/rand/v2"
 	"sync/atomic"
+	"time"
 )
 
 // A state is where a message stands between being stored and being settled.
@@ -58,4 +60,25 @@ func newGrant() *grant {
 func (g *grant) durable(upTo uint64) bool {
 	n := g.landed.Load() // after that stored is what it is
 	return n != 0 && g.stored && n <= upTo
+}
+
+// after returns the millisecond at which d from now is over. Any d will do: what rounds it
+// up is not added to it, which may be Forever.
+func after(now int64, d time.Duration) int64 {
+	ms := int64(d / time.Millisecond)
+	if d%time.Millisecond > 0 {
+		ms++
+	}
+	if ms > math.MaxInt64-now {
+		return math.MaxInt64
+	}
+	return now + ms
+}
+
+// sooner returns the time that is back before at, both in ms; never stays never.
+func sooner(at, back int64) int64 {
+	if at == math.MaxInt64 || back <= 0 {
+		return at
+	}
+	return at - back
 }

@@ -5,13 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"math"
 	"slices"
-	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
-	"github.com/greenroomdb/greenroom/alarm"
 	"github.com/greenroomdb/greenroom/batch"
 )
 
@@ -24,13 +20,13 @@ import (
 // Messages that can't be read are left where they are: see Quarantined.
 func Open(ctx context.Context, a *actorstore.Actor, opts *Options) (*Queue, error) {
 	q := &Queue{
-		actor: a, closing: make(chan struct{}),
+		settings: settings{actor: a}, closing: make(chan struct{}),
 		answers: answers{}, waiters: listeners{},
 	}
 	if opts != nil {
 		q.opts = *opts
 	}
-	if err := q.options(); err != nil {
+	if err := q.settings.init(); err != nil {
 		return nil, fmt.Errorf("queue: open: %w", err)
 	}
 	free, err := a.Keep(actorstore.NamespaceQueue)
@@ -48,54 +44,6 @@ func Open(ctx context.Context, a *actorstore.Actor, opts *Options) (*Queue, erro
 	q.source = q.clock.Lasting("queue", q.ring)
 	q.arm()
 	return q, nil
-}
-
-// burialRoom is what a commit that makes a dead letter takes besides its value, in bytes.
-const burialRoom = 3*(maxMessageKey+batch.WrapperBytes) + metadataSize
-
-// options checks the options and puts the defaults in.
-func (q *Queue) options() error {
-	o := &q.opts
-	o.MaxMessages = cmp.Or(o.MaxMessages, defaultMaxMessages)
-	o.Visibility = cmp.Or(o.Visibility, defaultVisibility)
-	o.DeadLetter = cmp.Or(o.DeadLetter, defaultDeadLetter)
-	o.KeyWindow = cmp.Or(o.KeyWindow, defaultKeyWindow)
-	o.MaxKeys = cmp.Or(o.MaxKeys, defaultMaxKeys)
-	o.MemoryBytes = cmp.Or(o.MemoryBytes, defaultMemoryBytes)
-	limits := q.actor.Limits()
-	q.limit = limits.ValueSize
-	// As a dead letter it takes a commit with the message before and the metadata, and the
-	// length of its name may take a byte more.
-	q.most = min(q.limit, limits.Payload-burialRoom)
-	q.tells = !o.Plain && q.actor.Layout() != actorstore.LayoutRivetKit
-	most := q.most - leaseRoom - len(o.DeadLetter) - 1
-	o.MaxMessageBytes = cmp.Or(o.MaxMessageBytes, most)
-	switch {
-	case o.MaxMessageBytes > most || o.MaxMessageBytes < 0:
-		return fmt.Errorf("%w: MaxMessageBytes is %d, and a value may have %d", ErrOptions, o.MaxMessageBytes, most)
-	case o.Visibility < time.Millisecond:
-		return fmt.Errorf("%w: Visibility is %v", ErrOptions, o.Visibility)
-	case o.MaxReceive < 0 || o.MaxReceive > math.MaxInt32:
-		return fmt.Errorf("%w: MaxReceive is %d", ErrOptions, o.MaxReceive)
-	case o.KeyWindow < 0:
-		return fmt.Errorf("%w: KeyWindow is %v", ErrOptions, o.KeyWindow)
-	case o.MaxKeys < 0 || o.MaxKeys > actorstore.MaxNotes:
-		return fmt.Errorf("%w: MaxKeys is %d, limit %d", ErrOptions, o.MaxKeys, actorstore.MaxNotes)
-	}
-	if o.Names != nil {
-		q.names = map[string]bool{}
-		for _, name := range o.Names {
-			q.names[name] = true
-		}
-	}
-	if q.clock = o.Clock; q.clock == nil {
-		q.clock, q.ownClock = alarm.New(nil), true
-	}
-	if q.log = o.Logger; q.log == nil {
-		q.log = slog.Default()
-	}
-	q.meter.To = o.Metrics
-	return nil
 }
 
 // Close ends the queue, not the actor. A call that waits for a message or an answer

@@ -42,15 +42,13 @@ package queue
 // Files, from the top down:
 //
 //	carry.go wait.go list.go check.go receive.go enqueue.go message.go settle.go open.go deadletter.go commit.go room.go arm.go
-//	tx.go queue.go keyed.go listen.go answer.go index.go order.go record.go failure.go lease.go walk.go keys.go value.go id.go
+//	tx.go queue.go keyed.go listen.go send.go options.go answer.go index.go order.go record.go failure.go lease.go walk.go keys.go value.go id.go
 //	errors.go metrics.go
 
 import (
 	"cmp"
 	"context"
 	"errors"
-	"log/slog"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -60,71 +58,21 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/alarm"
 	"github.com/greenroomdb/greenroom/batch"
-	"github.com/greenroomdb/greenroom/metrics"
-	"github.com/greenroomdb/greenroom/part"
 )
-
-// Options change what Open does. The zero value is fine.
-type Options struct {
-	// MaxMessages bounds the messages of all names together: more are a *FullError. 0
-	// means 1000, a negative value no bound. Dead letters are let in.
-	MaxMessages int
-	// MaxMessageBytes bounds a message as it is stored, in bytes: a larger one is a
-	// *SizeError. 0 means the largest value there can be, which is the actor's limit on
-	// values less what a lease and the name of a dead letter add. A larger value is
-	// ErrOptions.
-	MaxMessageBytes int
-	// Visibility is how long a received message stays invisible, unless the receiver
-	// says otherwise. 0 means 30 seconds; to the millisecond.
-	Visibility time.Duration
-	// MaxReceive is how often a message is handed out before it becomes a dead letter.
-	// 0 means for ever.
-	MaxReceive int
-	// DeadLetter is appended to a message's name when it becomes a dead letter; names
-	// that end with it have no dead letters. "" means ".dlq".
-	DeadLetter string
-	// Names, unless it is nil, are the only names that Enqueue takes: others are
-	// ErrUnknownName.
-	Names []string
-	// Plain keeps leases, delays and counts in memory alone, for actors that are also
-	// opened by readers that don't know these fields: what is stored then means the same
-	// to all. A restart ends every lease; a delayed Enqueue is ErrPlain. What others
-	// have stored with these fields is read all the same.
-	Plain bool
-	// KeyWindow is how long a sender's key is remembered. 0 means 5 minutes.
-	KeyWindow time.Duration
-	// MaxKeys bounds the keys that are remembered: more are ErrKeysFull. 0 means 10,000,
-	// and there may be at most actorstore.MaxNotes.
-	MaxKeys int
-	// MemoryBytes bounds the bodies that are kept in memory, in bytes. 0 means 1 MiB, a
-	// negative value none.
-	MemoryBytes int
-	// Env is what the parts of an actor share. Its clock rings for delayed messages and the ends of leases.
-	part.Env
-}
 
 // A Queue is the queue of an actor. It is safe for concurrent use. Its methods return
 // the actor's errors (actorstore.ErrFenced, ErrPoisoned, ErrClosed, …) as they are.
 type Queue struct {
-	actor *actorstore.Actor
-	opts  Options
-	names map[string]bool // nil: any
-	limit int             // of a stored value
-	most  int             // of one that becomes a dead letter, or is one
-	tells bool            // what is stored may say which attempts have failed
-	free  func()          // gives the namespace back
-	log   *slog.Logger
-	meter metrics.Meter
+	settings
+	free func() // gives the namespace back
 
-	clock    *alarm.Clock
-	ownClock bool
-	source   *alarm.Source
-	ctx      context.Context // of what the alarm does
-	cancel   context.CancelFunc
-	works    drain.Gate    // of commits under way, and what the queue does by itself; closed is set before it is
-	closing  chan struct{} // closed by Close
-	end      sync.Once     // of what Close does when works is closed
-	durable  atomic.Uint64 // the newest commit that is known to be on stable storage
+	source  *alarm.Source
+	ctx     context.Context // of what the alarm does
+	cancel  context.CancelFunc
+	works   drain.Gate    // of commits under way, and what the queue does by itself; closed is set before it is
+	closing chan struct{} // closed by Close
+	end     sync.Once     // of what Close does when works is closed
+	durable atomic.Uint64 // the newest commit that is known to be on stable storage
 
 	batches sync.Pool // of *work
 
@@ -154,16 +102,6 @@ type Queue struct {
 	lacking  int64         // the bytes that dead letters wait for, 0: none does  +checklocks:mu
 	closed   bool          // +checklocks:mu
 }
-
-// Defaults of Options.
-const (
-	defaultMaxMessages = 1000
-	defaultVisibility  = 30 * time.Second
-	defaultDeadLetter  = ".dlq"
-	defaultKeyWindow   = 5 * time.Minute
-	defaultMaxKeys     = 10_000
-	defaultMemoryBytes = 1 << 20
-)
 
 // A Quarantined is a stored message that can't be read, a key among the messages that
 // isn't a message's, or a message that was handed out often enough and for which no commit has room as
@@ -213,28 +151,6 @@ func (q *Queue) unlisten(l *listener) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.waiters, l)
-}
-
-// millis is the time of day in Unix milliseconds.
-func (q *Queue) millis() int64 { return q.clock.Now().UnixMilli() }
-
-// visibility is Options.Visibility in milliseconds.
-func (q *Queue) visibility() int64 { return after(0, q.opts.Visibility) }
-
-// room is how many bytes the actor may store besides what it does.
-func (q *Queue) room() int64 { return q.actor.Limits().Storage - q.actor.Used() }
-
-// after returns the millisecond at which d from now is over. Any d will do: what rounds it
-// up is not added to it, which may be Forever.
-func after(now int64, d time.Duration) int64 {
-	ms := int64(d / time.Millisecond)
-	if d%time.Millisecond > 0 {
-		ms++
-	}
-	if ms > math.MaxInt64-now {
-		return math.MaxInt64
-	}
-	return now + ms
 }
 
 // ended reports whether an error is that of the queue's end or the caller's context. Once

@@ -31,13 +31,14 @@ type ReceiveOptions struct {
 	AtMostOnce bool
 }
 
-func (o *ReceiveOptions) check(q *Queue) (ReceiveOptions, error) {
+// check returns o with the defaults put in.
+func (o *ReceiveOptions) check(in *settings) (ReceiveOptions, error) {
 	if o == nil {
 		o = &ReceiveOptions{}
 	}
 	c := *o
 	c.Count = cmp.Or(c.Count, 1)
-	c.Visibility = cmp.Or(c.Visibility, q.opts.Visibility)
+	c.Visibility = cmp.Or(c.Visibility, in.opts.Visibility)
 	if c.Count < 0 || c.Timeout < 0 || c.Visibility < time.Millisecond {
 		return c, &InvalidError{What: whatOptions,
 			Err: fmt.Errorf("count %d, timeout %v, visibility %v", c.Count, c.Timeout, c.Visibility)}
@@ -50,7 +51,7 @@ func (o *ReceiveOptions) check(q *Queue) (ReceiveOptions, error) {
 // and no error; when the context is, its error. The messages are leased, or gone, by
 // the time they are returned, in one durable commit.
 func (q *Queue) Receive(ctx context.Context, opts *ReceiveOptions) ([]*Message, error) {
-	o, err := opts.check(q)
+	o, err := opts.check(&q.settings)
 	if err != nil {
 		return nil, fmt.Errorf("queue: receive: %w", err)
 	}
@@ -81,7 +82,7 @@ func (q *Queue) Receive(ctx context.Context, opts *ReceiveOptions) ([]*Message, 
 
 // TryReceive is Receive without waiting: it returns no message when none is visible.
 func (q *Queue) TryReceive(ctx context.Context, opts *ReceiveOptions) ([]*Message, error) {
-	o, err := opts.check(q)
+	o, err := opts.check(&q.settings)
 	if err != nil {
 		return nil, fmt.Errorf("queue: receive: %w", err)
 	}
@@ -124,7 +125,7 @@ func (q *Queue) receive(ctx context.Context, o *ReceiveOptions) (msgs []*Message
 // stored, and its id is used up. Dead letters that the batch makes can be received when it
 // has landed.
 func (tx *Tx) Receive(ctx context.Context, opts *ReceiveOptions) ([]*Message, error) {
-	o, err := opts.check(tx.q)
+	o, err := opts.check(&tx.q.settings)
 	if err == nil {
 		err = tx.q.check(ctx)
 	}

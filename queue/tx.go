@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
@@ -225,11 +224,6 @@ func (q *Queue) put(it *item) {
 //
 // +checklocks:q.mu
 func (q *Queue) mustDie(it *item) bool { return !it.stays && q.opts.dying(it.line.name, it.lease) }
-
-// dying says whether a message of that name has been handed out often enough.
-func (o *Options) dying(name string, l lease) bool {
-	return o.MaxReceive > 0 && l.deliveries >= uint32(o.MaxReceive) && !strings.HasSuffix(name, o.DeadLetter)
-}
 
 // quarantine sets a message aside.
 //

@@ -1,0 +1,58 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"time"
+	"unicode/utf8"
+)
+
+// A Send is a message to be enqueued.
+type Send struct {
+	// Name says what kind of message it is, and to whom: receivers choose by it. Any
+	// UTF-8 is a name, the empty one too.
+	Name string
+	// Body is any value that CBOR has (see Message.Decode), or a Raw, which must not
+	// change until the message is stored. nil is null.
+	Body any
+	// Delay is how long the message is invisible; to the millisecond.
+	Delay time.Duration
+	// From is the actor that sends the message, if it is another one; "" if that isn't known. It is UTF-8 of at most 255 bytes.
+	// It is stored when an attempt at the message fails, and in memory before: see Message.From.
+	From string
+	// Key, unless it is "", makes sending again harmless: a second message of the same
+	// name with the same key within Options.KeyWindow is not enqueued, and gets the ID of
+	// the first one, whatever has become of that.
+	Key string
+}
+
+// record checks what is to be sent, and returns what is to be stored.
+func (s *Send) record(in *settings) (*record, error) {
+	switch {
+	case !utf8.ValidString(s.Name):
+		return nil, &InvalidError{What: whatName, Err: errors.New("it is not UTF-8")}
+	case in.names != nil && !in.names[s.Name]:
+		return nil, ErrUnknownName
+	case len(s.From) > maxSender || !utf8.ValidString(s.From):
+		return nil, &InvalidError{What: whatOptions, Err: fmt.Errorf("the sender is %.80q", s.From)}
+	case s.Delay < 0:
+		return nil, &InvalidError{What: whatOptions, Err: fmt.Errorf("the delay is %v", s.Delay)}
+	case s.Delay > 0 && in.opts.Plain:
+		return nil, ErrPlain
+	}
+	body, err := encodeValue(s.Body, whatBody)
+	if err != nil {
+		return nil, err
+	}
+	r := &record{name: s.Name, body: body, created: in.millis()}
+	if in.tells {
+		r.past.sender = s.From
+	}
+	if s.Delay > 0 {
+		r.available = some(after(r.created, s.Delay))
+	}
+	if n := r.size(); n > in.opts.MaxMessageBytes {
+		return nil, &SizeError{n, in.opts.MaxMessageBytes}
+	}
+	return r, nil
+}
