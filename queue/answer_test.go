@@ -118,7 +118,7 @@ func TestNoAnswer(t *testing.T) {
 				errs <- err
 			}()
 			synctest.Wait()
-			end(r.q.next - 1)
+			end(r.q.Stats().Next - 1)
 			wantErr(t, what, <-errs, ErrNoAnswer)
 			_, err := r.q.Purge(ctx)
 			must(t, err)

@@ -2,22 +2,6 @@ package queue
 
 import "time"
 
-// due makes visible what is to be visible by now.
-//
-// +checklocks:q.mu
-func (q *Queue) due() {
-	x, now := &q.index, q.millis()
-	q.keys.sooner(x.observe(now))
-	for it := x.timed.top(); it != nil && it.at <= now; it = x.timed.top() {
-		if it.state == leased {
-			q.meter.Count(metricExpired, 1)
-		}
-		x.take(it)
-		it.state, it.at = ready, 0
-		q.put(it)
-	}
-}
-
 // A ringing is what the alarm is set to: a time in Unix ms, 0 for nothing, and whether
 // it counts without ringing, since the queue can't do anything about it.
 type ringing struct {
@@ -62,7 +46,7 @@ func (q *Queue) nextRing() (next ringing) {
 		next.by(it.at)
 	}
 	if q.index.dying.top() != nil {
-		next.by(q.retryAt)
+		next.by(q.retry.at)
 	}
 	now := q.millis()
 	for _, tx := range q.open {
@@ -85,10 +69,3 @@ func (q *Queue) claimedRing(at, now int64, held bool) int64 {
 	}
 	return after(now, minBackoff)
 }
-
-// Dead letters that couldn't be stored are tried again after a while: first after
-// minBackoff, then after twice as long each time, up to maxBackoff.
-const (
-	minBackoff = time.Second
-	maxBackoff = time.Minute
-)

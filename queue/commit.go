@@ -77,11 +77,11 @@ func (p *participant) Late(b *batch.Batch) error {
 	tx.seal(b)
 	tx.spareRoom()
 	writes := tx.writes[:0]
-	m, grown := q.landing, int64(0)
+	m, grown := q.numbers.landing, int64(0)
 	for i := range tx.adds {
 		a := &tx.adds[i]
 		// Ids that batches showed to callers are skipped, whether they land or not.
-		m.next = max(m.next, a.it.id+1, q.shown)
+		m.next = max(m.next, a.it.id+1, q.numbers.shown)
 		value := a.value()
 		if value != nil {
 			grown++
@@ -114,10 +114,7 @@ func (p *participant) Late(b *batch.Batch) error {
 	grown -= int64(len(tx.bad))
 	m.size += grown - tx.grown
 	tx.grown = grown
-	if m != q.landing || q.rebuilt {
-		q.landing = m
-		b.PutPrior(layout.AppendQueueMetadata(key[:0]), m.append(tx.meta[:0]), q.prior)
-	}
+	q.numbers.stage(b, layout.AppendQueueMetadata(key[:0]), m)
 	for _, w := range writes {
 		if k := appendMessageKey(layout, key[:0], w.id); w.value == nil {
 			b.DeletePrior(k, w.prior)
@@ -148,7 +145,8 @@ func (tx *Tx) seal(b *batch.Batch) {
 	if first, _ := tx.entry.Enter(b, &tx.q.works); !first { // the gate is open: see Late
 		return
 	}
-	tx.q.landing, tx.grown = tx.q.meta, 0
+	tx.q.numbers.begin()
+	tx.grown = 0
 	for _, c := range tx.changes {
 		c.put = false
 	}
@@ -167,9 +165,7 @@ func (p *participant) Landed() {
 		return
 	}
 	tx.landed = q.actor.Seq()
-	if q.landing != q.meta || q.rebuilt {
-		q.meta, q.prior, q.rebuilt = q.landing, batch.Stored(metadataSize), false
-	}
+	q.numbers.landed()
 	for _, a := range tx.adds {
 		if q.index.enter(a.it, a.name); a.it.claim == nil {
 			q.put(a.it)
@@ -247,16 +243,6 @@ func (p *participant) Failed(reason error, partly bool) {
 	}
 	q.mu.Unlock()
 	q.arm()
-}
-
-// wakeAll makes all waiting calls look again, and tells those that wait for an answer why none comes.
-//
-// +checklocks:q.mu
-func (q *Queue) wakeAll() {
-	q.waiters.wakeAll()
-	for id := range q.answers {
-		q.answers.give(id, answer{err: errors.Join(q.usable(), ErrNoAnswer)})
-	}
 }
 
 // tellLater is tell for a caller's batch: the queue isn't told whether and when that gets

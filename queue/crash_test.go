@@ -249,7 +249,7 @@ func TestQueueCrash(t *testing.T) {
 		next  ID
 	}
 	states := []acked{{tp.Len(), map[ID]bool{}, 1}}
-	ack := func() { states = append(states, acked{tp.Len(), w.stored(), w.q.next}) }
+	ack := func() { states = append(states, acked{tp.Len(), w.stored(), w.q.Stats().Next}) }
 	for i := range 4 {
 		_, err := w.q.Enqueue(ctx, Send{Name: "a", Key: fmt.Sprint("k", i), Delay: time.Duration(i%2) * time.Hour})
 		must(t, err)
@@ -271,8 +271,8 @@ func TestQueueCrash(t *testing.T) {
 	w.close()
 	for _, s := range states {
 		c := newWorker(t, tp.At(t, s.after), batch.Limits{})
-		if got := c.stored(); fmt.Sprint(got) != fmt.Sprint(s.live) || c.q.next != s.next || len(c.q.Quarantined()) > 0 {
-			t.Errorf("after commit %d: %v, next %s; want %v, next %s", s.after, got, c.q.next, s.live, s.next)
+		if got := c.stored(); fmt.Sprint(got) != fmt.Sprint(s.live) || c.q.Stats().Next != s.next || len(c.q.Quarantined()) > 0 {
+			t.Errorf("after commit %d: %v, next %s; want %v, next %s", s.after, got, c.q.Stats().Next, s.live, s.next)
 		}
 		c.close()
 	}

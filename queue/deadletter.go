@@ -33,9 +33,9 @@ func (q *Queue) ring() {
 func (q *Queue) buryAll() {
 	for most := buriedAtOnce; ; {
 		q.mu.Lock()
-		wait := q.index.dying.top() == nil || q.retryAt > q.millis()
+		wait := q.index.dying.top() == nil || q.retry.at > q.millis()
 		if !wait {
-			q.lacking = 0 // the commit finds out anew
+			q.retry.lacking = 0 // the commit finds out anew
 		}
 		q.mu.Unlock()
 		if wait {
@@ -54,14 +54,13 @@ func (q *Queue) buryAll() {
 			continue
 		}
 		q.mu.Lock()
-		if err == nil && q.lacking > 0 {
-			err = fmt.Errorf("%w: %d bytes more are needed", actorstore.ErrQuota, q.lacking-q.room())
+		if err == nil && q.retry.lacking > 0 {
+			err = fmt.Errorf("%w: %d bytes more are needed", actorstore.ErrQuota, q.retry.lacking-q.room())
 		}
 		if err == nil {
-			q.retryAt, q.backoff = 0, 0
+			q.retry.done()
 		} else {
-			q.backoff = min(max(2*q.backoff, minBackoff), maxBackoff)
-			q.retryAt = after(q.millis(), q.backoff)
+			q.retry.failed(q.millis())
 		}
 		q.mu.Unlock()
 		if err != nil {

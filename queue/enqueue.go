@@ -52,7 +52,7 @@ func (q *Queue) retryKeys(ctx context.Context, stage func(tx *Tx) error) error {
 		if !errors.As(err, &busy) {
 			return err
 		}
-		if _, err := await(ctx, q, busy.settled, nil); err != nil {
+		if _, err := await(ctx, &q.contents, busy.settled, nil); err != nil {
 			return err
 		}
 	}

@@ -211,8 +211,8 @@ func (r *rig) verify(where string) {
 	defer q.mu.Unlock()
 	q.due()
 	got, want := r.heldMemory(where), r.storedMemory(where, snap)
-	if !q.rebuilt && want.Meta != "" {
-		got.Meta = fmt.Sprint(q.meta)
+	if !q.numbers.rebuilt && want.Meta != "" {
+		got.Meta = fmt.Sprint(q.numbers.meta)
 	}
 	differ(r.t, where+": messages", got.Items, want.Items)
 	differ(r.t, where+": keys", got.Keys, want.Keys)
@@ -302,7 +302,7 @@ func (r *rig) storedMemory(where string, snap *actorstore.Snapshot) memory {
 		must(r.t, err)
 		m.Keys[noteKey(n.Key)] = fmt.Sprint(id, until)
 	}
-	if v, err := snap.Get(ctx, metadataKey(layout), nil); err == nil && !q.rebuilt {
+	if v, err := snap.Get(ctx, metadataKey(layout), nil); err == nil && !q.numbers.rebuilt {
 		meta, err := parseMetadata(v)
 		must(r.t, err)
 		m.Meta = fmt.Sprint(meta)

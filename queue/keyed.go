@@ -1,6 +1,8 @@
 package queue
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"slices"
 
@@ -28,7 +30,26 @@ type keyTable struct {
 	forgetting int // known ones whose notes are about to be removed
 }
 
-func (t *keyTable) init() { t.known = map[noteKey]*keyed{} }
+// load reads the senders' keys. A note that can't be read is forgotten: the worst is
+// that a message is sent twice.
+func (t *keyTable) load(ctx context.Context, in *settings, snap *actorstore.Snapshot, now int64) error {
+	for n, err := range snap.Notes(ctx, []byte{actorstore.NamespaceQueue}) {
+		if err != nil {
+			return err
+		}
+		id, until, err := parseNote(n.Value)
+		if err != nil || len(n.Key) != len(noteKey{}) {
+			in.log.Warn("queue: a sender's key can't be read", "actor", in.actor.ID(), "note", n.Key, "err", err)
+			continue
+		}
+		until = min(until, after(now, in.opts.KeyWindow)) // more is left only if the clock was set back
+		k := &keyed{key: noteKey(n.Key), id: id, until: until}
+		t.known[k.key] = k
+		t.ends = append(t.ends, k)
+	}
+	slices.SortStableFunc(t.ends, func(a, b *keyed) int { return cmp.Compare(a.until, b.until) })
+	return nil
+}
 
 // sooner has the keys end sooner by back, in ms, if that is positive.
 func (t *keyTable) sooner(back int64) {

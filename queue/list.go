@@ -132,7 +132,7 @@ func (q *Queue) Stats() Stats {
 		q.due()
 	}
 	s := Stats{
-		Messages: len(q.index.byID), Quarantined: len(q.bad), Next: q.next,
+		Messages: len(q.index.byID), Quarantined: len(q.bad), Next: q.numbers.next,
 		Keys: len(q.keys.known) - q.keys.forgetting,
 	}
 	at := map[*line]*NameStats{}

@@ -50,7 +50,7 @@ func TestMetadata(t *testing.T) {
 		}
 		r.verify(what)
 		r.reopen()
-		if r.q.rebuilt {
+		if r.q.numbers.rebuilt {
 			t.Errorf("%s: they were not stored right", what)
 		}
 		wantIDs(t, what, ids(r.try(ReceiveOptions{Count: 9})), 1, 2, 3, 4)
@@ -77,8 +77,8 @@ func TestMetadataRowDamaged(t *testing.T) {
 		t.Errorf("the next id is %s", id)
 	}
 	r.reopen()
-	if r.q.rebuilt || r.q.next != 3 {
-		t.Errorf("next %s, or they were not stored right", r.q.next)
+	if r.q.numbers.rebuilt || r.q.Stats().Next != 3 {
+		t.Errorf("next %s, or they were not stored right", r.q.Stats().Next)
 	}
 }
 
@@ -227,8 +227,8 @@ func TestPages(t *testing.T) {
 				want--
 			}
 			r.open2()
-			if got := r.q.Len(); got != want || r.q.next != ID(n+1) || len(r.q.Quarantined()) != n-want {
-				t.Errorf("%d messages, the %dth damaged: %d are there, next %s", n, damaged, got, r.q.next)
+			if got := r.q.Len(); got != want || r.q.Stats().Next != ID(n+1) || len(r.q.Quarantined()) != n-want {
+				t.Errorf("%d messages, the %dth damaged: %d are there, next %s", n, damaged, got, r.q.Stats().Next)
 			}
 		}
 	}
@@ -254,7 +254,7 @@ func TestIDsBeyond(t *testing.T) {
 	must(t, got[3].Nack(ctx, 0, nil))
 	r.verify("in the end")
 	r.reopen()
-	if id := r.enqueue("a", nil); id != 3 || r.q.rebuilt {
+	if id := r.enqueue("a", nil); id != 3 || r.q.numbers.rebuilt {
 		t.Errorf("id %s after a restart", id)
 	}
 	r.verify("after a restart")

@@ -216,7 +216,7 @@ func (m *model) act(mb *modelBatch, r Receipt, msg *modelMessage, deliveries uin
 		switch {
 		case err != nil || msg == nil:
 		case deliveries >= modelReceives && len(msg.name) == 1:
-			dead = m.r.q.next - 1
+			dead = m.r.q.Stats().Next - 1
 		case delay == 0:
 			defer func() { msg.again = deliveries }()
 		}
@@ -250,7 +250,7 @@ func (m *model) bury() {
 	dying = slices.DeleteFunc(dying, func(msg *modelMessage) bool { return msg.deliveries < modelReceives })
 	slices.SortStableFunc(dying, func(a, b *modelMessage) int { return a.dies().Compare(b.dies()) })
 	for i, msg := range dying {
-		m.die(msg, m.r.q.next-ID(len(dying)-i))
+		m.die(msg, m.r.q.Stats().Next-ID(len(dying)-i))
 	}
 }
 

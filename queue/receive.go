@@ -63,21 +63,14 @@ func (q *Queue) Receive(ctx context.Context, opts *ReceiveOptions) ([]*Message, 
 	if o.Timeout > 0 {
 		over = time.After(o.Timeout)
 	}
-	// Listening begins before the look: what comes between the two is not missed.
-	l := q.listen(o.Names)
-	defer q.unlisten(l)
-	for {
-		msgs, err := q.receive(ctx, &o)
-		if err != nil || len(msgs) > 0 {
-			return msgs, err
-		}
-		if _, err := await(ctx, q, l.woken, over); err != nil {
-			if err == errOver {
-				err = nil
-			}
-			return nil, err
-		}
+	err = q.await(ctx, o.Names, over, func() (found bool, err error) {
+		msgs, err = q.receive(ctx, &o)
+		return len(msgs) > 0, err
+	})
+	if err == errOver {
+		err = nil
 	}
+	return msgs, err
 }
 
 // TryReceive is Receive without waiting: it returns no message when none is visible.
@@ -281,13 +274,4 @@ func (q *Queue) All(ctx context.Context, opts *ReceiveOptions) iter.Seq2[*Messag
 			}
 		}
 	}
-}
-
-// holds says whether the message is still its receiver's.
-func (q *Queue) holds(m *Message) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.due()
-	it := q.index.byID[m.ID]
-	return it != nil && it.claim == nil && it.fits(m.Receipt())
 }

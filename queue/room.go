@@ -104,7 +104,7 @@ func (tx *Tx) exhume(c *change) int64 {
 	c.to = lease{deliveries: c.to.deliveries} // c.past says why it failed
 	tx.spared = true
 	// The last one counts, and not the smallest: with less room the same would happen.
-	q.lacking = saved
+	q.retry.lacking = saved
 	return saved
 }
 
@@ -117,7 +117,5 @@ func (tx *Tx) roomMade() {
 	if tx.spared {
 		q.rewind()
 	}
-	if q.lacking > 0 && q.room() >= q.lacking {
-		q.lacking, q.retryAt = 0, 0
-	}
+	q.retry.roomMade(q.room())
 }

@@ -292,16 +292,3 @@ func (tx *Tx) removeBad(key []byte) error {
 	q.bad = slices.Delete(slices.Clone(q.bad), i, i+1)
 	return nil
 }
-
-// ids returns the ids of the messages of the names, of all if there are none, sorted.
-func (q *Queue) ids(names []string) (ids []ID) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for id, it := range q.index.byID {
-		if len(names) == 0 || slices.Contains(names, it.line.name) {
-			ids = append(ids, id)
-		}
-	}
-	slices.Sort(ids)
-	return ids
-}

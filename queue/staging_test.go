@@ -254,8 +254,8 @@ func TestFailedCommit(t *testing.T) {
 		wantErr(t, what, op(), batch.ErrTooLarge)
 		r.engine.Heal()
 		r.verify("after a failed " + what)
-		if r.q.next != 3 || len(r.q.answers) != 0 {
-			t.Errorf("after a failed %s: next %s, %d answers", what, r.q.next, len(r.q.answers))
+		if r.q.Stats().Next != 3 || len(r.q.answers) != 0 {
+			t.Errorf("after a failed %s: next %s, %d answers", what, r.q.Stats().Next, len(r.q.answers))
 		}
 	}
 	if id := r.enqueue("a", nil); id != 3 {

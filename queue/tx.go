@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/metrics"
 )
@@ -47,7 +46,6 @@ type Tx struct {
 	// What a Tx needs every time.
 	spare  change
 	writes []write
-	meta   [metadataSize]byte
 }
 
 // A participant is a Tx as its batch sees it.
@@ -207,44 +205,6 @@ func (tx *Tx) forgetChange(c *change) {
 	*c = change{}
 }
 
-// put puts a message where it belongs, and wakes a call that waits for one. One that hasn't
-// landed belongs nowhere.
-//
-// +checklocks:q.mu
-func (q *Queue) put(it *item) {
-	if it.line == nil {
-		return
-	}
-	if q.index.put(it, q.mustDie(it)) {
-		q.waiters.wake(it.line.name)
-	}
-}
-
-// mustDie says whether a message is to become a dead letter instead of visible.
-//
-// +checklocks:q.mu
-func (q *Queue) mustDie(it *item) bool { return !it.stays && q.opts.dying(it.line.name, it.lease) }
-
-// quarantine sets a message aside.
-//
-// +checklocks:q.mu
-func (q *Queue) quarantine(bad Quarantined) {
-	q.bad = append(q.bad, bad)
-	q.meter.Count(metricQuarantined, 1)
-	q.log.Warn("queue: a stored message is set aside", "actor", q.actor.ID(),
-		"key", actorstore.Describe(bad.Key), "err", bad.Err)
-}
-
-// putAside puts a message that is in no order among the quarantined ones. It can't be
-// completed, so those that wait for it are told.
-//
-// +checklocks:q.mu
-func (q *Queue) putAside(it *item, err error) {
-	q.index.leave(it)
-	q.answers.give(it.id, answer{err: fmt.Errorf("%w: %w", ErrNoAnswer, err)})
-	q.quarantine(Quarantined{ID: it.id, Key: appendMessageKey(q.actor.Layout(), nil, it.id), Size: it.size, Err: err})
-}
-
 // setAside gives up a change of a message that can't be read, and the message with it.
 func (tx *Tx) setAside(c *change, err error) {
 	q := tx.q
@@ -261,17 +221,14 @@ func (tx *Tx) setAside(c *change, err error) {
 // +checklocks:q.mu
 func (tx *Tx) add(r *record, dead bool) (*item, error) {
 	q := tx.q
-	if q.next > lastID {
-		return nil, ErrNoIDs
+	id, err := q.numbers.take(!tx.own)
+	if err != nil {
+		return nil, err
 	}
-	it := &item{id: q.next, created: r.created, rec: r.encode(), lease: r.lease(q.visibility())}
+	it := &item{id: id, created: r.created, rec: r.encode(), lease: r.lease(q.visibility())}
 	it.size = len(it.rec)
 	if !r.past.failed() {
 		it.past = r.past.kept()
-	}
-	q.next++
-	if !tx.own {
-		q.shown = q.next
 	}
 	tx.adds = append(tx.adds, added{it: it, name: r.name, dead: dead})
 	if dead {
@@ -321,42 +278,6 @@ func (c *change) read(ctx context.Context) (r record, err error) {
 		r.past = *p
 	}
 	return r, err
-}
-
-// value returns the stored value of a message that is claimed, which no other batch
-// can change meanwhile. The slice must not be changed.
-func (q *Queue) value(ctx context.Context, it *item) ([]byte, error) {
-	q.mu.Lock()
-	rec := it.rec
-	q.mu.Unlock()
-	if rec != nil {
-		return rec, nil
-	}
-	return q.actor.Get(ctx, appendMessageKey(q.actor.Layout(), nil, it.id), nil)
-}
-
-// rewind has the ids above all that are stored, staged, or known to others given again.
-//
-// +checklocks:q.mu
-func (q *Queue) rewind() {
-	q.next = max(q.meta.next, q.shown)
-	for _, tx := range q.open {
-		for _, a := range tx.adds {
-			q.next = max(q.next, a.it.id+1)
-		}
-	}
-}
-
-// staged reports whether a batch is about to enqueue the message.
-//
-// +checklocks:q.mu
-func (q *Queue) staged(id ID) bool {
-	for _, tx := range slices.Backward(q.open) { // the newest is asked for most
-		if slices.ContainsFunc(tx.adds, func(a added) bool { return a.it.id == id }) {
-			return true
-		}
-	}
-	return false
 }
 
 // end has the queue forget tx.

@@ -1,9 +1,13 @@
 package queue
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
+
+	"github.com/greenroomdb/greenroom/actorstore"
 )
 
 // An Answer waits for the completion of one message.
@@ -13,7 +17,7 @@ import (
 // its ID, or sends again with its Key, may Expect it anew, and gets the response unless it was
 // completed meanwhile (ErrNoAnswer): responses are not stored.
 type Answer struct {
-	q    *Queue
+	of   *contents
 	id   ID
 	came chan answer // holds one
 }
@@ -30,7 +34,7 @@ func (q *Queue) Expect(id ID) (*Answer, error) {
 	if q.index.byID[id] == nil && !q.staged(id) {
 		return nil, fmt.Errorf("queue: expect message %s: %w", id, ErrNoAnswer)
 	}
-	a := &Answer{q, id, make(chan answer, 1)}
+	a := &Answer{&q.contents, id, make(chan answer, 1)}
 	q.answers[id] = append(q.answers[id], a.came)
 	return a, nil
 }
@@ -46,7 +50,7 @@ func (a *Answer) Wait(ctx context.Context) (Raw, error) {
 		return got.response, got.err
 	default:
 	}
-	got, err := await(ctx, a.q, a.came, nil)
+	got, err := await(ctx, a.of, a.came, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -55,9 +59,9 @@ func (a *Answer) Wait(ctx context.Context) (Raw, error) {
 
 // Close ends the waiting.
 func (a *Answer) Close() {
-	a.q.mu.Lock()
-	defer a.q.mu.Unlock()
-	a.q.answers.stop(a.id, a.came)
+	a.of.mu.Lock()
+	defer a.of.mu.Unlock()
+	a.of.answers.stop(a.id, a.came)
 }
 
 // Forever as a timeout means to wait without end. As a delay, or as the length of a lease, it is 292 years.
@@ -115,37 +119,98 @@ func (q *Queue) enqueueExpected(ctx context.Context, s Send) (a *Answer, err err
 // is visible; the first receiver may have it. It returns the errors of the context and of the
 // queue.
 func (q *Queue) WaitFor(ctx context.Context, names ...string) error {
-	return waitUntil(ctx, q, names, func() bool { return q.index.first(names) != nil })
+	return q.waitFor(ctx, names, func() bool { return q.index.first(names) != nil })
 }
 
 // WaitForOther is WaitFor of a message that has none of the names, and returns the name
 // that it has.
 func (q *Queue) WaitForOther(ctx context.Context, names ...string) (name string, err error) {
-	err = waitUntil(ctx, q, nil, func() (visible bool) {
+	err = q.waitFor(ctx, nil, func() (visible bool) {
 		name, visible = q.index.other(names)
 		return visible
 	})
 	return name, err
 }
 
-// waitUntil returns when look, which is called with the lock, has found what it looks for:
-// messages of the names, of any if there are none.
-func waitUntil(ctx context.Context, q *Queue, names []string, look func() bool) error {
-	l := q.listen(names) // before the look
-	defer q.unlisten(l)
+// waitFor is await with a look that is called with the lock.
+func (c *contents) waitFor(ctx context.Context, names []string, look func() bool) error {
+	return c.await(ctx, names, nil, func() (bool, error) {
+		if err := c.check(ctx); err != nil {
+			return false, err
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.due()
+		return look(), nil
+	})
+}
+
+// await looks again and again: at once, and each time that a message of the names, of any if there are none, becomes visible.
+// It returns when look has found something, or nothing can come any more.
+func (c *contents) await(ctx context.Context, names []string, over <-chan time.Time, look func() (found bool, err error)) error {
+	l := &listener{names, make(chan struct{}, 1)}
+	c.mu.Lock()
+	c.waiters[l] = struct{}{} // before the look: what comes between the two is not missed
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.waiters, l)
+	}()
 	for {
-		if err := q.check(ctx); err != nil {
+		if found, err := look(); found || err != nil {
 			return err
 		}
-		q.mu.Lock()
-		q.due()
-		visible := look()
-		q.mu.Unlock()
-		if visible {
-			return nil
-		}
-		if _, err := await(ctx, q, l.woken, nil); err != nil {
+		if _, err := await(ctx, c, l.woken, over); err != nil {
 			return err
 		}
 	}
 }
+
+// await returns what comes. It ends with the context, the queue, and the actor, with their
+// errors, and with errOver.
+func await[T any](ctx context.Context, c *contents, comes <-chan T, over <-chan time.Time) (came T, err error) {
+	var look <-chan time.Time
+	if c.actor.Leased() {
+		ticker := time.NewTicker(lookOut)
+		defer ticker.Stop()
+		look = ticker.C
+	}
+	for {
+		select {
+		case came = <-comes:
+			return came, nil
+		case <-over:
+			return came, errOver
+		case <-ctx.Done():
+			return came, ctx.Err()
+		case <-c.closing:
+			return came, ErrClosed
+		case <-c.actor.Done():
+			return came, cmp.Or(c.actor.Err(), error(actorstore.ErrClosed))
+		case <-look:
+			if err := lost(ctx, c); err != nil {
+				return came, err
+			}
+		}
+	}
+}
+
+// lost says why nothing will come any more. While the actor's owner is known, which is
+// nearly always, that is a look at memory.
+func lost(ctx context.Context, c *contents) error {
+	err := c.actor.Owned(ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known := c.usable(); known != nil || !errors.Is(err, actorstore.ErrClosed) {
+		return known // any other error may pass, and is for the next call to find
+	}
+	return err
+}
+
+// errOver is await's for the time that is over.
+var errOver = errors.New("queue: the time is over")
+
+// lookOut is how often a waiting call asks whether the actor is still ours, where another host
+// may take it over without telling.
+const lookOut = time.Second
