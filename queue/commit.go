@@ -5,14 +5,30 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/drain"
 )
+
+// A committer commits what is staged, in batches of the queue's own or of callers, and knows how far that has come. What it has
+// besides the contents has no lock, or its own.
+type committer struct {
+	contents
+	bell    bell
+	works   drain.Gate    // of commits under way, and what the queue does by itself; contents.closed is set before it is
+	durable atomic.Uint64 // the newest commit that is known to be on stable storage
+	batches sync.Pool     // of *work
+
+	ctx    context.Context // of what the queue does by itself
+	cancel context.CancelFunc
+}
 
 // commit stages and commits a batch of its own. What stage returns an error for is given
 // up.
-func (q *Queue) commit(ctx context.Context, stage func(tx *Tx) error) error {
+func (q *committer) commit(ctx context.Context, stage func(tx *Tx) error) error {
 	q.mu.Lock()
 	err := q.usable()
 	q.mu.Unlock()
@@ -46,7 +62,7 @@ func (q *Queue) commit(ctx context.Context, stage func(tx *Tx) error) error {
 }
 
 // landed follows a commit of the queue's own, which is durable unless there is an error.
-func (q *Queue) landed(tx *Tx, err error) {
+func (q *committer) landed(tx *Tx, err error) {
 	for err == nil {
 		old := q.durable.Load()
 		if old >= tx.landed || q.durable.CompareAndSwap(old, tx.landed) {
@@ -183,7 +199,7 @@ func (p *participant) Landed() {
 		q.tellLater(tx.told)
 	}
 	q.mu.Unlock()
-	q.arm()
+	q.bell.arm()
 }
 
 // apply does what a change says.
@@ -242,14 +258,14 @@ func (p *participant) Failed(reason error, partly bool) {
 		q.wakeAll() // to be told
 	}
 	q.mu.Unlock()
-	q.arm()
+	q.bell.arm()
 }
 
 // tellLater is tell for a caller's batch: the queue isn't told whether and when that gets
 // durable. With the next sync it is.
 //
 // +checklocks:q.mu
-func (q *Queue) tellLater(all []told) {
+func (q *committer) tellLater(all []told) {
 	switch {
 	case len(all) == 0:
 	case !q.works.Enter():
@@ -263,5 +279,20 @@ func (q *Queue) tellLater(all []told) {
 			}
 			tell(all, err)
 		}()
+	}
+}
+
+// retryKeys is commit, again and again while another batch is about to use a key: what comes
+// of that decides.
+func (q *committer) retryKeys(ctx context.Context, stage func(tx *Tx) error) error {
+	for {
+		err := q.commit(ctx, stage)
+		var busy *busyKey
+		if !errors.As(err, &busy) {
+			return err
+		}
+		if _, err := await(ctx, &q.contents, busy.settled, nil); err != nil {
+			return err
+		}
 	}
 }

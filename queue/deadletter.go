@@ -11,26 +11,24 @@ import (
 )
 
 // ring is called by the alarm.
-func (q *Queue) ring() {
-	q.arming.Lock()
-	q.armed = ringing{} // it has rung
-	q.arming.Unlock()
+func (q *committer) ring() {
+	q.bell.rung()
 	q.mu.Lock()
 	if q.usable() != nil || !q.works.Enter() {
 		q.mu.Unlock()
-		q.arm()
+		q.bell.arm()
 		return
 	}
 	q.due()
 	q.mu.Unlock()
 	defer q.works.Leave()
 	q.buryAll()
-	q.arm()
+	q.bell.arm()
 }
 
 // buryAll makes dead letters of the messages that were handed out often enough. That is
 // done here and not by a receiver, since a queue may be without one.
-func (q *Queue) buryAll() {
+func (q *committer) buryAll() {
 	for most := buriedAtOnce; ; {
 		q.mu.Lock()
 		wait := q.index.dying.top() == nil || q.retry.at > q.millis()
@@ -77,7 +75,7 @@ const buriedAtOnce = 32
 
 // park sets a message aside for which no commit has room as a dead letter: tried for ever,
 // it would keep those behind it waiting.
-func (q *Queue) park(it *item, err error) {
+func (q *committer) park(it *item, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if it.where == dying { // else a receiver has it, or it is removed

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"fmt"
 )
 
@@ -41,21 +40,6 @@ func (q *Queue) EnqueueAll(ctx context.Context, sends []Send) (ids []ID, err err
 		return nil, err
 	}
 	return ids, nil
-}
-
-// retryKeys is commit, again and again while another batch is about to use a key: what comes
-// of that decides.
-func (q *Queue) retryKeys(ctx context.Context, stage func(tx *Tx) error) error {
-	for {
-		err := q.commit(ctx, stage)
-		var busy *busyKey
-		if !errors.As(err, &busy) {
-			return err
-		}
-		if _, err := await(ctx, &q.contents, busy.settled, nil); err != nil {
-			return err
-		}
-	}
 }
 
 // Enqueue stages a message and returns the ID that it will have. Its limits are checked

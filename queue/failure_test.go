@@ -263,7 +263,7 @@ func TestFailedVersion(t *testing.T) {
 			never("enqueued")
 			m := r.one(ReceiveOptions{})
 			never("received")
-			must(t, m.q.Extend(ctx, m.Receipt(), time.Minute))
+			must(t, r.q.Extend(ctx, m.Receipt(), time.Minute))
 			never("extended")
 			must(t, m.Nack(ctx, 0, nil))
 			never("given back")

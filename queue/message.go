@@ -22,7 +22,7 @@ type Message struct {
 	// is gone.
 	Until time.Time
 
-	q     *Queue
+	q     *committer
 	grant *grant
 }
 
@@ -42,10 +42,10 @@ func (m *Message) Decode(v any) error { return m.Body.Decode(v) }
 
 // Complete is Queue.Complete for this message.
 func (m *Message) Complete(ctx context.Context, response any) error {
-	return m.q.Complete(ctx, m.Receipt(), response)
+	return m.q.commit(ctx, func(tx *Tx) error { return tx.Complete(m.Receipt(), response) })
 }
 
 // Nack is Queue.Nack for this message.
 func (m *Message) Nack(ctx context.Context, delay time.Duration, why error) error {
-	return m.q.Nack(ctx, m.Receipt(), delay, why)
+	return m.q.commit(ctx, func(tx *Tx) error { return tx.Nack(ctx, m.Receipt(), delay, why) })
 }

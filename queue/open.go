@@ -15,7 +15,8 @@ import (
 // messages: an id is never given twice, and they are stored right with the next commit.
 // Messages that can't be read are left where they are: see Quarantined.
 func Open(ctx context.Context, a *actorstore.Actor, opts *Options) (*Queue, error) {
-	q := &Queue{contents: contents{settings: settings{actor: a}}}
+	q := &Queue{}
+	q.actor, q.bell.of = a, &q.contents
 	if opts != nil {
 		q.opts = *opts
 	}
@@ -33,8 +34,8 @@ func Open(ctx context.Context, a *actorstore.Actor, opts *Options) (*Queue, erro
 		return nil, fmt.Errorf("queue: open: %w", err)
 	}
 	q.ctx, q.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	q.source = q.clock.Lasting("queue", q.ring)
-	q.arm()
+	q.bell.source = q.clock.Lasting("queue", q.ring)
+	q.bell.arm()
 	return q, nil
 }
 
@@ -53,8 +54,8 @@ func (q *Queue) Close() error {
 	q.cancel()
 	_ = q.works.Close(context.Background()) // which doesn't give up
 	q.end.Do(func() {
-		q.arm()
-		q.source.Close()
+		q.bell.arm()
+		q.bell.source.Close()
 		if q.ownClock {
 			q.clock.Close()
 		}

@@ -41,38 +41,20 @@ package queue
 
 // Files, from the top down:
 //
-//	carry.go wait.go list.go check.go receive.go enqueue.go message.go settle.go open.go deadletter.go commit.go room.go arm.go
+//	carry.go wait.go list.go check.go receive.go enqueue.go message.go settle.go open.go deadletter.go commit.go room.go bell.go
 //	tx.go queue.go contents.go numbers.go retry.go keyed.go listen.go send.go options.go answer.go index.go order.go record.go failure.go lease.go walk.go keys.go value.go id.go
 //	errors.go metrics.go
 
 import (
-	"context"
 	"sync"
-	"sync/atomic"
-
-	"github.com/greenroomdb/greenroom/internal/drain"
-
-	"github.com/greenroomdb/greenroom/alarm"
 )
 
 // A Queue is the queue of an actor. It is safe for concurrent use. Its methods return
 // the actor's errors (actorstore.ErrFenced, ErrPoisoned, ErrClosed, …) as they are.
 type Queue struct {
-	contents
-	free func() // gives the namespace back
-
-	source  *alarm.Source
-	ctx     context.Context // of what the alarm does
-	cancel  context.CancelFunc
-	works   drain.Gate    // of commits under way, and what the queue does by itself; closed is set before it is
-	end     sync.Once     // of what Close does when works is closed
-	durable atomic.Uint64 // the newest commit that is known to be on stable storage
-
-	batches sync.Pool // of *work
-
-	// arming orders the settings of the alarm. It is taken before mu.
-	arming sync.Mutex
-	armed  ringing // what source is set to  +checklocks:arming
+	committer
+	free func()    // gives the namespace back
+	end  sync.Once // of what Close does when no commit is under way
 }
 
 // A Quarantined is a stored message that can't be read, a key among the messages that

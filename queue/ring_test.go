@@ -13,7 +13,7 @@ func TestRungEarly(t *testing.T) {
 		r := newRig(t, Options{})
 		_, err := r.q.Enqueue(ctx, Send{Delay: time.Minute})
 		must(t, err)
-		r.q.source.Set(time.Time{}) // what the alarm does before it rings
+		r.q.bell.source.Set(time.Time{}) // what the alarm does before it rings
 		r.q.ring()
 		msgs, err := r.q.Receive(ctx, &ReceiveOptions{Timeout: time.Hour})
 		must(t, err)

@@ -19,7 +19,7 @@ import (
 // What is staged is claimed at once, and nothing else in memory changes before the commit.
 // If the batch doesn't land, what was claimed is given back. On an error nothing was staged.
 type Tx struct {
-	q     *Queue
+	q     *committer
 	batch *batch.Batch
 	own   bool // the batch is the queue's: no caller was told of its ids before the commit
 
@@ -127,7 +127,7 @@ type write struct {
 // In returns what b does to the queue, which lands with everything else in b, or not at
 // all. There is one Tx for each batch: In returns the same one every time.
 func (q *Queue) In(b *batch.Batch) *Tx {
-	return (*Tx)(batch.In(b, q, func() *participant { return &participant{q: q, batch: b} }))
+	return (*Tx)(batch.In(b, &q.committer, func() *participant { return &participant{q: &q.committer, batch: b} }))
 }
 
 // begin is how every method starts: it enlists tx, so that Late is called, once more if it was
