@@ -73,8 +73,8 @@ func (b *bell) next() (next ringing) {
 	// What an open batch has is stored as it was, and there is nothing to be done about it yet; but should the process end with the
 	// batch, the actor must be woken. So it counts as if its time were yet to come.
 	now := c.millis()
-	for _, tx := range c.open {
-		for _, ch := range tx.changes {
+	for _, d := range c.open {
+		for _, ch := range d.changes {
 			it := ch.it
 			switch {
 			case it.line == nil || it.state == ready && !c.opts.dying(it.line.name, it.lease):

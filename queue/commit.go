@@ -1,13 +1,10 @@
 package queue
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/drain"
@@ -38,7 +35,7 @@ func (q *committer) commit(ctx context.Context, stage func(tx *Tx) error) error 
 	w, _ := q.batches.Get().(*work)
 	if w == nil {
 		w = &work{}
-		w.tx.q, w.tx.batch, w.tx.own = q, &w.batch, true
+		w.tx.q, w.tx.batch, w.tx.draft.of, w.tx.own = q, &w.batch, &q.contents, true
 	}
 	w.batch.Enlist(q, (*participant)(&w.tx))
 	over := false
@@ -55,7 +52,8 @@ func (q *committer) commit(ctx context.Context, stage func(tx *Tx) error) error 
 	}
 	// Whatever became of it, its memory isn't used any more.
 	w.batch.Reset()
-	w.tx.reset()
+	w.tx.draft.reset()
+	w.tx.landing.reset()
 	over = true
 	q.batches.Put(w)
 	return err
@@ -76,189 +74,6 @@ func (q *committer) landed(tx *Tx, err error) {
 type work struct {
 	batch batch.Batch
 	tx    Tx
-}
-
-// Late stages the writes: all of them again, if it is called again.
-func (p *participant) Late(b *batch.Batch) error {
-	tx := (*Tx)(p)
-	q := tx.q
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if !tx.begun {
-		return nil
-	}
-	if err := q.usable(); err != nil {
-		return err // a Queue opened since doesn't know what is staged here
-	}
-	tx.seal(b)
-	tx.spareRoom()
-	writes := tx.writes[:0]
-	m, grown := q.numbers.landing, int64(0)
-	for i := range tx.adds {
-		a := &tx.adds[i]
-		// Ids that batches showed to callers are skipped, whether they land or not.
-		m.next = max(m.next, a.it.id+1, q.numbers.shown)
-		value := a.value()
-		if value != nil {
-			grown++
-		}
-		if value != nil {
-			wakeBy(b, &a.it.lease)
-		}
-		if value != nil || a.put {
-			writes = append(writes, write{a.it.id, value, batch.Absent})
-			a.put = true
-		}
-	}
-	for _, c := range tx.changes {
-		c.put = c.put || c.remove || c.rec != nil
-		switch prior := batch.Stored(c.it.size); {
-		case c.it.line == nil: // it is among the adds
-		case c.remove:
-			writes = append(writes, write{c.it.id, nil, prior})
-			grown--
-		case c.rec != nil:
-			writes = append(writes, write{c.it.id, c.rec, prior})
-			wakeBy(b, &c.to)
-		}
-	}
-	// Each key lies below those before it, which spares the store a look at all of them;
-	// and if a batch lands in part, the next id is there before the message.
-	tx.writes = writes
-	layout, key := q.actor.Layout(), [maxMessageKey]byte{}
-	slices.SortFunc(writes, func(a, b write) int { return cmp.Compare(b.id, a.id) })
-	grown -= int64(len(tx.bad))
-	m.size += grown - tx.grown
-	tx.grown = grown
-	q.numbers.stage(b, layout.AppendQueueMetadata(key[:0]), m)
-	for _, w := range writes {
-		if k := appendMessageKey(layout, key[:0], w.id); w.value == nil {
-			b.DeletePrior(k, w.prior)
-		} else {
-			b.PutPrior(k, w.value, w.prior)
-		}
-	}
-	for _, bad := range tx.bad {
-		b.Delete(bad.Key) // what is there is the store's to find out
-	}
-	return tx.keys.stage(b, q.actor)
-}
-
-// wakeBy has the actor be awake when a message is visible.
-func wakeBy(b *batch.Batch, l *lease) {
-	if l.state == ready {
-		b.WakeBy(time.Time{})
-	} else {
-		b.WakeBy(time.UnixMilli(l.at))
-	}
-}
-
-// seal has Close wait for the commit of b, and begins anew what is written if that is another
-// commit than the last one.
-//
-// +checklocks:tx.q.mu
-func (tx *Tx) seal(b *batch.Batch) {
-	if first, _ := tx.entry.Enter(b, &tx.q.works); !first { // the gate is open: see Late
-		return
-	}
-	tx.q.numbers.begin()
-	tx.grown = 0
-	for _, c := range tx.changes {
-		c.put = false
-	}
-	for i := range tx.adds {
-		tx.adds[i].put = false
-	}
-}
-
-// Landed makes the index follow the store.
-func (p *participant) Landed() {
-	tx := (*Tx)(p)
-	q := tx.q
-	q.mu.Lock()
-	if !tx.begun {
-		q.mu.Unlock()
-		return
-	}
-	tx.landed = q.actor.Seq()
-	q.numbers.landed()
-	for _, a := range tx.adds {
-		if q.index.enter(a.it, a.name); a.it.claim == nil {
-			q.put(a.it)
-		}
-	}
-	q.meter.Count(metricEnqueued, int64(len(tx.adds)))
-	for _, c := range tx.changes {
-		tx.apply(c)
-	}
-	q.meter.Count(metricDeleted, int64(len(tx.bad)))
-	q.keys.commit(&tx.keys)
-	tx.end()
-	tx.roomMade()
-	if !tx.own {
-		q.tellLater(tx.told)
-	}
-	q.mu.Unlock()
-	q.bell.arm()
-}
-
-// apply does what a change says.
-//
-// +checklocks:tx.q.mu
-func (tx *Tx) apply(c *change) {
-	q, it := tx.q, c.it
-	it.claim = nil
-	if c.granted != nil {
-		c.granted.landed.Store(tx.landed)
-		q.meter.Count(metricReceived, 1)
-		q.meter.Observe(metricWait, c.waited)
-	}
-	if c.metric != nil {
-		q.meter.Count(c.metric, 1)
-	}
-	if c.remove {
-		q.index.leave(it)
-		if t, waited := q.answers.take(it.id, c.answer); waited {
-			tx.told = append(tx.told, t)
-		}
-		return
-	}
-	if it.lease = c.to; c.rec != nil {
-		it.size = len(c.rec)
-		q.index.keep(it, c.rec)
-	}
-	it.remember(c)
-	q.put(it)
-}
-
-// Failed gives back what was claimed.
-func (p *participant) Failed(reason error, partly bool) {
-	tx := (*Tx)(p)
-	q := tx.q
-	q.mu.Lock()
-	if !tx.begun {
-		q.mu.Unlock()
-		return
-	}
-	for _, c := range tx.changes {
-		c.it.claim = nil
-		q.put(c.it)
-	}
-	for _, a := range tx.adds {
-		q.answers.give(a.it.id, answer{err: errors.Join(ErrNoAnswer, reason)})
-	}
-	q.keys.abort(&tx.keys)
-	q.bad = append(q.bad, tx.bad...)
-	if partly && q.failed == nil {
-		q.failed = errors.Join(ErrStale, reason)
-	}
-	tx.end()
-	q.rewind()
-	if q.failed != nil || q.actor.Err() != nil {
-		q.wakeAll() // to be told
-	}
-	q.mu.Unlock()
-	q.bell.arm()
 }
 
 // tellLater is tell for a caller's batch: the queue isn't told whether and when that gets

@@ -12,7 +12,7 @@ import (
 
 // contents are what memory knows of the messages, stored and staged, and of the calls that wait for them.
 //
-// mu guards all of it but the settings, and what the open batches have claimed (Tx). It is held for memory alone: never while the
+// mu guards all of it but the settings, and what the open batches have claimed (draft). It is held for memory alone: never while the
 // engine is asked, nor during a commit, whose hooks take it.
 type contents struct {
 	settings
@@ -26,7 +26,7 @@ type contents struct {
 	keys     keyTable      // +checklocks:mu
 	bad      []Quarantined // +checklocks:mu
 	retry    retry         // +checklocks:mu
-	open     []*Tx         // those that have staged something  +checklocks:mu
+	open     []*draft      // those that have staged something  +checklocks:mu
 	reserved int           // messages that are staged and count  +checklocks:mu
 	answers  answers       // +checklocks:mu
 	waiters  listeners     // +checklocks:mu
@@ -203,8 +203,8 @@ func (c *contents) value(ctx context.Context, it *item) ([]byte, error) {
 // +checklocks:c.mu
 func (c *contents) rewind() {
 	c.numbers.next = max(c.numbers.meta.next, c.numbers.shown)
-	for _, tx := range c.open {
-		for _, a := range tx.adds {
+	for _, d := range c.open {
+		for _, a := range d.adds {
 			c.numbers.next = max(c.numbers.next, a.it.id+1)
 		}
 	}
@@ -214,8 +214,8 @@ func (c *contents) rewind() {
 //
 // +checklocks:c.mu
 func (c *contents) staged(id ID) bool {
-	for _, tx := range slices.Backward(c.open) { // the newest is asked for most
-		if slices.ContainsFunc(tx.adds, func(a added) bool { return a.it.id == id }) {
+	for _, d := range slices.Backward(c.open) { // the newest is asked for most
+		if slices.ContainsFunc(d.adds, func(a added) bool { return a.it.id == id }) {
 			return true
 		}
 	}

@@ -41,7 +41,7 @@ func (q *committer) buryAll() {
 		}
 		var dying []*item
 		err := q.commit(q.ctx, func(tx *Tx) (err error) {
-			dying, err = tx.buryDying(most)
+			dying, err = q.buryDying(tx, most)
 			return err
 		})
 		if n := len(dying); n > 0 && errors.Is(err, batch.ErrTooLarge) {
@@ -85,8 +85,7 @@ func (q *committer) park(it *item, err error) {
 }
 
 // buryDying stages dead letters, and returns of what.
-func (tx *Tx) buryDying(most int) (dying []*item, err error) {
-	q := tx.q
+func (q *committer) buryDying(tx *Tx, most int) (dying []*item, err error) {
 	for range most {
 		q.mu.Lock()
 		it := q.index.dying.top()
@@ -118,36 +117,6 @@ func (tx *Tx) buryDying(most int) (dying []*item, err error) {
 		dying = append(dying, it)
 	}
 	return dying, nil
-}
-
-// bury stages that a message becomes a dead letter, behind all others: a new message
-// takes its place. It reports false when the value has no room for the longer name,
-// or the queue no id: the message then stays what it is.
-//
-// +checklocks:tx.q.mu
-func (tx *Tx) bury(c *change, r *record) bool {
-	q := tx.q
-	dead := record{name: r.name + q.opts.DeadLetter, body: r.body, created: r.created, past: r.past}
-	if !q.opts.Plain {
-		dead.setLease(lease{deliveries: c.to.deliveries}, 0)
-	}
-	dead.fit(q.tells, q.most)
-	if dead.size() > q.limit {
-		c.it.stays = true
-		return false
-	}
-	it, err := tx.add(&dead, true)
-	if err != nil {
-		c.it.stays = true
-		return false
-	}
-	it.deliveries = c.to.deliveries
-	if !dead.past.failed() { // there was no place for it
-		it.past = r.past.kept()
-	}
-	c.remove, c.grave, c.metric, c.alive, c.past = true, it, metricDead, c.metric, r.past.kept()
-	c.answer = answer{err: fmt.Errorf("%w: it became the dead letter %s", ErrNoAnswer, it.id)}
-	return true
 }
 
 // RedriveOptions select dead letters. The zero value means all.

@@ -25,16 +25,6 @@ func (it *item) before(other *item) bool {
 	return it.id < other.id
 }
 
-// remember keeps what is known besides the value that a change has stored.
-func (it *item) remember(c *change) {
-	switch stored := len(c.rec) > 0 && c.rec[0] == failedVersion; {
-	case stored:
-		it.past = nil
-	case c.past != nil:
-		it.past = c.past
-	}
-}
-
 // where says in which order an item stands.
 type where uint8
 

@@ -41,12 +41,14 @@ package queue
 
 // Files, from the top down:
 //
-//	carry.go wait.go list.go check.go receive.go enqueue.go message.go settle.go open.go deadletter.go commit.go room.go bell.go
-//	tx.go queue.go contents.go numbers.go retry.go keyed.go listen.go send.go options.go answer.go index.go order.go record.go failure.go lease.go walk.go keys.go value.go id.go
+//	carry.go wait.go list.go check.go receive.go enqueue.go message.go settle.go open.go deadletter.go commit.go land.go bell.go hand.go tx.go
+//	room.go draft.go change.go queue.go contents.go numbers.go retry.go keyed.go listen.go send.go options.go answer.go index.go order.go record.go failure.go lease.go walk.go keys.go value.go id.go
 //	errors.go metrics.go
 
 import (
 	"sync"
+
+	"github.com/greenroomdb/greenroom/batch"
 )
 
 // A Queue is the queue of an actor. It is safe for concurrent use. Its methods return
@@ -66,4 +68,10 @@ type Quarantined struct {
 	Key  []byte // of the actor
 	Size int    // of the value in bytes, 0 when that isn't known
 	Err  error  // what is wrong with it; often wraps actorstore.ErrCorrupt or actorstore.ErrNewerFormat
+}
+
+// In returns what b does to the queue, which lands with everything else in b, or not at
+// all. There is one Tx for each batch: In returns the same one every time.
+func (q *Queue) In(b *batch.Batch) *Tx {
+	return (*Tx)(batch.In(b, &q.committer, func() *participant { return &participant{q: &q.committer, batch: b, draft: draft{of: &q.contents}} }))
 }

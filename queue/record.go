@@ -228,3 +228,11 @@ func parseNote(b []byte) (id ID, until int64, err error) {
 	}
 	return id, until, nil
 }
+
+// fit leaves out what a record says of attempts that failed if it may not be stored, or would
+// not let the message become a dead letter.
+func (r *record) fit(tells bool, most int) {
+	if r.past.failed() && (!tells || r.size() > most) {
+		r.past = past{}
+	}
+}

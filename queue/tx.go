@@ -4,11 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
-	"github.com/greenroomdb/greenroom/metrics"
 )
 
 // A Tx is everything that one batch does to the queue: see Queue.In. Its methods stage what
@@ -21,113 +20,8 @@ import (
 type Tx struct {
 	q     *committer
 	batch *batch.Batch
-	own   bool // the batch is the queue's: no caller was told of its ids before the commit
-
-	// The fields below are guarded by q.mu. Writes are not put into the batch as they come,
-	// but when it is sealed, one for each message: what is received and completed in one
-	// batch is a single delete.
-	begun   bool // something was to be staged; tx is q.open[place]
-	place   int
-	entry   batch.Entry // while a commit is under way
-	adds    additions
-	free    int // adds that don't count against the limit: dead letters
-	changes []*change
-	back    bool          // one of them is back, or was
-	bad     []Quarantined // to be removed
-	keys    keyClaims     // that the adds take
-
-	grown  int64  // how many messages more there are by what is being committed
-	landed uint64 // the number of the commit
-	told   []told // answers that wait for stable storage
-	spared bool   // a dead letter had no room
-
-	onlyReady bool // Delete refuses what is leased or delayed
-
-	// What a Tx needs every time.
-	spare  change
-	writes []write
-}
-
-// A participant is a Tx as its batch sees it.
-type participant Tx
-
-// An added is a new message. Its item is in no order, and not in the index, before the
-// batch has landed.
-type added struct {
-	it   *item
-	name string
-	dead bool // it takes the place of another one, and isn't to be had before it has landed
-	put  bool // the write is in what is being committed
-}
-
-// value returns what is to be stored of a new message: nil if the batch that adds it
-// removes it, too.
-func (a *added) value() []byte {
-	switch c := a.it.claim; {
-	case c == nil:
-	case c.remove:
-		return nil
-	case c.rec != nil:
-		return c.rec
-	}
-	return a.it.rec
-}
-
-// additions are the new messages of a batch, in the order of their ids.
-type additions []added
-
-// find returns the message of that id, nil without one, and for a dead letter.
-func (all additions) find(id ID) *item {
-	i, ok := slices.BinarySearchFunc(all, id, func(a added, id ID) int { return cmp.Compare(a.it.id, id) })
-	if !ok || all[i].dead {
-		return nil
-	}
-	return all[i].it
-}
-
-// first returns the first message that can be handed out, of those names if there are any;
-// nil without one.
-func (all additions) first(names []string) *item {
-	for i := range all {
-		a := &all[i]
-		if a.it.state == ready && a.it.claim == nil && !a.dead && (len(names) == 0 || slices.Contains(names, a.name)) {
-			return a.it
-		}
-	}
-	return nil
-}
-
-// A change is what a batch does to a message that is stored, or that the batch adds.
-type change struct {
-	tx     *Tx
-	it     *item
-	remove bool
-	put    bool   // the write is in what is being committed
-	rec    []byte // the value to be stored, nil: what is stored, or added, stays
-	grave  *item  // the dead letter that takes its place, nil: none does
-	to     lease  // what follows, unless the message is removed
-	past   *past  // what is then known besides, nil: nothing that rec doesn't say
-	back   bool   // it was received and given back, to be handed out again at once
-	name   string // of a message that is back
-	// answer goes to those that wait for it, if the message is removed.
-	answer  answer
-	granted *grant          // it is handed out, nil: it isn't
-	waited  time.Duration   // how long it was there then
-	metric  *metrics.Metric // what else happens to it, nil for nothing
-	alive   *metrics.Metric // the same, should there be no room for the grave
-}
-
-// A write is one operation on a message's key.
-type write struct {
-	id    ID
-	value []byte // nil: delete
-	prior batch.Prior
-}
-
-// In returns what b does to the queue, which lands with everything else in b, or not at
-// all. There is one Tx for each batch: In returns the same one every time.
-func (q *Queue) In(b *batch.Batch) *Tx {
-	return (*Tx)(batch.In(b, &q.committer, func() *participant { return &participant{q: &q.committer, batch: b} }))
+	draft
+	landing
 }
 
 // begin is how every method starts: it enlists tx, so that Late is called, once more if it was
@@ -142,154 +36,184 @@ func (tx *Tx) begin() error {
 	if err := tx.batch.EnlistAgain(q, (*participant)(tx)); err != nil {
 		return err
 	}
-	if !tx.begun {
-		tx.begun, tx.place = true, len(q.open)
-		q.open = append(q.open, tx)
+	tx.draft.begin()
+	return nil
+}
+
+// Complete stages Queue.Complete. The receipt is checked now; the lease doesn't end until
+// the batch is settled.
+func (tx *Tx) Complete(r Receipt, response any) error {
+	body, err := encodeValue(response, whatResponse)
+	if err == nil {
+		tx.q.mu.Lock()
+		defer tx.q.mu.Unlock()
+		var c *change
+		if c, _, err = tx.held(r); err == nil {
+			c.remove, c.answer, c.metric = true, answer{response: body}, metricCompleted
+			return nil
+		}
+	}
+	return fmt.Errorf("queue: complete message %s: %w", r, err)
+}
+
+// Nack stages Queue.Nack, as Complete does. The context is for reading the message.
+func (tx *Tx) Nack(ctx context.Context, r Receipt, delay time.Duration, why error) error {
+	if delay < 0 {
+		return fmt.Errorf("queue: nack message %s: %w", r,
+			&InvalidError{What: whatOptions, Err: fmt.Errorf("the delay is %v", delay)})
+	}
+	last := causeOf(why)
+	return tx.change(ctx, r, "nack", func(c *change, rec *record) {
+		now := tx.q.millis()
+		if tx.q.tells && (why != nil || rec.past.failed()) {
+			rec.past.fail(cmp.Or(c.to.since, now), last)
+		}
+		to := lease{state: ready, deliveries: r.Deliveries}
+		if delay > 0 {
+			to.state, to.at = delayed, after(now, delay)
+		}
+		c.metric = metricReturned
+		if tx.q.opts.dying(rec.name, to) && tx.bury(c, rec) {
+			return
+		}
+		c.lease(rec, to, now)
+		c.back, c.name = delay == 0, rec.name
+		tx.back = tx.back || c.back
+	})
+}
+
+// Settled reports whether tx ends the lease of a message that it has received: by Complete,
+// Nack or Delete.
+func (tx *Tx) Settled(id ID) bool {
+	tx.q.mu.Lock()
+	defer tx.q.mu.Unlock()
+	it := tx.find(id)
+	if it == nil {
+		return true
+	}
+	c := it.claim
+	return c != nil && c.by == &tx.draft && (c.remove || c.to.state != leased)
+}
+
+// Extend stages Queue.Extend, as Complete does. The context is for reading the message.
+func (tx *Tx) Extend(ctx context.Context, r Receipt, d time.Duration) error {
+	if d < time.Millisecond {
+		return fmt.Errorf("queue: extend message %s: %w", r,
+			&InvalidError{What: whatOptions, Err: fmt.Errorf("by %v", d)})
+	}
+	return tx.change(ctx, r, "extend", func(c *change, rec *record) {
+		now := tx.q.millis()
+		to := c.to
+		to.at = after(now, d)
+		c.lease(rec, to, now)
+	})
+}
+
+// held is draft.held.
+//
+// +checklocks:tx.q.mu
+func (tx *Tx) held(r Receipt) (c *change, fresh bool, err error) {
+	if err := tx.begin(); err != nil {
+		return nil, false, err
+	}
+	return tx.draft.held(r)
+}
+
+// change has fn change a message that was received, under q.mu.
+func (tx *Tx) change(ctx context.Context, r Receipt, what string, fn func(c *change, rec *record)) error {
+	q := tx.q
+	q.mu.Lock()
+	c, fresh, err := tx.held(r)
+	q.mu.Unlock()
+	if err != nil {
+		return fmt.Errorf("queue: %s message %s: %w", what, r, err)
+	}
+	rec, err := c.read(ctx)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if err != nil {
+		if fresh {
+			tx.unclaim(c)
+		}
+		return fmt.Errorf("queue: %s message %s: %w", what, r, err)
+	}
+	fn(c, &rec)
+	return nil
+}
+
+// Delete stages that a message is removed, leased or not, also one that the batch itself
+// enqueues, or one that is quarantined. One that isn't there is ErrGone, one that another batch has ErrBusy. Queue.Discard removes
+// what is quarantined and has no id.
+func (tx *Tx) Delete(id ID) error { return tx.delete(id, false) }
+
+// delete is Delete, which refuses what is leased or delayed if onlyReady is set.
+func (tx *Tx) delete(id ID, onlyReady bool) error {
+	tx.q.mu.Lock()
+	defer tx.q.mu.Unlock()
+	err := tx.begin()
+	if err == nil {
+		err = tx.remove(id, onlyReady)
+	}
+	if err != nil {
+		return fmt.Errorf("queue: delete message %s: %w", id, err)
 	}
 	return nil
 }
 
-// reset makes tx ready to begin again, once its batch has been Reset. It keeps memory for
-// work of the usual size.
-func (tx *Tx) reset() {
-	if cap(tx.adds)+cap(tx.changes)+cap(tx.writes) > maxKept {
-		tx.adds, tx.changes, tx.writes = nil, nil, nil
+func (tx *Tx) discard(key []byte) error {
+	tx.q.mu.Lock()
+	defer tx.q.mu.Unlock()
+	err := tx.begin()
+	if err == nil {
+		err = tx.removeBad(key)
 	}
-	clear(tx.adds[:cap(tx.adds)])
-	clear(tx.changes[:cap(tx.changes)])
-	clear(tx.writes[:cap(tx.writes)])
-	tx.adds, tx.changes, tx.writes = tx.adds[:0], tx.changes[:0], tx.writes[:0]
-	tx.bad, tx.keys, tx.told = nil, keyClaims{}, nil
-	tx.back, tx.free, tx.grown, tx.landed, tx.spare, tx.spared = false, 0, 0, 0, change{}, false
-}
-
-// maxKept bounds what a Tx keeps when it isn't used.
-const maxKept = 256
-
-// claim takes a message for tx, or returns the change that tx is about to make already.
-//
-// +checklocks:q.mu
-func (tx *Tx) claim(it *item) (*change, error) {
-	if c := it.claim; c != nil {
-		if c.tx != tx {
-			return nil, ErrBusy
-		}
-		return c, nil
+	if err != nil {
+		return fmt.Errorf("queue: discard %s: %w", actorstore.Describe(key), err)
 	}
-	c := &tx.spare
-	if c.it != nil {
-		c = new(change)
+	return nil
+}
+
+// Enqueue stages a message and returns the ID that it will have. Its limits are checked
+// now, its place is reserved, and it becomes visible when the batch lands.
+//
+// Errors: as Queue.Enqueue, and ErrBusy when another open batch has the same key.
+func (tx *Tx) Enqueue(s Send) (ID, error) {
+	id, err := tx.enqueue(&s)
+	if err != nil {
+		return 0, fmt.Errorf("queue: enqueue %.80q: %w", s.Name, err)
 	}
-	*c = change{tx: tx, it: it, to: it.lease}
-	tx.q.index.take(it)
-	it.claim = c
-	tx.changes = append(tx.changes, c)
-	return c, nil
+	return id, nil
 }
 
-// unclaim forgets a change.
-//
-// +checklocks:q.mu
-func (tx *Tx) unclaim(c *change) {
-	it := c.it
-	tx.forgetChange(c)
-	tx.q.put(it)
-}
-
-// forgetChange takes a change back, and leaves its message in no order.
-//
-// +checklocks:tx.q.mu
-func (tx *Tx) forgetChange(c *change) {
-	tx.changes = slices.DeleteFunc(tx.changes, func(o *change) bool { return o == c })
-	c.it.claim = nil
-	*c = change{}
-}
-
-// setAside gives up a change of a message that can't be read, and the message with it.
-func (tx *Tx) setAside(c *change, err error) {
+func (tx *Tx) enqueue(s *Send) (ID, error) {
 	q := tx.q
+	r, err := s.record(&q.settings)
+	if err != nil {
+		return 0, err
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	it := c.it
-	tx.forgetChange(c)
-	q.putAside(it, fmt.Errorf("it can't be read: %w", err))
-}
-
-// add reserves an id for a message and stages it. Dead letters don't count against the
-// limit.
-//
-// +checklocks:q.mu
-func (tx *Tx) add(r *record, dead bool) (*item, error) {
-	q := tx.q
-	id, err := q.numbers.take(!tx.own)
+	if err := tx.begin(); err != nil {
+		return 0, err
+	}
+	var k *keyed
+	if s.Key != "" {
+		now := q.millis() // a time from before q.mu was locked would be a clock that was set back
+		q.keys.sooner(q.index.observe(now))
+		if k, err = q.keys.find(&tx.keys, noteKeyOf(s.Name, s.Key), now, q.opts.MaxKeys); err != nil {
+			return 0, err
+		}
+		if k.id != 0 {
+			q.meter.Count(metricDuplicate, 1)
+			return k.id, nil
+		}
+	}
+	it, err := tx.admit(r)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	it := &item{id: id, created: r.created, rec: r.encode(), lease: r.lease(q.visibility())}
-	it.size = len(it.rec)
-	if !r.past.failed() {
-		it.past = r.past.kept()
+	if k != nil {
+		q.keys.take(&tx.keys, k, it.id, after(r.created, q.opts.KeyWindow))
 	}
-	tx.adds = append(tx.adds, added{it: it, name: r.name, dead: dead})
-	if dead {
-		tx.free++
-	} else {
-		q.reserved++
-	}
-	return it, nil
-}
-
-// lease stages what becomes of a message that is r now. If that can't be stored, since
-// readers must not see it or the value has no room, memory alone knows.
-//
-// +checklocks:tx.q.mu
-func (tx *Tx) lease(c *change, r *record, to lease, now int64) {
-	c.to, c.rec, c.back, c.past = to, nil, false, r.past.kept()
-	if tx.q.opts.Plain {
-		return
-	}
-	r.setLease(to, now)
-	r.fit(tx.q.tells, tx.q.most)
-	if r.size() <= tx.q.limit {
-		c.rec = r.encode()
-	}
-}
-
-// fit leaves out what a record says of attempts that failed if it may not be stored, or would
-// not let the message become a dead letter.
-func (r *record) fit(tells bool, most int) {
-	if r.past.failed() && (!tells || r.size() > most) {
-		r.past = past{}
-	}
-}
-
-// read returns what is known of a message that is claimed. The body is a part of the stored
-// value, and must not be changed.
-func (c *change) read(ctx context.Context) (r record, err error) {
-	// The same batch may have received it: then it is not stored as it will be.
-	value := c.rec
-	if value == nil {
-		value, err = c.tx.q.value(ctx, c.it)
-	}
-	if err == nil {
-		r, err = parseRecord(value)
-	}
-	if p := cmp.Or(c.past, c.it.past); err == nil && p != nil {
-		r.past = *p
-	}
-	return r, err
-}
-
-// end has the queue forget tx.
-//
-// +checklocks:tx.q.mu
-func (tx *Tx) end() {
-	q := tx.q
-	last := len(q.open) - 1
-	q.open[tx.place], q.open[last].place = q.open[last], tx.place
-	q.open[last] = nil
-	q.open = q.open[:last]
-	tx.begun = false
-	q.reserved -= len(tx.adds) - tx.free
-	tx.keys.end()
+	return it.id, nil
 }
