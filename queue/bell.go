@@ -70,7 +70,7 @@ func (b *bell) next() (next ringing) {
 	if c.index.dying.top() != nil {
 		next.by(c.retry.at)
 	}
-	// What an open batch has is stored as it was, and there is nothing to be done about it yet; but should the process end with the
+	// What an open batch claims is stored as it was, and there is nothing to be done about it yet; but should the process end with the
 	// batch, the actor must be woken. So it counts as if its time were yet to come.
 	now := c.millis()
 	for _, d := range c.open {

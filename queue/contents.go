@@ -222,13 +222,13 @@ func (c *contents) staged(id ID) bool {
 	return false
 }
 
-// holds says whether the message is still its receiver's.
-func (c *contents) holds(m *Message) bool {
+// holds says whether a message is still that of the receiver with the receipt.
+func (c *contents) holds(r Receipt) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.due()
-	it := c.index.byID[m.ID]
-	return it != nil && it.claim == nil && it.fits(m.Receipt())
+	it := c.index.byID[r.ID]
+	return it != nil && it.claim == nil && it.fits(r)
 }
 
 // ids returns the ids of the messages of the names, of all if there are none, sorted.
@@ -252,4 +252,15 @@ func (c *contents) wakeAll() {
 	for id := range c.answers {
 		c.answers.give(id, answer{err: errors.Join(c.usable(), ErrNoAnswer)})
 	}
+}
+
+// A Quarantined is a stored message that can't be read, a key among the messages that
+// isn't a message's, or a message that was handed out often enough and for which no commit has room as
+// a dead letter. It stays where it is, out of the way, until it is deleted or discarded;
+// when the queue is opened again, what it is is found out anew.
+type Quarantined struct {
+	ID   ID     // 0 when the key isn't a message's
+	Key  []byte // of the actor
+	Size int    // of the value in bytes, 0 when that isn't known
+	Err  error  // what is wrong with it; often wraps actorstore.ErrCorrupt or actorstore.ErrNewerFormat
 }

@@ -128,19 +128,8 @@ type RedriveOptions struct {
 	Limit int
 }
 
-// Redrive makes messages of dead letters again: under the names that they had, with new ids behind all others, and with all their
-// attempts, as if none had failed. It returns how many. The time at which they were enqueued first stays.
-//
-// Each dead letter goes in the commit that stores its message, some in one commit, the oldest first. After an error those that were
-// counted are messages, and the others are dead letters still. What becomes a dead letter meanwhile stays one, and so does what is
-// leased or delayed. The number of messages stays the same, so that the queue may be full, and no value gets longer.
-//
-// Errors: ErrUnknownName, *InvalidError for a Limit below 0, ErrNoIDs, and those of actorstore.Actor.Commit.
-func (q *Queue) Redrive(ctx context.Context, opts *RedriveOptions) (n int, err error) {
-	o := RedriveOptions{}
-	if opts != nil {
-		o = *opts
-	}
+// run is Queue.Redrive.
+func (o *RedriveOptions) run(ctx context.Context, q *committer) (n int, err error) {
 	ids, err := o.ids(ctx, q)
 	for most := buriedAtOnce; err == nil && len(ids) > 0; {
 		page, moved := ids[:min(most, len(ids))], 0
@@ -166,14 +155,11 @@ func (q *Queue) Redrive(ctx context.Context, opts *RedriveOptions) (n int, err e
 			n, ids = n+moved, ids[len(page):]
 		}
 	}
-	if err != nil {
-		return n, fmt.Errorf("queue: redrive: %w", err)
-	}
-	return n, nil
+	return n, err
 }
 
 // ids returns the ids of the dead letters that are selected and visible, in order.
-func (o *RedriveOptions) ids(ctx context.Context, q *Queue) (ids []ID, err error) {
+func (o *RedriveOptions) ids(ctx context.Context, q *committer) (ids []ID, err error) {
 	if err := q.check(ctx); err != nil {
 		return nil, err
 	}

@@ -1,7 +1,9 @@
 package queue
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -48,4 +50,38 @@ func (m *Message) Complete(ctx context.Context, response any) error {
 // Nack is Queue.Nack for this message.
 func (m *Message) Nack(ctx context.Context, delay time.Duration, why error) error {
 	return m.q.commit(ctx, func(tx *Tx) error { return tx.Nack(ctx, m.Receipt(), delay, why) })
+}
+
+// ReceiveOptions say what is received, and how. The zero value receives one message of
+// any name, under a lease, and waits for it as long as the context lasts.
+type ReceiveOptions struct {
+	// Names are the names to choose from; none means all.
+	Names []string
+	// Count is the largest number of messages; 0 means 1. Fewer are returned as soon as
+	// there is one: Receive doesn't wait for more. Nor are there more than fit into one commit,
+	// unless they are staged: then the batch's owner may be told batch.ErrTooLarge.
+	Count int
+	// Timeout is how long Receive waits; 0 means as long as the context lasts. The other
+	// methods ignore it.
+	Timeout time.Duration
+	// Visibility is how long the lease lasts; 0 means Options.Visibility.
+	Visibility time.Duration
+	// AtMostOnce removes the messages with the commit that hands them out: there is
+	// nothing to complete, and if the receiver fails they are lost.
+	AtMostOnce bool
+}
+
+// check returns o with the defaults put in.
+func (o *ReceiveOptions) check(in *settings) (ReceiveOptions, error) {
+	if o == nil {
+		o = &ReceiveOptions{}
+	}
+	c := *o
+	c.Count = cmp.Or(c.Count, 1)
+	c.Visibility = cmp.Or(c.Visibility, in.opts.Visibility)
+	if c.Count < 0 || c.Timeout < 0 || c.Visibility < time.Millisecond {
+		return c, &InvalidError{What: whatOptions,
+			Err: fmt.Errorf("count %d, timeout %v, visibility %v", c.Count, c.Timeout, c.Visibility)}
+	}
+	return c, nil
 }

@@ -41,13 +41,18 @@ package queue
 
 // Files, from the top down:
 //
-//	carry.go wait.go list.go check.go receive.go enqueue.go message.go settle.go open.go deadletter.go commit.go land.go bell.go hand.go tx.go
-//	room.go draft.go change.go queue.go contents.go numbers.go retry.go keyed.go listen.go send.go options.go answer.go index.go order.go record.go failure.go lease.go walk.go keys.go value.go id.go
-//	errors.go metrics.go
+//	queue.go enqueue.go receive.go list.go check.go carry.go deadletter.go hand.go message.go tx.go land.go commit.go bell.go
+//	wait.go room.go draft.go change.go stats.go contents.go numbers.go retry.go keyed.go send.go options.go answer.go
+//	listen.go index.go order.go walk.go record.go failure.go lease.go keys.go value.go id.go errors.go metrics.go
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
 	"sync"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 )
 
@@ -59,19 +64,166 @@ type Queue struct {
 	end  sync.Once // of what Close does when no commit is under way
 }
 
-// A Quarantined is a stored message that can't be read, a key among the messages that
-// isn't a message's, or a message that was handed out often enough and for which no commit has room as
-// a dead letter. It stays where it is, out of the way, until it is deleted or discarded;
-// when the queue is opened again, what it is is found out anew.
-type Quarantined struct {
-	ID   ID     // 0 when the key isn't a message's
-	Key  []byte // of the actor
-	Size int    // of the value in bytes, 0 when that isn't known
-	Err  error  // what is wrong with it; often wraps actorstore.ErrCorrupt or actorstore.ErrNewerFormat
+// Open reads the queue of an actor; nil opts are the zero Options. It writes nothing.
+// There can be one Queue of an actor at a time: another is actorstore.ErrKept. It must be
+// closed before the actor is.
+//
+// The queue's metadata are rebuilt in memory if they are missing, damaged, or behind the
+// messages: an id is never given twice, and they are stored right with the next commit.
+// Messages that can't be read are left where they are: see Quarantined.
+func Open(ctx context.Context, a *actorstore.Actor, opts *Options) (*Queue, error) {
+	q := &Queue{}
+	q.actor, q.bell.of = a, &q.contents
+	if opts != nil {
+		q.opts = *opts
+	}
+	if err := q.settings.init(); err != nil {
+		return nil, fmt.Errorf("queue: open: %w", err)
+	}
+	free, err := a.Keep(actorstore.NamespaceQueue)
+	if err != nil {
+		return nil, fmt.Errorf("queue: open: %w", err)
+	}
+	q.free = free
+	q.contents.init()
+	if err := q.load(ctx); err != nil {
+		free()
+		return nil, fmt.Errorf("queue: open: %w", err)
+	}
+	q.ctx, q.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	q.bell.source = q.clock.Lasting("queue", q.ring)
+	q.bell.arm()
+	return q, nil
+}
+
+// Close ends the queue, not the actor. A call that waits for a message or an answer
+// gets ErrClosed, and what is staged can't be committed any more; Close waits for commits of it
+// that are under way. What is stored and due later goes on counting in Options.Clock, so
+// that the program that puts the actor to sleep knows when it must be awake. A second Close returns
+// when the first is over. Participants of a batch must not call it.
+func (q *Queue) Close() error {
+	q.mu.Lock()
+	if !q.closed {
+		q.closed = true
+		close(q.closing)
+	}
+	q.mu.Unlock()
+	q.cancel()
+	_ = q.works.Close(context.Background()) // which doesn't give up
+	q.end.Do(func() {
+		q.bell.arm()
+		q.bell.source.Close()
+		if q.ownClock {
+			q.clock.Close()
+		}
+		q.free()
+	})
+	return nil
 }
 
 // In returns what b does to the queue, which lands with everything else in b, or not at
 // all. There is one Tx for each batch: In returns the same one every time.
 func (q *Queue) In(b *batch.Batch) *Tx {
 	return (*Tx)(batch.In(b, &q.committer, func() *participant { return &participant{q: &q.committer, batch: b, draft: draft{of: &q.contents}} }))
+}
+
+// Discard removes what is quarantined under a key of the actor, durably. Any other key is
+// ErrGone.
+func (q *Queue) Discard(ctx context.Context, key []byte) error {
+	return q.commit(ctx, func(tx *Tx) error { return tx.discard(key) })
+}
+
+// Delete removes messages, as Tx.Delete does, and returns which of them were there, in
+// the order of ids. Many are removed by several commits, each within the limits of a
+// batch; on an error what is returned has been removed.
+func (q *Queue) Delete(ctx context.Context, ids ...ID) (removed []ID, err error) {
+	ids = slices.Clone(ids)
+	slices.Sort(ids)
+	return q.delete(ctx, ids, false, func(err error) bool { return errors.Is(err, ErrGone) })
+}
+
+// DeleteReady is Delete of those messages that are ready in the moment of their commit: what is leased or delayed stays.
+func (q *Queue) DeleteReady(ctx context.Context, ids ...ID) (removed []ID, err error) {
+	ids = slices.Clone(ids)
+	slices.Sort(ids)
+	return q.delete(ctx, ids, true, goneOrBusy)
+}
+
+func goneOrBusy(err error) bool { return errors.Is(err, ErrGone) || errors.Is(err, ErrBusy) }
+
+// delete is Delete of sorted ids, or DeleteReady, where skip says for which errors one is left out.
+func (q *Queue) delete(ctx context.Context, ids []ID, only bool, skip func(error) bool) (removed []ID, err error) {
+	// With the metadata so many fill one sub-batch.
+	most := max(q.actor.Limits().Entries-1, 1)
+	for len(ids) > 0 {
+		n := min(len(ids), most)
+		var some []ID
+		err := q.commit(ctx, func(tx *Tx) error {
+			for _, id := range ids[:n] {
+				err := tx.delete(id, only)
+				switch {
+				case err == nil:
+					some = append(some, id)
+				case !skip(err):
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return removed, err
+		}
+		removed, ids = append(removed, some...), ids[n:]
+	}
+	return removed, q.check(ctx)
+}
+
+// Purge removes the messages of the names, or all if there are none, as Delete does, but
+// for those that batches have and those that come meanwhile. It returns how many.
+func (q *Queue) Purge(ctx context.Context, names ...string) (n int, err error) {
+	removed, err := q.delete(ctx, q.ids(names), false, goneOrBusy)
+	return len(removed), err
+}
+
+// Redrive makes messages of dead letters again: under the names that they had, with new ids behind all others, and with all their
+// attempts, as if none had failed. It returns how many. The time at which they were enqueued first stays.
+//
+// Each dead letter goes in the commit that stores its message, some in one commit, the oldest first. After an error those that were
+// counted are messages, and the others are dead letters still. What becomes a dead letter meanwhile stays one, and so does what is
+// leased or delayed. The number of messages stays the same, so that the queue may be full, and no value gets longer.
+//
+// Errors: ErrUnknownName, *InvalidError for a Limit below 0, ErrNoIDs, and those of actorstore.Actor.Commit.
+func (q *Queue) Redrive(ctx context.Context, opts *RedriveOptions) (n int, err error) {
+	o := RedriveOptions{}
+	if opts != nil {
+		o = *opts
+	}
+	if n, err = o.run(ctx, &q.committer); err != nil {
+		return n, fmt.Errorf("queue: redrive: %w", err)
+	}
+	return n, nil
+}
+
+// Stats returns what the queue holds, names in order. It looks at every message in memory.
+func (q *Queue) Stats() Stats {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.usable() == nil {
+		q.due()
+	}
+	return q.stats()
+}
+
+// Len returns how many messages there are, visible or not.
+func (q *Queue) Len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.index.byID)
+}
+
+// Quarantined returns what is set aside, in the order in which it was found.
+func (q *Queue) Quarantined() []Quarantined {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Clone(q.bad)
 }

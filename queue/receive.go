@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,40 +9,6 @@ import (
 
 	"github.com/greenroomdb/greenroom/batch"
 )
-
-// ReceiveOptions say what is received, and how. The zero value receives one message of
-// any name, under a lease, and waits for it as long as the context lasts.
-type ReceiveOptions struct {
-	// Names are the names to choose from; none means all.
-	Names []string
-	// Count is the largest number of messages; 0 means 1. Fewer are returned as soon as
-	// there is one: Receive doesn't wait for more. Nor are there more than fit into one commit,
-	// unless they are staged: then the batch's owner may be told batch.ErrTooLarge.
-	Count int
-	// Timeout is how long Receive waits; 0 means as long as the context lasts. The other
-	// methods ignore it.
-	Timeout time.Duration
-	// Visibility is how long the lease lasts; 0 means Options.Visibility.
-	Visibility time.Duration
-	// AtMostOnce removes the messages with the commit that hands them out: there is
-	// nothing to complete, and if the receiver fails they are lost.
-	AtMostOnce bool
-}
-
-// check returns o with the defaults put in.
-func (o *ReceiveOptions) check(in *settings) (ReceiveOptions, error) {
-	if o == nil {
-		o = &ReceiveOptions{}
-	}
-	c := *o
-	c.Count = cmp.Or(c.Count, 1)
-	c.Visibility = cmp.Or(c.Visibility, in.opts.Visibility)
-	if c.Count < 0 || c.Timeout < 0 || c.Visibility < time.Millisecond {
-		return c, &InvalidError{What: whatOptions,
-			Err: fmt.Errorf("count %d, timeout %v, visibility %v", c.Count, c.Timeout, c.Visibility)}
-	}
-	return c, nil
-}
 
 // Receive hands out the visible messages with the lowest ids, and waits until there is
 // one. Nil opts are the zero ReceiveOptions. When the time is over it returns no message
@@ -136,10 +101,58 @@ func (q *Queue) All(ctx context.Context, opts *ReceiveOptions) iter.Seq2[*Messag
 			case !yield(msgs[0], nil):
 				return
 			}
-			if q.holds(msgs[0]) {
+			if q.holds(msgs[0].Receipt()) {
 				yield(nil, ErrPrevious)
 				return
 			}
 		}
 	}
+}
+
+// WaitFor returns when a message of one of the names, or of any name if there are none,
+// is visible; the first receiver may have it. It returns the errors of the context and of the
+// queue.
+func (q *Queue) WaitFor(ctx context.Context, names ...string) error {
+	return q.waitFor(ctx, names, func() bool { return q.index.first(names) != nil })
+}
+
+// WaitForOther is WaitFor of a message that has none of the names, and returns the name
+// that it has.
+func (q *Queue) WaitForOther(ctx context.Context, names ...string) (name string, err error) {
+	err = q.waitFor(ctx, nil, func() (visible bool) {
+		name, visible = q.index.other(names)
+		return visible
+	})
+	return name, err
+}
+
+// Complete removes a message that was received, durably, and gives the response, any
+// value or a Raw, to those that wait for it; nil is null.
+//
+// Errors: ErrGone when the message isn't there any more, ErrLeaseOver when the receipt
+// isn't good any more, ErrBusy, *InvalidError for a response that can't be encoded, and
+// those of actorstore.Actor.Commit.
+func (q *Queue) Complete(ctx context.Context, r Receipt, response any) error {
+	return q.commit(ctx, func(tx *Tx) error { return tx.Complete(r, response) })
+}
+
+// Nack gives a message that was received back, durably: it is visible after the delay.
+// If it was handed out Options.MaxReceive times it becomes a dead letter instead: at once,
+// or, if the actor has no room for that, as soon as it has.
+//
+// why is the error that the attempt ended with: its text is stored with the message, and its
+// code, which is what a method ErrorCode() string of it says, or a word for its kind; see
+// Failure. nil is for a message that is given back without having failed.
+//
+// Errors: as Complete.
+func (q *Queue) Nack(ctx context.Context, r Receipt, delay time.Duration, why error) error {
+	return q.commit(ctx, func(tx *Tx) error { return tx.Nack(ctx, r, delay, why) })
+}
+
+// Extend has the lease of a message that was received end d from now, durably; the
+// receipt stays good.
+//
+// Errors: as Complete.
+func (q *Queue) Extend(ctx context.Context, r Receipt, d time.Duration) error {
+	return q.commit(ctx, func(tx *Tx) error { return tx.Extend(ctx, r, d) })
 }

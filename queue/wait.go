@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
@@ -20,23 +19,6 @@ type Answer struct {
 	of   *contents
 	id   ID
 	came chan answer // holds one
-}
-
-// Expect begins to wait for the completion of a message that is stored, or staged in a
-// batch: expected before that batch is committed, its completion can't be missed. One
-// that is neither is ErrNoAnswer.
-func (q *Queue) Expect(id ID) (*Answer, error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if err := q.usable(); err != nil {
-		return nil, err
-	}
-	if q.index.byID[id] == nil && !q.staged(id) {
-		return nil, fmt.Errorf("queue: expect message %s: %w", id, ErrNoAnswer)
-	}
-	a := &Answer{&q.contents, id, make(chan answer, 1)}
-	q.answers[id] = append(q.answers[id], a.came)
-	return a, nil
 }
 
 // Wait returns the response, once: a second call waits for nothing. It comes when the
@@ -66,71 +48,6 @@ func (a *Answer) Close() {
 
 // Forever as a timeout means to wait without end. As a delay, or as the length of a lease, it is 292 years.
 const Forever time.Duration = 1<<63 - 1
-
-// EnqueueAndWait is Enqueue, and waits for the response with which the message is completed. Its
-// completion is never missed, however fast it comes. When the time is over the error is
-// ErrTimedOut, and the message stays in the queue; with a timeout of 0 or less it is that
-// at once, and nothing is enqueued. The other errors are those of Enqueue and Answer.Wait.
-//
-// With a Key that is in use it waits for the message that was sent with it. What it waits
-// for outlives a restart as far as Answer says.
-func (q *Queue) EnqueueAndWait(ctx context.Context, s Send, timeout time.Duration) (Raw, error) {
-	if timeout <= 0 {
-		return nil, ErrTimedOut
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	end := time.Now().Add(min(timeout, maxTimeout))
-	a, err := q.enqueueExpected(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	defer a.Close()
-	// Only now: a commit that is cut off would leave open whether the message is there.
-	ctx, cancel := context.WithDeadlineCause(ctx, end, ErrTimedOut)
-	defer cancel()
-	response, err := a.Wait(ctx)
-	if err != nil && err == ctx.Err() && context.Cause(ctx) == ErrTimedOut {
-		err = ErrTimedOut
-	}
-	return response, err
-}
-
-// maxTimeout keeps what is added to a time from wrapping around.
-const maxTimeout = 100 * 365 * 24 * time.Hour
-
-// enqueueExpected is Enqueue with an Answer that is there before the commit.
-func (q *Queue) enqueueExpected(ctx context.Context, s Send) (a *Answer, err error) {
-	err = q.retryKeys(ctx, func(tx *Tx) error {
-		id, err := tx.Enqueue(s)
-		if err == nil {
-			a, err = q.Expect(id)
-		}
-		return err
-	})
-	if err != nil && a != nil {
-		a.Close()
-	}
-	return a, err
-}
-
-// WaitFor returns when a message of one of the names, or of any name if there are none,
-// is visible; the first receiver may have it. It returns the errors of the context and of the
-// queue.
-func (q *Queue) WaitFor(ctx context.Context, names ...string) error {
-	return q.waitFor(ctx, names, func() bool { return q.index.first(names) != nil })
-}
-
-// WaitForOther is WaitFor of a message that has none of the names, and returns the name
-// that it has.
-func (q *Queue) WaitForOther(ctx context.Context, names ...string) (name string, err error) {
-	err = q.waitFor(ctx, nil, func() (visible bool) {
-		name, visible = q.index.other(names)
-		return visible
-	})
-	return name, err
-}
 
 // waitFor is await with a look that is called with the lock.
 func (c *contents) waitFor(ctx context.Context, names []string, look func() bool) error {
