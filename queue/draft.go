@@ -306,5 +306,5 @@ func (d *draft) growth() (n int64) {
 	return n
 }
 
-// maxKept bounds what a draft, and a landing, keep when it isn't used.
+// maxKept bounds what a draft, and a landing, keep when they aren't used.
 const maxKept = 256

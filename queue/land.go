@@ -19,6 +19,7 @@ type landing struct {
 	landed uint64      // the number of the commit
 	told   []told      // answers that wait for stable storage
 	writes []write
+	meta   [metadataSize]byte // the value of the metadata
 }
 
 // reset empties l. It keeps memory for work of the usual size.
@@ -60,7 +61,7 @@ func (p *participant) Late(b *batch.Batch) error {
 	// Each key lies below those before it, which spares the store a look at all of them;
 	// and if a batch lands in part, the next id is there before the message.
 	layout, key := q.actor.Layout(), [maxMessageKey]byte{}
-	q.numbers.stage(b, layout.AppendQueueMetadata(key[:0]), m)
+	q.numbers.stage(b, layout.AppendQueueMetadata(key[:0]), m, p.meta[:0])
 	slices.SortFunc(p.writes, func(a, b write) int { return cmp.Compare(b.id, a.id) })
 	for _, w := range p.writes {
 		if k := appendMessageKey(layout, key[:0], w.id); w.value == nil {

@@ -65,14 +65,13 @@ func (n *numbers) take(show bool) (ID, error) {
 // begin says that a commit is under way.
 func (n *numbers) begin() { n.landing = n.meta }
 
-// stage stages that the metadata are m.
-func (n *numbers) stage(b *batch.Batch, key []byte, m metadata) {
+// stage stages that the metadata are m. The batch keeps buf, which becomes their value.
+func (n *numbers) stage(b *batch.Batch, key []byte, m metadata, buf []byte) {
 	if m == n.landing && !n.rebuilt {
 		return
 	}
 	n.landing = m
-	var value [metadataSize]byte
-	b.PutPrior(key, m.append(value[:0]), n.prior)
+	b.PutPrior(key, m.append(buf), n.prior)
 }
 
 // landed makes the metadata those of the commit that was under way.

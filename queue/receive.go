@@ -27,7 +27,7 @@ func (q *Queue) Receive(ctx context.Context, opts *ReceiveOptions) ([]*Message, 
 	if o.Timeout > 0 {
 		over = time.After(o.Timeout)
 	}
-	err = q.await(ctx, o.Names, over, func() (found bool, err error) {
+	err = q.watch(ctx, o.Names, over, func() (found bool, err error) {
 		msgs, err = q.receive(ctx, &o)
 		return len(msgs) > 0, err
 	})

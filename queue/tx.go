@@ -109,7 +109,7 @@ func (tx *Tx) Extend(ctx context.Context, r Receipt, d time.Duration) error {
 	})
 }
 
-// held is draft.held.
+// held claims a message, as draft.held does.
 //
 // +checklocks:tx.q.mu
 func (tx *Tx) held(r Receipt) (c *change, fresh bool, err error) {

@@ -49,9 +49,9 @@ func (a *Answer) Close() {
 // Forever as a timeout means to wait without end. As a delay, or as the length of a lease, it is 292 years.
 const Forever time.Duration = 1<<63 - 1
 
-// waitFor is await with a look that is called with the lock.
+// waitFor is watch with a look that is called with the lock.
 func (c *contents) waitFor(ctx context.Context, names []string, look func() bool) error {
-	return c.await(ctx, names, nil, func() (bool, error) {
+	return c.watch(ctx, names, nil, func() (bool, error) {
 		if err := c.check(ctx); err != nil {
 			return false, err
 		}
@@ -62,9 +62,9 @@ func (c *contents) waitFor(ctx context.Context, names []string, look func() bool
 	})
 }
 
-// await looks again and again: at once, and each time that a message of the names, of any if there are none, becomes visible.
+// watch looks again and again: at once, and each time that a message of the names, of any if there are none, becomes visible.
 // It returns when look has found something, or nothing can come any more.
-func (c *contents) await(ctx context.Context, names []string, over <-chan time.Time, look func() (found bool, err error)) error {
+func (c *contents) watch(ctx context.Context, names []string, over <-chan time.Time, look func() (found bool, err error)) error {
 	l := &listener{names, make(chan struct{}, 1)}
 	c.mu.Lock()
 	c.waiters[l] = struct{}{} // before the look: what comes between the two is not missed
