@@ -10,8 +10,9 @@ import (
 	"github.com/greenroomdb/greenroom/internal/drain"
 )
 
-// A committer commits what is staged, in batches of the queue's own or of callers, and knows how far that has come. What it has
-// besides the contents has no lock, or its own.
+// A committer commits what is staged, in batches of the queue's own or of callers. It knows which commits are under way and which
+// are on stable storage, and makes dead letters when the bell rings. The lock of the contents doesn't guard its fields: each is
+// safe for concurrent use, or set by Open alone.
 type committer struct {
 	contents
 	bell    bell

@@ -39,6 +39,16 @@
 // it. There are no priorities, and no order but that of ids.
 package queue
 
+// Queue is the front door of a few layers. Each knows those below it; besides, a Tx knows its committer, and the contents list the
+// drafts that are open.
+//
+//	Queue      what callers may do
+//	committer  commits, and what the bell rings for
+//	bell       when the alarm rings
+//	Tx         what one batch does: a draft that claims messages, and a landing that commits it
+//	contents   what memory knows: index, numbers, keyTable, retry, answers, listeners; with the lock
+//	settings   what Open fixes
+//
 // Files, from the top down:
 //
 //	queue.go enqueue.go receive.go list.go check.go carry.go deadletter.go hand.go message.go tx.go land.go commit.go bell.go
