@@ -86,7 +86,8 @@ func (w *committer) apply(c *kv.Commit, b *pebble.Batch, size int, version uint6
 	if number, err = w.write(b, c, e); err != nil {
 		return 0, err
 	}
-	// After the application: who sees the new version sees the new state.
+	// The version rises after the commit is applied, so a reader that sees the new version sees the
+	// new state.
 	if now := w.version.Add(1); w.txs.Busy() {
 		w.txs.Applied(c.Ops, now)
 	}

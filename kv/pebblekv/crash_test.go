@@ -101,9 +101,9 @@ func (h *history) check(t testing.TB, left vfs.FS) int {
 	return n
 }
 
-// TestCrashAfterCommit crashes after every commit, losing nothing, everything,
-// or a random part of what wasn't synced: what is left is a prefix of the
-// history that has every acknowledged durable commit.
+// TestCrashAfterCommit crashes after every commit and loses nothing, everything, or a random part
+// of what wasn't synced. What is left must be a prefix of the history, with every acknowledged
+// durable commit.
 func TestCrashAfterCommit(t *testing.T) {
 	t.Parallel()
 	seeds, step := testkit.Pick[uint64](1, 3, 3), testkit.Pick(6, 1, 1)
@@ -200,8 +200,9 @@ func TestCrashAtWrite(t *testing.T) {
 	}
 }
 
-// TestCrashAtOpen crashes a store whose newest commits are in the log alone, and then at each write
-// of opening it: nothing is lost, to who only reads it either.
+// TestCrashAtOpen crashes a store whose newest commits are in the log alone, and then crashes it
+// again at each write of the next Open. Nothing is lost, and a store opened for reading alone loses
+// nothing either.
 func TestCrashAtOpen(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(11, 11))
 	h := newHistory(rnd, 40)

@@ -23,8 +23,8 @@ type CrashDisk struct {
 // NewCrashDisk returns an empty disk.
 func NewCrashDisk() *CrashDisk { return &CrashDisk{mem: vfs.NewCrashableMem()} }
 
-// Open opens the one store of the disk, as Open does, creating it when there is
-// none.
+// Open opens the only store of the disk, as the function Open does, and creates it if it doesn't
+// exist.
 func (d *CrashDisk) Open(opts *Options) (*DB, error) {
 	return open("store", opts, errorfs.Wrap(d.mem, errorfs.InjectorFunc(d.refuse)))
 }

@@ -42,10 +42,10 @@ const (
 	maxEarlier = 1024
 )
 
-// firstKey is the smallest key there can be. The empty one must never get into
-// Pebble: writing a table with a block of nothing but empty keys makes v2.1.7
-// panic on a goroutine of its own (in PrefixBytesBuilder.Finish), which nobody
-// can recover. Package kv excludes it for that reason.
+// firstKey is the smallest possible key. The empty key must never get into Pebble: when v2.1.7
+// writes a table with a block of nothing but empty keys, it panics on a goroutine of its own (in
+// PrefixBytesBuilder.Finish), where we can't recover. Package kv excludes the empty key for that
+// reason.
 var firstKey = []byte{0}
 
 // measure checks c against Limits and returns what its batch takes, in bytes.

@@ -109,9 +109,9 @@ func wantPrefix(t testing.TB, mem vfs.FS, n int) {
 	}
 }
 
-// TestBrokenDisk breaks the disk in one way at a time while commits go on, and
-// checks that the process lives, that nobody hangs, that everybody is told, and
-// that nothing acknowledged is lost.
+// TestBrokenDisk breaks the disk in one way at a time while commits go on. It checks that the
+// process lives, that no call hangs, that every call gets an error, and that no acknowledged commit
+// is lost.
 func TestBrokenDisk(t *testing.T) {
 	for name, breaks := range map[string]func(errorfs.Op) bool{
 		"log write":      func(op errorfs.Op) bool { return isLog(op) && op.Kind == errorfs.OpFileWriteAt },
@@ -187,9 +187,8 @@ func testBroken(t *testing.T, fail func(errorfs.Op) error, cause error) {
 	wantPrefix(t, d.mem, acked)
 }
 
-// settle waits until nothing goes on in the background. A flush or compaction that fails
-// while writers wait for it has them give up, and the store isn't poisoned: nobody writes
-// to the log.
+// settle waits until nothing runs in the background. If a flush or compaction fails while writers
+// wait for it, they give up without writing to the log, so the store isn't poisoned.
 func settle(db *DB) {
 	for {
 		m := db.store.db.Metrics()

@@ -16,9 +16,9 @@ import (
 	"github.com/greenroomdb/greenroom/kv/pebblekv/internal/wal"
 )
 
-// What a store holds, besides what Pebble's own format says, is told by the directory for logs that
-// Pebble writes into each file of options. A program with another one refuses to open the store, and
-// names that directory: there may be a log in it that has to be replayed.
+// Pebble writes the name of its log directory into each file of options. That name says which format
+// a store has, beyond Pebble's own. A program that expects another name refuses to open the store,
+// and its error names the directory, which may have a log to replay.
 const (
 	// pebbleLog is the first format: a store without patches, with Pebble's log in the directory of
 	// the store itself.
@@ -105,8 +105,8 @@ func removeLogs(disk vfs.FS, dir string) error {
 	return err
 }
 
-// readOptions returns the newest file of options and its name, "" if there is none: then the
-// creation of the store was cut short before it.
+// readOptions returns the name and the text of the newest file of options. Both are "" if the
+// creation of the store was cut short before it wrote one.
 func readOptions(disk vfs.FS, dir string) (name, text string, err error) {
 	names, err := disk.List(dir)
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 )
 
-// TestGroupCommit: many durable commits share few fsyncs, and nobody who applies
-// waits for an fsync of somebody else. In every round the disk doesn't finish its
-// first sync of the log before all commits of the round are applied, so were the
-// commit lock held during a sync, this would hang.
+// TestGroupCommit: many durable commits share few fsyncs, and a commit that is being applied
+// doesn't wait for another's fsync. In every round the disk finishes its first sync of the log only
+// after all commits of the round are applied, so this would hang if the commit lock were held
+// during a sync.
 func TestGroupCommit(t *testing.T) {
 	const workers, rounds = 32, 20
 	d := newDisk(vfs.NewMem())

@@ -9,8 +9,8 @@ import (
 	"github.com/greenroomdb/greenroom/kv/kvtest"
 )
 
-// TestCrashes: a crash ends the engine with its process. What is left has what was
-// promised, and the engine of before promises nothing.
+// TestCrashes: a crash ends the engine with its process. The disk keeps what the engine promised,
+// and the old engine promises nothing more.
 func TestCrashes(t *testing.T) {
 	kvtest.RunCrashes(t, 2, func(t testing.TB) (kv.Engine, kvtest.Crasher) {
 		mem := vfs.NewCrashableMem()

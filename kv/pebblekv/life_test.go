@@ -100,9 +100,9 @@ func TestOnApplyWhileClosing(t *testing.T) {
 	})
 }
 
-// allocs returns how many objects a call of f allocates: the fewest of some averages, since
-// every goroutine's are counted, and Pebble's allocate now and then. One that has just been
-// opened has its levels looked at, which alone is a few hundred.
+// allocs returns how many objects a call of f allocates. It takes the lowest of several averages,
+// because the count includes every goroutine, and those of Pebble allocate now and then: the check
+// of the levels of a newly opened store alone allocates a few hundred objects.
 func allocs(runs int, f func()) float64 {
 	fewest := testing.AllocsPerRun(runs, f)
 	for range 4 {

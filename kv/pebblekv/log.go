@@ -34,10 +34,9 @@ type journal struct {
 	fileBytes int64 // to which size a file of the log is filled
 	most      int64 // how many bytes of the log the tables may lack before writers wait
 
-	// order orders commits: between the checks of one and its application
-	// there is no other, so every commit takes it, also one without checks. It
-	// is never held while waiting for the disk, with two exceptions: when the log
-	// goes on in the next file, and see reserve.
+	// order orders commits. Every commit takes it, even one without checks, because no other commit
+	// may come between the checks of one and its application. It isn't held while waiting for the
+	// disk, except when the log goes on in the next file, and in reserve.
 	order  sync.Mutex
 	logged int64   // bytes that the log took since the gate's watcher was last poked for that; guarded by order
 	clock  clock   // guarded by order
@@ -77,9 +76,9 @@ func (j *journal) put(b *pebble.Batch) (number uint64, err error) {
 	return number, err
 }
 
-// lacking returns a function that tells the log what the tables have, and has them be written if they
-// lack half of what they may at most. It returns whether they lack that, and must not be called
-// concurrently.
+// lacking returns a function that tells the log how far the tables have its records, and flushes them
+// once they lack half of most, in bytes of the log. The function returns whether they lack most, and
+// must not be called concurrently.
 func (j *journal) lacking(most int64) func() bool {
 	asked := uint64(0) // that they be written, when the log ended there
 	return func() bool {
@@ -90,7 +89,7 @@ func (j *journal) lacking(most int64) func() bool {
 		j.log.Release(number)
 		size := j.log.Size()
 		if size >= most/2 && number >= asked {
-			j.order.Lock() // what the log has is applied, so that it is what is written
+			j.order.Lock() // every record up to Last is applied, so the flush includes it
 			asked = j.log.Last()
 			j.order.Unlock()
 			_ = j.fault.Guard(func() error {
@@ -105,7 +104,7 @@ func (j *journal) lacking(most int64) func() bool {
 // checkpoint makes a copy of the newest state in a directory: the tables, with everything in them,
 // and an empty log.
 func (j *journal) checkpoint(ctx context.Context, dir string) error {
-	j.order.Lock() // what the log has is applied
+	j.order.Lock() // every record up to Last is applied
 	fs, after := j.fence.FS, j.log.Last()
 	j.order.Unlock()
 	if err := j.flush(ctx, j.life.Closing()); err != nil {

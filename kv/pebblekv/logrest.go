@@ -34,7 +34,7 @@ func readBegin(rest **logRest, disk vfs.FS, logs string, after uint64, add func(
 		}
 		err := add(number, batch)
 		if errors.Is(err, kv.ErrCorrupt) {
-			return nil // what it has can't be applied
+			return nil // the commit can't be applied
 		}
 		last = number
 		return err

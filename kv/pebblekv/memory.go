@@ -144,8 +144,8 @@ func touched(ops []kv.Op, key []byte) bool {
 	return false
 }
 
-// patch has e.buf be the difference to the row that o sets, which it returns with the operation that
-// has set it, nil if there is none to say.
+// patch encodes in e.buf the difference between the row's remembered value and the one that o sets.
+// It returns the row and the operation that last set it, or nil if it can't encode a patch.
 func (s *shard) patch(e *encoding, o *kv.Op) (_ *row, op uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,8 +165,8 @@ func patchable(o *kv.Op) bool {
 	return len(o.Value) >= workaround.MinPatched && len(o.Value) <= workaround.MaxPatched && len(o.Key) <= maxRecentKey
 }
 
-// get appends the newest value of key to dst, if it is remembered. It isn't said while a commit
-// is being applied: who has seen one row of it must not find another one as it was before.
+// get appends the newest value of key to dst, if it is remembered. It returns false while a commit
+// is being applied: a reader that has seen one of its rows must not find another as it was before.
 func (m *memory) get(key, dst []byte) (_ []byte, ok bool) {
 	if m.limit == 0 || m.applying.Load() {
 		return dst, false

@@ -300,8 +300,8 @@ func TestPatchBytes(t *testing.T) {
 	}
 }
 
-// TestRecentReads: whoever has seen a row of a commit sees all the others, wherever they are
-// read from.
+// TestRecentReads: a reader that sees one row of a commit sees all its others, wherever it reads
+// them.
 func TestRecentReads(t *testing.T) {
 	db, err := open("store", &Options{MemtableBytes: 1 << 20}, vfs.NewMem())
 	if err != nil {
@@ -366,7 +366,7 @@ func TestRecentReads(t *testing.T) {
 	}
 }
 
-// TestPatchTwice: of two values that a commit sets one key to, the second is no patch of what is stored.
+// TestPatchTwice: if a commit sets a key twice, the second value isn't a patch of the stored one.
 func TestPatchTwice(t *testing.T) {
 	m := newMemory(1 << 20)
 	page := make([]byte, 4096)

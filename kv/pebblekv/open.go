@@ -14,17 +14,15 @@ import (
 	"github.com/greenroomdb/greenroom/metrics"
 )
 
-// Open opens the store in the directory dir, creating directory and store when
-// there is none and opts allow it; a nil opts is the zero Options. A directory
-// may be open once at a time, on the whole machine.
+// Open opens the store in the directory dir. It creates the directory and the store if they don't exist and opts allow
+// it; a nil opts is the zero Options. A directory may be open only once at a time on the whole machine.
 //
-// Directories are made for their owner alone (mode 0700), and so are files (0600), whatever
-// the umask is. What is there already keeps its mode: see Exposed.
+// Open creates directories and files for their owner alone (modes 0700 and 0600), whatever the umask is. Existing ones
+// keep their mode: see Exposed.
 //
-// Errors: kv.ErrNoStore, kv.ErrNotAStore when dir is a file or holds files that
-// are no store (nothing in it is touched then), kv.ErrStoreInUse,
-// ErrNewerFormat (as *kv.FormatError), kv.ErrCorrupt (ErrLogDamaged, too, if the log is), kv.ErrUnsupported for a store of
-// the first format that isn't opened for reading alone.
+// Errors: kv.ErrNoStore, kv.ErrNotAStore if dir is a file or holds the files of something else (Open changes nothing
+// there), kv.ErrStoreInUse, ErrNewerFormat (as *kv.FormatError), kv.ErrCorrupt (also ErrLogDamaged, if the log is
+// corrupt), kv.ErrUnsupported for a store of the first format, unless it is opened for reading alone.
 func Open(dir string, opts *Options) (*DB, error) {
 	return open(dir, opts, workaround.OnDisk)
 }

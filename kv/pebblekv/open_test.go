@@ -78,7 +78,7 @@ func TestOpenNothing(t *testing.T) {
 	}
 }
 
-// TestOpenSomebodysFiles: a directory that is no store is left as it is.
+// TestOpenSomebodysFiles: Open leaves a directory of other files as it is.
 func TestOpenSomebodysFiles(t *testing.T) {
 	for _, name := range []string{"notes.txt", "000007.log", "CURRENT", ".hidden", "000004.sst"} {
 		dir := t.TempDir()
@@ -258,8 +258,8 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// TestCorrupt damages tables and the MANIFEST: the process lives, and whoever is
-// concerned gets ErrCorrupt.
+// TestCorrupt damages tables and the MANIFEST: the process lives, and the calls that need them get
+// ErrCorrupt.
 func TestCorrupt(t *testing.T) {
 	const records = 200
 	damaged := func(t *testing.T, pattern string) string {

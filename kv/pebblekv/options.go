@@ -17,8 +17,8 @@ type Options struct {
 	// crash: no more than about 256 MiB, however large this is. A file of the log
 	// becomes as large, 64 MiB at most, or as large as one commit.
 	MemtableBytes int64
-	// PatchBytes bounds the memory of values that were written lately, of which a commit then
-	// writes only what has changed; 0 means 16 MiB, a negative value that there is none.
+	// PatchBytes bounds the memory for recently written values. A commit that changes one of them
+	// writes only the difference. 0 means 16 MiB; a negative value turns this off.
 	PatchBytes int
 	// MustExist makes Open fail with kv.ErrNoStore instead of creating a store.
 	MustExist bool
@@ -38,7 +38,7 @@ type Options struct {
 	// Logger receives what Pebble reports: errors at level Error, everything
 	// else at level Debug. Nil means that nothing is logged.
 	Logger *slog.Logger
-	// Metrics is told what Metrics() lists; nil is nobody.
+	// Metrics receives what Metrics() lists. If it is nil, nothing is reported.
 	Metrics metrics.Sink
 
 	maxLog  int64                    // in place of the constant, for tests

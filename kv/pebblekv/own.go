@@ -8,12 +8,12 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 )
 
-// The two rows that a store keeps for itself, next to each other, each a number of 8 bytes,
-// big-endian: a version that no commit of transactions that anybody has seen is above, and the
-// number in the log of the newest batch. They are where they are so that ranges that people read
-// and clear don't reach them; where one does, the rows are skipped. No read shows them, a check
-// finds them missing, and writing them is kv.ErrInvalid. A store without transactions doesn't have
-// the first.
+// The two rows that a store keeps for itself, next to each other. Each is a number of 8 bytes,
+// big-endian: a version at least as high as that of any commit of a transaction that a reader has
+// seen, and the number in the log of the newest batch. Their keys lie outside the ranges that
+// programs usually read and clear; a range that includes the rows skips them. No read shows them, a
+// check finds them missing, and writing them is kv.ErrInvalid. A store without transactions doesn't
+// have the first.
 var (
 	versionKey = []byte("\xff\xff/greenroom/version")
 	numberKey  = append(versionKey[:len(versionKey):len(versionKey)], 0)
@@ -29,7 +29,7 @@ func isOwn(key []byte) bool {
 	return len(key) >= n && len(key) <= n+1 && key[0] == versionKey[0] && (string(key) == string(versionKey) || string(key) == string(numberKey))
 }
 
-// coversOwn reports whether one of the rows is in [start, end); a nil end is no bound.
+// coversOwn reports whether one of the rows is in [start, end); a nil end means no bound.
 func coversOwn(start, end []byte) bool {
 	return (end == nil || bytes.Compare(versionKey, end) < 0) && bytes.Compare(start, numberKey) <= 0
 }

@@ -1,13 +1,12 @@
-// Package pebblekv is the kv.Engine on a local directory, on Pebble, CockroachDB's
-// log-structured store (https://github.com/cockroachdb/pebble).
+// Package pebblekv is the kv.Engine on a local directory, on Pebble, CockroachDB's log-structured
+// store (https://github.com/cockroachdb/pebble).
 //
-// It adds to Pebble what package kv promises and Pebble doesn't: checks that
-// are atomic with the commit, outcomes, a failing disk that poisons the store
-// instead of ending the process, closing beside running calls, and refusing to
-// write into a directory that is no store. It also writes less: the differences of
-// values, to a log of its own (package wal below it) in place of Pebble's. No other
-// package imports Pebble, and no type of Pebble shows in the API. It is not a way to tune Pebble:
-// the options are chosen here, with their reasons, for entries of about 4 KiB.
+// It adds what package kv promises and Pebble doesn't: checks that are atomic with the commit,
+// outcomes, a failing disk that poisons the store instead of ending the process, closing beside
+// running calls, and refusing to write into a directory that isn't a store. It also writes less:
+// the differences of values, to a log of its own (package wal below it) in place of Pebble's. No
+// other package imports Pebble, and no type of Pebble appears in the API. The package is not a way
+// to tune Pebble: it chooses the options, and says why, for entries of about 4 KiB.
 package pebblekv
 
 // Files, from the top down:

@@ -69,7 +69,7 @@ func (r *reader) seek(it *pebble.Iterator, key, dst []byte) ([]byte, error) {
 	return append(dst, v...), nil
 }
 
-// iterator returns an iterator over everything that nobody else uses.
+// iterator returns an iterator over everything, for the caller alone. keep takes it back.
 func (s *snapshot) iterator() (*pebble.Iterator, error) {
 	s.mu.Lock()
 	n := len(s.idle)

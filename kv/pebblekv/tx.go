@@ -43,7 +43,7 @@ func (d *DB) EstimatedSize(ctx context.Context, start, end []byte) (int64, error
 	}
 	defer d.store.life.Leave()
 	if end == nil {
-		end = afterOwn // nobody has much behind it
+		end = afterOwn // few stores have much behind it
 	}
 	if string(start) >= string(end) {
 		return 0, nil

@@ -47,7 +47,7 @@ func dump(t testing.TB, r kv.Reader, rng kv.Range) (out string) {
 	return out
 }
 
-// TestOwnRow: nobody sees the row with the version, and nobody can change it.
+// TestOwnRow: the row with the version can't be read or changed through the API.
 func TestOwnRow(t *testing.T) {
 	d, err := open("store", nil, vfs.NewMem())
 	if err != nil {
@@ -203,10 +203,9 @@ func TestVersionAcrossRestarts(t *testing.T) {
 	}
 }
 
-// TestCrashOfTransactions crashes beside transactions that append their stamps to
-// lists, and checks that what is left has every acknowledged one, is what a number of
-// groups have made and nothing half, and that no stamp is ever used again, also not one
-// that only a reader had seen.
+// TestCrashOfTransactions crashes beside transactions that append their stamps to lists. It checks
+// that every acknowledged stamp is left, that what is left is the work of whole groups, and that no
+// stamp is used again, not even one that only a reader saw.
 func TestCrashOfTransactions(t *testing.T) {
 	const workers, each, rounds = 4, 12, 6
 	rnd := rand.New(rand.NewPCG(5, 5))
@@ -328,7 +327,7 @@ func TestTransactionsShareSyncs(t *testing.T) {
 		t.Fatal(err)
 	}
 	db := txs(t, d)
-	if err := db.Update(ctx, setter("first", "v")); err != nil { // it has versions reserved
+	if err := db.Update(ctx, setter("first", "v")); err != nil { // this reserves versions
 		t.Fatal(err)
 	}
 	var syncs atomic.Int64
@@ -403,8 +402,8 @@ func TestPoisonedTransaction(t *testing.T) {
 	})
 }
 
-// TestCheckpoint: a checkpoint is a store with the state it was made in, and one that
-// fails harms nobody.
+// TestCheckpoint: a checkpoint is a store with the state it was made in, and one that fails does no
+// harm.
 func TestCheckpoint(t *testing.T) {
 	dir := t.TempDir()
 	d, err := Open(filepath.Join(dir, "store"), nil)
@@ -448,8 +447,7 @@ func TestCheckpoint(t *testing.T) {
 	}
 }
 
-// TestFailingCheckpoint: a disk that can't take the copy is no reason to give up the
-// store.
+// TestFailingCheckpoint: a store stays usable if the disk can't take the copy.
 func TestFailingCheckpoint(t *testing.T) {
 	dk := newDisk(vfs.NewMem())
 	d, err := open("store", nil, dk)

@@ -9,11 +9,11 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// versionGap is how many versions are reserved at a time. Until the row is on stable
-// storage nobody may see one of them: a crash loses commits that readers have seen, and
-// what these saw must not get the same version again. When a store is opened its version
-// is that of the row and one gap more, because the row was the version of the newest
-// commit once, from which a gap was reserved.
+// versionGap is how many versions are reserved at a time. No reader may see one of them until the
+// row that reserves them is on stable storage: a crash loses commits that readers have seen, and
+// their versions must not be used again. A store that is opened takes the version in the row plus
+// one gap, because the row of an old store is the version of its newest commit, which reserved a
+// gap above it.
 const versionGap = 1 << 20
 
 // loadVersion returns the version of a store that was just opened.

@@ -169,7 +169,8 @@ func (h head) append(dst []byte, salt uint32) []byte {
 	return dst
 }
 
-// readHead returns the header that b is, and false if it is none.
+// readHead decodes the header at the start of b. It returns false if b doesn't begin with a
+// valid one.
 func readHead(b []byte, salt uint32) (head, bool) {
 	h := head{
 		length: binary.LittleEndian.Uint32(b[4:]), number: binary.LittleEndian.Uint64(b[8:]),

@@ -8,9 +8,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// ErrGone is what a Reader returns when the log doesn't have its next record any more, or never had
-// it: a crash can leave it to the tables alone. Who follows the log has to begin anew, with a copy
-// of the tables.
+// ErrGone is what a Reader returns if the log no longer has its next record, or never had it: after
+// a crash the tables alone may have it. The reader's caller must then begin anew, with a copy of
+// the tables.
 var ErrGone = errors.New("wal: the record is no longer in the log")
 
 // A Reader reads the records that are on stable storage, in order. Files that it hasn't passed are

@@ -168,7 +168,7 @@ func TestReaderAfterCrash(t *testing.T) {
 	s := newSide(t, mem)
 	l := s.open(0, 0)
 	s.must(l.Sync(s.add(l, 10)))
-	s.add(l, 10) // nobody waits for it, and the tables have it
+	s.add(l, 10) // no call waits for it, and the tables have it
 	s.fs = mem.CrashClone(vfs.CrashCloneCfg{})
 	s.opts.FS, s.opts.KeepBytes = s.fs, 1<<20
 	l = s.open(2, 2)

@@ -75,8 +75,8 @@ type Log struct {
 
 	readers map[*position]struct{} // +checklocks:mu
 	held    uint64                 // from which record on files are kept, 0 for none  +checklocks:mu
-	keep    int64                  // how many bytes of files are kept for readers and for that  +checklocks:mu
-	news    chan struct{}          // closed when synced or err change, nil if nobody waits for that  +checklocks:mu
+	keep    int64                  // how many bytes of files are kept for readers and for held  +checklocks:mu
+	news    chan struct{}          // closed when synced or err changes; nil if no reader waits  +checklocks:mu
 }
 
 // A position is that of a reader: the number of the record that it reads next.
@@ -96,7 +96,7 @@ func (l *Log) Append(batch []byte) (uint64, error) {
 		return 0, err
 	}
 	direct := len(batch) >= directBytes
-	if direct { // nobody may write the header alone
+	if direct { // no other call may write the header alone
 		l.writer.io.Lock()
 		defer l.writer.io.Unlock()
 	}
@@ -256,8 +256,8 @@ func (l *Log) fail(err error) error {
 	return l.err
 }
 
-// unneeded returns how many of the first files nobody needs any more. The last one is always
-// needed: it says up to where there were records.
+// unneeded returns how many of the first files are no longer needed. The last file is always
+// needed: it says how far the records went.
 //
 // +checklocks:l.mu
 func (l *Log) unneeded() (n int) {
@@ -305,7 +305,7 @@ func (l *Log) Release(number uint64) {
 	}
 	l.mu.Unlock()
 	for _, f := range old {
-		// A file too many hurts nobody, and is found again when the log is opened.
+		// An extra file does no harm, and Open finds it again.
 		_ = l.opts.FS.Remove(f.path)
 	}
 }

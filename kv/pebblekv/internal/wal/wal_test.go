@@ -153,7 +153,8 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// TestReuse: files whose records the tables have are used again, so that there are never many.
+// TestReuse: the log reuses files whose records are in the tables, so there are never many
+// files.
 func TestReuse(t *testing.T) {
 	s := newSide(t, vfs.NewMem())
 	l := s.open(0, 0)
@@ -207,7 +208,8 @@ func TestGrowsSeldom(t *testing.T) {
 	s.must(l.Close())
 }
 
-// TestConcurrent: many wait for the same syncs, and nobody for another's record.
+// TestConcurrent: many goroutines wait for the same syncs, and none waits for another's
+// record.
 func TestConcurrent(t *testing.T) {
 	var syncs atomic.Int64
 	s := newSide(t, onSync(vfs.NewMem(), func() { syncs.Add(1) }))
@@ -247,7 +249,7 @@ func TestConcurrent(t *testing.T) {
 	s.must(s.open(workers*each/2, workers*each).Close())
 }
 
-// TestRotateBesideSync: a file that is full isn't closed while others have it be synced.
+// TestRotateBesideSync: the log doesn't close a full file while a sync of it is running.
 func TestRotateBesideSync(t *testing.T) {
 	var syncs atomic.Int64
 	fs := onSync(vfs.Default, func() {
@@ -339,7 +341,7 @@ func TestCrowd(t *testing.T) {
 			l.mu.Lock()
 			l.syncer.crowd, l.syncer.patience = crowd, patience{}
 			l.mu.Unlock()
-			// Nobody waits for these.
+			// No call waits for these two.
 			s.add(l, 10)
 			s.add(l, 10)
 			n, done := s.add(l, 10), make(chan error)
@@ -359,8 +361,8 @@ func TestCrowd(t *testing.T) {
 	s.must(l.Close())
 }
 
-// TestCrowdNoticed: it is a crowd when somebody waits for a sync that another has asked for, however
-// many records it is for.
+// TestCrowdNoticed: the log notices a crowd when one caller waits for a sync that another asked for,
+// however many records the sync covers.
 func TestCrowdNoticed(t *testing.T) {
 	begun, goOn := make(chan struct{}, 10), make(chan struct{}, 10)
 	var on atomic.Bool
