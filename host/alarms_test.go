@@ -372,8 +372,8 @@ func TestManyHostsAlarms(t *testing.T) {
 	})
 }
 
-// TestAlarmOfLaterType: an event whose action one version of the type doesn't have is run
-// soon after a host has a version that has it.
+// TestAlarmOfLaterType: an event whose action is missing from one version of the type runs soon
+// after a host opens with a version that includes the action.
 func TestAlarmOfLaterType(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine, ran := memkv.New(), 0

@@ -221,8 +221,9 @@ func TestAwayMeanwhile(t *testing.T) {
 	}
 }
 
-// TestAwayHears: who was lost is sent nothing more, and is missed in time although the actor
-// never sleeps: whether it has been awake since the client came, woke later, or was waking.
+// TestAwayHears: a client whose connection is lost receives nothing more, and is disconnected in
+// time although the actor never sleeps: whether it was awake since the client came, woke later, or
+// was waking.
 func TestAwayHears(t *testing.T) {
 	for _, when := range []string{"awake", "woken", "waking"} {
 		var d diary
@@ -257,8 +258,8 @@ func TestAwayHears(t *testing.T) {
 	}
 }
 
-// TestAwayAndBack has clients come back while it is still being found out that they were
-// lost: who has come back stays.
+// TestAwayAndBack: clients come back while the host is still noticing that their connections are
+// lost. A client that is back stays connected.
 func TestAwayAndBack(t *testing.T) {
 	var d diary
 	bubble(t, Options{}, func(r *rig) {
@@ -268,7 +269,7 @@ func TestAwayAndBack(t *testing.T) {
 			var wg sync.WaitGroup
 			wg.Go(func() { r.Away(lobby, anns.ID, ann) })
 			for range i % 8 {
-				runtime.Gosched() // who is first is to change
+				runtime.Gosched() // vary which call is first
 			}
 			_, err := r.Rejoin(r.ctx, lobby, anns, again)
 			must(t, err)

@@ -196,25 +196,24 @@ func (c *Context) FindConn(id conn.ID) *Conn {
 // is durable.
 func (c *Context) Broadcast(event string, v any) error { return c.conns.emit(nil, event, v) }
 
-// Send puts a message into the queue of another actor, which is created if it doesn't
-// exist, and woken. One of a type with MustCreate must exist, or it is ErrNoActor. It is sent when the turn is durable, and not at all if the turn
-// doesn't land. From then on it arrives, whatever happens to either of the two actors
-// or to the host: exactly once, behind those that this actor has sent to that one before,
-// unless it takes more than a day. Until it has come it is tried again and again, of which
-// the actor that sends it hears nothing.
+// Send puts a message into the queue of another actor. It wakes that actor, and creates it if it doesn't exist; if its
+// type has MustCreate, it must exist, or Send returns ErrNoActor. The message is sent when the turn is durable, and not
+// at all if the turn doesn't land. From then on it arrives exactly once, behind those that this actor sent to that one
+// before, whatever happens to either actor or to the host, unless delivery takes more than a day. Until it arrives, the
+// host retries, and the sender hears nothing of the retries.
 //
-// Only what has not come when the actor is destroyed is in the memory of the host alone,
-// and lost with it, or with a crash of the server on which the engine stands.
+// Only the messages that haven't arrived when this actor is destroyed are in the host's memory alone. They are lost if
+// the host stops, or if the server on which the engine runs crashes.
 //
-// A message that the other queue can never take, because it is too large there or its
-// name is not known, is dropped, with an error in the log. s.Delay counts from now. What
-// an actor sends to itself is put into its queue by the turn, as Queue.Send does.
+// If the other queue can never take a message, because it is too large there or its name is unknown, the host drops it
+// and logs an error. s.Delay counts from now. The turn itself puts a message to its own actor into the queue, as
+// Queue.Send does.
 //
-// Letters may bound which actors it may be sent to, whether it may create one, and how
-// much is sent in a time. Such bounds don't count what an actor sends to itself.
+// Letters may bound the actors a message may be sent to, whether it may create one, and how much is sent in a time.
+// Such bounds don't count messages of an actor to itself.
 //
-// Errors: ErrAddress, ErrNoType, ErrNoActor, ErrOutboxFull, queue.ErrInvalid, greenroom.ErrClosed, those of
-// Letters, and those of the store. They say that nothing is sent, also if the turn lands.
+// Errors: ErrAddress, ErrNoType, ErrNoActor, ErrOutboxFull, queue.ErrInvalid, greenroom.ErrClosed, those of Letters,
+// and those of the store. After an error nothing is sent, even if the turn lands.
 func (c *Context) Send(to Address, s queue.Send) error {
 	if _, err := to.check(); err != nil {
 		return err

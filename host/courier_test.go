@@ -126,8 +126,8 @@ func sendBehindRefused(t *testing.T, stored bool) {
 	}, kinds...)
 }
 
-// TestSendLastWords has an actor destroyed of which couriers keep nothing in memory: what
-// it has sent comes all the same, and before what the next one of its name sends.
+// TestSendLastWords destroys an actor while the couriers keep nothing of it in memory. The messages
+// it sent arrive all the same, before those of the next actor of its name.
 func TestSendLastWords(t *testing.T) {
 	kinds := talkers()
 	var awake atomic.Bool
@@ -153,9 +153,8 @@ func TestSendLastWords(t *testing.T) {
 	}, kinds...)
 }
 
-// TestCouriersPassTheSlow has a receiver that doesn't come to take anything, with many who
-// send to it, and a sender that doesn't come to hear what has arrived, with many to whom
-// it has sent: others talk all the same.
+// TestCouriersPassTheSlow: a slow receiver takes nothing while many actors send to it, and a slow
+// sender doesn't hear what has arrived at its many receivers. The others talk all the same.
 func TestCouriersPassTheSlow(t *testing.T) {
 	kinds := talkers()
 	kinds[0].Actions = append(kinds[0].Actions, NewAction("to all", func(c *Context, n int) (int, error) {
@@ -278,8 +277,8 @@ func TestSendAfterCrash(t *testing.T) {
 	}
 }
 
-// TestSendBetweenHosts has the receiver awake on another host: it gets the message from
-// whoever has it next.
+// TestSendBetweenHosts: the receiver is awake on another host, which delivers the message when it
+// next has the sender.
 func TestSendBetweenHosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine := engines.Shared(memkv.New())

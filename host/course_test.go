@@ -11,8 +11,8 @@ import (
 	"github.com/greenroomdb/greenroom"
 )
 
-// TestDestroyWhileWaking has actors destroy themselves before they are awake. Who has
-// called one that was just made is told, and nobody makes it again for ever.
+// TestDestroyWhileWaking: actors destroy themselves before they are awake. The call that created
+// such an actor returns an error, and the host doesn't create it over and over.
 func TestDestroyWhileWaking(t *testing.T) {
 	var log []string
 	kind := func(name string, create, wake bool) *Type {

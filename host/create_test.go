@@ -41,8 +41,8 @@ func tenant(write func(c *Context) error) *Type {
 	}
 }
 
-// writes is what a Create may do before it fails, from nothing to what doesn't fit into one
-// commit, and what is no part of its turn.
+// writes is what a Create may do before it fails: from nothing, to more than one commit can hold,
+// to writes outside its turn.
 var writes = map[string]func(c *Context) error{
 	"nothing": func(*Context) error { return nil },
 	"everything": func(c *Context) error {
@@ -95,8 +95,8 @@ func wantBad(t testing.TB, err error, input string) {
 	}
 }
 
-// TestCreateLeavesNothing has Create fail whatever it has written, with and without traces,
-// for whatever reason the actor is created: there is no actor, and nothing is stored.
+// TestCreateLeavesNothing: Create fails after each kind of write, with and without traces, for
+// every way an actor can be created. No actor exists then, and nothing is stored.
 func TestCreateLeavesNothing(t *testing.T) {
 	for name, write := range writes {
 		for _, traced := range []bool{false, true} {
@@ -352,8 +352,8 @@ func covers(has, had [][]byte) bool {
 	return true
 }
 
-// TestMustCreate: what Host.Create has not made doesn't exist, whoever asks for it, and
-// nothing is written. What it has made does.
+// TestMustCreate: only Host.Create creates an actor. Any other request for one that doesn't exist
+// fails, and writes nothing.
 func TestMustCreate(t *testing.T) {
 	came := 0
 	closed := &Type{
@@ -400,8 +400,7 @@ func TestMustCreate(t *testing.T) {
 	}, closed, talker)
 }
 
-// TestMustCreateUnborn: an actor that is being created doesn't exist for who sends it
-// something, before its Create has landed.
+// TestMustCreateUnborn: to a sender an actor doesn't exist before its Create lands.
 func TestMustCreateUnborn(t *testing.T) {
 	kind := tenant(func(*Context) error { <-time.After(time.Second); return nil })
 	kind.MustCreate = true

@@ -143,8 +143,8 @@ func TestBadTypes(t *testing.T) {
 	}
 }
 
-// TestArguments: whoever calls with other arguments than an action takes is told which it
-// takes, and what an error says to the log names the action and has no prefix twice.
+// TestArguments: a caller that passes other arguments than an action takes is told which it takes.
+// The error in the log names the action and has no prefix twice.
 func TestArguments(t *testing.T) {
 	type order struct {
 		Item  string `json:"item"`

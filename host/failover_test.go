@@ -16,9 +16,9 @@ import (
 	"github.com/greenroomdb/greenroom/metrics"
 )
 
-// TestLettersAfterFailover has another server take over at each step of a letter's way,
-// which has not received some of the newest commits: what has come is what the sender,
-// as it is then, has sent, and what it sends next comes, too.
+// TestLettersAfterFailover: at each step of a letter's way another server takes over, without some
+// of the newest commits. The receiver then has what the sender, as it is then, has sent, and what
+// it sends next arrives, too.
 func TestLettersAfterFailover(t *testing.T) {
 	t.Parallel()
 	every := testkit.Pick(4, 1, 1)

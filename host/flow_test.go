@@ -18,8 +18,7 @@ import (
 	"github.com/greenroomdb/greenroom/workflow"
 )
 
-// order is a workflow that books in the actor's database, sleeps, and waits for somebody
-// to approve.
+// order is a workflow that books in the actor's database, sleeps, and waits for approval.
 func order(c *workflow.Context, item string) (string, error) {
 	n, err := greenroom.StepTx(c, "book", func(tx *greenroom.Tx) (n int, err error) {
 		if _, err := tx.Exec("create table if not exists t(x)"); err != nil {

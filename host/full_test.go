@@ -136,8 +136,9 @@ func testDiskFull(t *testing.T, fill func(full bool), open func() kv.Engine) {
 	must(t, errors.Join(a.Close(), store.Close(), h.Close(t.Context()), engine.Close()))
 }
 
-// fillWhile fills the disk and frees it, some times, while two workers write and two read. Each waits with what it has
-// done until that was looked at. It returns the newest rows that were acknowledged, of which each writer begins with 1.
+// fillWhile fills and frees the disk several times, while two workers write and two read. After each result a worker
+// waits until fillWhile takes it. fillWhile returns the newest row of each writer that was acknowledged; both begin
+// with 1.
 func fillWhile(t *testing.T, fill func(full bool), inserts [2]func(context.Context, int) error, newests [2]func(context.Context) (int, error)) (acked [2]int) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())

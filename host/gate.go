@@ -32,7 +32,7 @@ type gate struct {
 	synced uint64 // what is known to be durable; of the goroutine that runs
 }
 
-// push adds what a turn has to say. It is called by the actor's goroutine alone.
+// push adds the output of a turn. Only the actor's goroutine calls it.
 func (g *gate) push(o output) {
 	g.mu.Lock()
 	if g.running {

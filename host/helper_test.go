@@ -29,7 +29,7 @@ func wantErr(t testing.TB, err, want error) {
 	}
 }
 
-// quiet is a logger that nobody reads.
+// quiet is a logger that discards everything.
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
 // A rig is a host on an engine that counts and fails.

@@ -239,7 +239,7 @@ func (h *Host) newLife(kind *kind, a Address, name string, b *birth) *life {
 	return l
 }
 
-// turn has t run by the actor and returns when what it did is durable.
+// turn runs t in the actor and returns when t's effects are durable.
 func (h *Host) turn(ctx context.Context, a Address, b *birth, t *turn) error {
 	t.caller = turnOf(ctx)
 	for {

@@ -35,8 +35,8 @@ func parseOldAlarm(key []byte) (name string, err error) {
 // actorstore.NamespaceHost, which makes it the host's.
 const noteCreated = "host created"
 
-// The values of that note. Without the note Create has not landed; the actor may be one of
-// another program, or this program before its type had a Create.
+// The values of that note. Without the note, Create hasn't landed: the actor may belong to
+// another program, or to this one before its type had a Create.
 var (
 	noteBegun = []byte{0}
 	noteDone  = []byte{1}

@@ -153,7 +153,7 @@ func TestKill(t *testing.T) {
 			}
 		}
 		must(t, h.Close(t.Context()))
-		want := 0 // all that have counted have scheduled something
+		want := 0 // every actor that counted also scheduled something
 		for _, n := range acked {
 			want += min(n, 1)
 		}

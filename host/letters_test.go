@@ -99,7 +99,7 @@ func TestForkBomb(t *testing.T) {
 	}, bombers(fan, &turns), thing(add))
 }
 
-// TestClientsFirst has couriers wait for room, and then a client, who gets it.
+// TestClientsFirst: couriers wait for room, and then a client, which gets it.
 func TestClientsFirst(t *testing.T) {
 	var woken []string
 	kind := lettersType(nil)
@@ -306,7 +306,7 @@ func (r *rig) wantSent(from Address, want error, to ...string) {
 	synctest.Wait()
 }
 
-// TestLettersTo is who may be sent what.
+// TestLettersTo bounds which actors a message may be sent to.
 func TestLettersTo(t *testing.T) {
 	bubble(t, Options{}, func(r *rig) {
 		r.wantSent(lobby, nil, "thing/x", "ear/mine", "ear/m", "thing/lobby")

@@ -42,8 +42,8 @@ func (s *postState) post(c *Context, to string) error {
 	return c.Send(a, queue.Send{Name: "word", Body: fmt.Sprintf("%s#%d", c.Address(), s.Sent[to])})
 }
 
-// postKinds are the types of the model. An ear sends each third message on to box/fwd; a box
-// keeps what it gets in its queue until somebody empties it.
+// postKinds are the types of the model. An ear sends each third message on to box/fwd; a box keeps
+// its messages in its queue until the model empties it.
 func postKinds() []*Type {
 	actions := func() []AnyAction {
 		return []AnyAction{

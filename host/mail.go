@@ -204,8 +204,8 @@ func (cs *couriers) release(t *trip, n int) {
 	t.letters, t.orphans = t.letters[n:], max(t.orphans-n, 0)
 }
 
-// tidy has the outbox of a mail read if that may bring something, and forgets a mail that
-// has nothing more to be carried.
+// tidy queues the outbox of a mail to be read if that may bring something, and forgets a mail
+// without anything left to carry.
 //
 // +checklocks:cs.mu
 func (cs *couriers) tidy(m *mail) {

@@ -41,8 +41,8 @@ func rememberer() *Type {
 // memories are the actions of a rememberer that need nothing but memory.
 var memories = []string{"state", "vars", "queue", "fail"}
 
-// TestMemoryAfterFailover: what a server that took over doesn't know is told by no turn,
-// also by one that has no need of the store.
+// TestMemoryAfterFailover: no turn, not even one that doesn't need the store, returns what the new
+// server doesn't know.
 func TestMemoryAfterFailover(t *testing.T) {
 	for _, action := range memories {
 		t.Run(action, func(t *testing.T) {

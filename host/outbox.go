@@ -74,7 +74,8 @@ func (o *outbox) expectArrival() {
 	o.source.Set(o.resendAt(o.life.host.clock()))
 }
 
-// resendAt is when what has not come is handed out again, the later the longer it has been under way.
+// resendAt is when the letters that haven't arrived are handed out again. The older the oldest one,
+// the later.
 func (o *outbox) resendAt(now time.Time) time.Time {
 	oldest := now.UnixMilli()
 	for _, l := range o.letters {

@@ -160,7 +160,7 @@ func TestSendRefused(t *testing.T) {
 		}
 		_, err := invoke[int](r.ctx, r.Host, lobby, "tell", maxLetters+1)
 		wantErr(t, err, ErrOutboxFull)
-		// What nobody can take holds up nothing.
+		// A message that no receiver can take doesn't hold up others.
 		must(t, send(ear, queue.Send{Name: "nobody's"}))
 		must(t, send(ear, queue.Send{Name: "word", Body: strings.Repeat("x", 200)}))
 		must(t, send(ear, queue.Send{Name: "word", Body: queue.Raw{0x01}, Delay: time.Hour}))
@@ -254,8 +254,7 @@ func TestSendBacksOff(t *testing.T) {
 	}, kinds...)
 }
 
-// TestSendFromFork has an actor forked that has something in its outbox: what the
-// original has sent the fork doesn't send.
+// TestSendFromFork: a fork of an actor doesn't send the messages in the outbox of the original.
 func TestSendFromFork(t *testing.T) {
 	bubble(t, Options{}, func(r *rig) {
 		r.call(lobby, "say", "one")

@@ -40,8 +40,8 @@ func TestPostgresHosts(t *testing.T) {
 			Store: &greenroom.Options{Host: actorstore.HostOptions{TTL: 12 * time.Second}}})
 		must(t, err)
 	}
-	// The lease is long enough for a machine that stands still for a while: who can't
-	// register within it, or renew it, has none.
+	// The lease is long enough for a machine that stalls for a while: a host that can't register or
+	// renew within it has no lease.
 	acked := 0
 	for range 5 {
 		c, err := invoke[int](t.Context(), hosts[0], lobby, "count", nil)

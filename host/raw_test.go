@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestRawWithin: a value within another one stays what it is, byte for byte: a number of
-// JavaScript that is no bigint doesn't become one.
+// TestRawWithin: a value within another stays the same, byte for byte: a JavaScript number that
+// isn't a bigint doesn't become one.
 func TestRawWithin(t *testing.T) {
 	type message struct {
 		Args Raw   `json:"args"`

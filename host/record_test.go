@@ -20,8 +20,8 @@ func (r *rig) record() *persist.Contents {
 	return c
 }
 
-// TestNewRecord: an actor that has just been created has a record, with its input and the
-// mark that it is initialised, which is all one commit.
+// TestNewRecord: creating an actor stores its record, its input and the mark that it is initialised
+// in one commit.
 func TestNewRecord(t *testing.T) {
 	bubble(t, Options{}, func(r *rig) {
 		r.engine.Reset()

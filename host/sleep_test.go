@@ -121,7 +121,7 @@ func TestBound(t *testing.T) {
 		at := func(i int) Address { return Address{"thing", fmt.Sprint(i)} }
 		call := func(i int) {
 			r.call(at(i), "add", 1)
-			synctest.Wait() // it is idle only when whoever has answered has let go of it
+			synctest.Wait() // it is idle only after the goroutine that answered leaves it
 		}
 		for i := range 3 {
 			call(i)
@@ -192,7 +192,7 @@ func TestNothingLeft(t *testing.T) {
 			r.call(a, "everything", false)
 		}
 		pass(time.Minute)
-		// Those that have just ended may be counted for a moment.
+		// Goroutines that are just ending may be counted for a moment.
 		for i := 0; runtime.NumGoroutine() > before && i < 1_000_000; i++ {
 			runtime.Gosched()
 		}
@@ -352,7 +352,7 @@ func TestTwoHosts(t *testing.T) {
 		if n != 2 {
 			t.Errorf("the state is %d, want 2", n)
 		}
-		// Somebody takes it by force: the host that had it finds out, and asks again.
+		// Another handle takes it by force: the host that had it notices, and asks again.
 		taken, err := hosts["a"].Store().Lower().Named(t.Context(), lobby.String(), &actorstore.ActorOptions{Force: true})
 		must(t, err)
 		_, err = invoke[int](t.Context(), hosts["b"], lobby, "add", 1)

@@ -14,10 +14,9 @@ import (
 	"github.com/greenroomdb/greenroom/traces"
 )
 
-// Every turn is a span in the actor's own traces, if the host records any; hooks that a
-// turn calls are spans below it, and what it does are its events. Names and attributes
-// are those of spannames.go, which tools of other runtimes know, and turns that
-// those don't have are called likewise.
+// Every turn is a span in the actor's own traces, if the host records any. The hooks of a turn are
+// spans below it, and what the turn does are its events. The names and attributes in spannames.go
+// are those that tools of other runtimes know; turns that only this host knows are named alike.
 
 // Names of this host alone.
 const (

@@ -193,8 +193,7 @@ func TestHookPanics(t *testing.T) {
 	}
 }
 
-// TestPanicsOutsideTurns has code of the type panic where nobody waits for it: the host
-// goes on.
+// TestPanicsOutsideTurns: the type's code panics where no call waits for it, and the host goes on.
 func TestPanicsOutsideTurns(t *testing.T) {
 	kind := thing(add, NewAction("after", func(c *Context, _ struct{}) (int, error) {
 		c.AfterCommit(func() { panic("after") })

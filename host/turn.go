@@ -106,8 +106,8 @@ func (t *turn) wait(ctx context.Context) error {
 	}
 }
 
-// inward has t run for a part of the actor itself, also while the actor goes to sleep,
-// which waits for its parts.
+// inward runs t for a part of the actor itself, even while the actor goes to sleep: it waits for
+// its parts first.
 func (l *life) inward(ctx context.Context, t *turn) error {
 	if l.enterAwake() {
 		t.life = l
@@ -136,10 +136,9 @@ func withLife(ctx context.Context, l *life) context.Context {
 	return context.WithValue(ctx, lifeKey{}, l)
 }
 
-// Turn has fn run in a turn of the actor to whose stay in memory the context belongs:
-// that of Type.Run, or of a step of its workflow. It returns when what fn did is
-// durable, and is not for use in a turn of that actor: greenroom.ErrNested. A step that is
-// to land with its turn is a StepTurn.
+// Turn runs fn in a turn of the actor whose stay in memory ctx belongs to: ctx is that of Type.Run,
+// or of a step of its workflow. Turn returns when fn's effects are durable. Within a turn of that
+// actor it returns greenroom.ErrNested. A step that must land with its turn is a StepTurn.
 //
 // Errors: fn's, ErrPanic, ErrUnknownOutcome, ErrNotAwake, and those of the commit.
 func Turn(ctx context.Context, fn func(c *Context) error) error {

@@ -137,8 +137,8 @@ func (r *rig) rows(without func(key []byte) bool) (keys [][]byte) {
 	return keys
 }
 
-// TestDestroyLeavesNothing destroys an actor that has used everything, and looks into the
-// engine: there is no row that has its id or its name.
+// TestDestroyLeavesNothing destroys an actor that has used everything, and checks that no row in
+// the engine has its id or its name.
 func TestDestroyLeavesNothing(t *testing.T) {
 	kinds := talkers()
 	kinds[0].Actions = append(kinds[0].Actions, wholeThing().Actions...)
