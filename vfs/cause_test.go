@@ -21,9 +21,9 @@ import (
 	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 )
 
-// A causeCase is a way to make the statements of a pool fail: what breaks them, what
-// errors.Is must find in their errors, and which codes errors.As may. 0 is none: SQLite
-// isn't asked at all.
+// A causeCase is a way to make the statements of a pool fail: what breaks them, what errors.Is must
+// find in their errors, and which codes errors.As may find. Code 0 means that SQLite isn't asked at
+// all.
 type causeCase struct {
 	name   string
 	limits batch.Limits
@@ -367,8 +367,8 @@ func TestCauseOfOthers(t *testing.T) {
 	}
 }
 
-// TestCauseIsContext: a statement that its context interrupts says so, also one that
-// waits for its turn to write; that is no error of this package's.
+// TestCauseIsContext: a statement that its context interrupts returns the context's error, even
+// while it waits for its turn to write. Such an error isn't one of this package.
 func TestCauseIsContext(t *testing.T) {
 	r := newRig(t, batch.Limits{})
 	db := r.open(t, nil)

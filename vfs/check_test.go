@@ -260,8 +260,8 @@ func TestCheckFiles(t *testing.T) {
 	}
 }
 
-// TestCheckFilesOnly: what only SQLite can find is left out, by the option or because a
-// snapshot is no view.
+// TestCheckFilesOnly: Check leaves out what only SQLite can find, if the options say so or if a
+// snapshot isn't a view.
 func TestCheckFilesOnly(t *testing.T) {
 	store, actor, _ := plantedStore(t, nil)
 	plant(t, actor, func(p *planter) { p.chunk(main, 3, 4096, 1) })
@@ -351,8 +351,8 @@ func (r *failingReader) Survey(ctx context.Context, start, end []byte) iter.Seq2
 	}
 }
 
-// TestCheckFails: a store that fails at any read ends the check with its error, and who
-// has seen enough is left alone.
+// TestCheckFails: an error of the store at any read ends the check with that error, and a caller
+// that stops early gets nothing more.
 func TestCheckFails(t *testing.T) {
 	_, actor, _ := plantedStore(t, nil)
 	plant(t, actor, func(p *planter) {

@@ -60,7 +60,7 @@ func TestCheckCrashed(t *testing.T) {
 	}
 }
 
-// checkLeft checks everything that the engine has, as nobody has opened it since.
+// checkLeft checks everything in the engine, before any host opens it again.
 func checkLeft(t *testing.T, eng *engines.Tape) []string {
 	t.Helper()
 	store, err := actorstore.Open(t.Context(), eng, &actorstore.Options{ReadOnly: true})

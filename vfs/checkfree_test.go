@@ -27,8 +27,8 @@ func missing(t testing.TB, a *actorstore.Actor) (holes []uint32, count int64) {
 	return holes, count
 }
 
-// TestCheckFreePages: pages that were never anything but free are not stored, and that
-// is no damage; any other that is missing is.
+// TestCheckFreePages: a page that was never anything but free isn't stored, and its absence isn't
+// damage. The absence of any other page is.
 func TestCheckFreePages(t *testing.T) {
 	for _, pragmas := range [][]string{
 		{"page_size=512"}, {"page_size=4096"}, {"page_size=65536"}, {"page_size=2048", "auto_vacuum=incremental"},

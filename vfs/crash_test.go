@@ -171,7 +171,8 @@ func checkState(t *testing.T, tp *engines.Tape, limits batch.Limits, want []stri
 // testTTL is the lease of a rig's store: short, so that another one has its actor soon.
 const testTTL = 60 * time.Millisecond
 
-// openRig opens the actor of a store that may have a history, whoever has it.
+// openRig opens the actor of a store that may have a history. It takes over the actor if another
+// host has it.
 func openRig(t *testing.T, engine kv.Engine, limits batch.Limits) *fixture {
 	t.Helper()
 	store, err := actorstore.Open(t.Context(), engine, &actorstore.Options{

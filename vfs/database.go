@@ -146,7 +146,7 @@ func (db *database) saw(hdr *format.Header, b []byte, off int64, written bool) {
 	}
 }
 
-// keepHints has the hints stored, when the last connection is closed.
+// keepHints stores the hints when the last connection closes.
 func (db *database) keepHints(ctx context.Context) {
 	if db.ahead == nil || db.healthy() != nil {
 		return
@@ -197,8 +197,8 @@ func (db *database) report() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// prepareNewest has fetched what is about to be read of f, whose stored chunks are r's,
-// unless memory has it because it isn't stored yet.
+// prepareNewest prefetches what is about to be read of f, whose stored chunks r reads. It does
+// nothing if memory has the chunk at off because the store doesn't have it yet.
 func (db *database) prepareNewest(ctx context.Context, ahead *readahead.Conn, f *chunked.File, r actorstore.Reader, off, n int64) {
 	w := &db.wal
 	w.mem.RLock() // the writer with a journal needs none, but is alone with it

@@ -72,8 +72,8 @@ func (f *xorFile) Pragma(name, value string) (string, error) {
 	return f.File.(sqlitevfs.FilePragma).Pragma(name, value)
 }
 
-// TestZeroFirstByte: an encrypted journal may begin with a zero, and is none that is
-// over. Rollbacks, also after parts were stored, and recoveries find everything.
+// TestZeroFirstByte: an encrypted journal that begins with a zero isn't over. Every rollback and
+// every recovery restores everything, even after parts of the transaction were stored.
 func TestZeroFirstByte(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"delete", "truncate", "persist"} {

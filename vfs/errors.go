@@ -99,12 +99,12 @@ func sqliteCode(err error, ioerr sqlite3.ExtendedErrorCode) sqlite3.ExtendedErro
 	return ioerr
 }
 
-// Cause returns the error of Greenroom's own behind err, which a statement, a
-// transaction or a connection returned: one that errors.Is can tell apart
-// (actorstore.ErrQuota, actorstore.ErrFenced, ErrSnapshotTooOld, …). An error of a pool
-// that Open made carries it in any case, so that errors.Is finds it without Cause; one
-// of go-sqlite3's own API only where go-sqlite3 kept it. It returns nil if there is
-// none; DB.Cause then knows the last that this database met.
+// Cause returns the error of Greenroom's own behind err, which a statement, a transaction or a
+// connection returned: one that errors.Is can tell apart (actorstore.ErrQuota,
+// actorstore.ErrFenced, ErrSnapshotTooOld, …). An error of a pool that Open made always carries it,
+// so that errors.Is finds it without Cause; an error of go-sqlite3's own API carries it only where
+// go-sqlite3 kept it. If err carries none, Cause returns nil; DB.Cause then knows the last one that
+// this database met.
 func Cause(err error) error {
 	var caused *causedError
 	if errors.As(err, &caused) {

@@ -59,9 +59,9 @@ func backup(t *testing.T, db *vfs.DB) []byte {
 	return image
 }
 
-// masked is an image without what a backup sets on purpose, to tell caches of the
-// target that it has changed: the change counter, the schema cookie, and the counter
-// and version of who wrote last.
+// masked returns an image without what a backup changes on purpose, so that caches of the target
+// notice the change: the change counter, the schema cookie, and the counter and version of the last
+// writer.
 //
 // https://sqlite.org/fileformat2.html#the_database_header
 func masked(image []byte) []byte {
@@ -104,7 +104,7 @@ func TestExportIsBackup(t *testing.T) {
 			}
 			image := openFile(t, got.Bytes())
 			intact(t, image)
-			// The view of an actor that nobody owns, too.
+			// A view, which doesn't own the actor, exports the same.
 			view, err := r.Store.View(t.Context(), r.Actor.ID())
 			if err != nil {
 				t.Fatal(err)

@@ -39,8 +39,8 @@ func newFarRig(t testing.TB) *farRig {
 	return r
 }
 
-// farTTL is the lease of a farRig's host: so long that what is counted has neither its
-// renewal in it nor, when that comes late, a look at who the owner is.
+// farTTL is the lease of a farRig's host. It is so long that the counts include neither its renewal
+// nor, when that is late, a look at the owner.
 const farTTL = time.Hour
 
 // start opens the store and the actor, with nothing in memory.
@@ -162,7 +162,7 @@ func TestFarScan(t *testing.T) {
 	}
 }
 
-// TestFarScanFirst is a cold scan by who has no hints.
+// TestFarScanFirst is a cold scan without hints.
 func TestFarScanFirst(t *testing.T) {
 	large(t)
 	r := newFarRig(t)

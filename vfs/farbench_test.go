@@ -13,8 +13,8 @@ import (
 // here: half a millisecond is the next room, some are another town.
 const roundTrip = time.Millisecond
 
-// BenchmarkFar is work on a database of 50 MiB, cold but for the last, with reading
-// ahead, and without a cache. Nobody waits for the round trips: they are counted.
+// BenchmarkFar is work on a database of 50 MiB, cold except in the last case, with reading ahead
+// and without a cache. The round trips take no time: the benchmark counts them.
 func BenchmarkFar(b *testing.B) {
 	for _, work := range []struct {
 		name string

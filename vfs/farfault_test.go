@@ -28,8 +28,7 @@ func ofChunks(op faultkv.Op) bool {
 	return bytes.Contains(op.Range.Start, []byte{9, 1, 0, 0xff}) // 00 is escaped
 }
 
-// TestFarPrefetchFails lets everything fail that is read ahead: nobody notices, but who
-// counts.
+// TestFarPrefetchFails fails every read ahead: only the number of reads shows it.
 func TestFarPrefetchFails(t *testing.T) {
 	r := newFarRig(t)
 	r.fill(t, 1, 2<<20)
@@ -114,7 +113,7 @@ func TestFarOpenFails(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	r.Engine.Heal()
-	// Hints that can't be stored are nobody's concern.
+	// A failure to store hints has no other effect.
 	if err := r.Actor.StoreHints(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +229,7 @@ func TestFarPlain(t *testing.T) {
 	}
 }
 
-// TestFarView counts the reads of who looks without owning.
+// TestFarView counts the reads of a view, which doesn't own the actor.
 func TestFarView(t *testing.T) {
 	r := newFarRig(t)
 	r.fill(t, 1, 50<<20)

@@ -47,7 +47,7 @@ type fileReplayer struct {
 	look *vfs.Handle // readers'
 
 	model  []byte // the committed state
-	pinned []byte // what the pinned reader sees; nil: there is none
+	pinned []byte // what the pinned reader sees; nil without one
 }
 
 func newFileReplayer(t testing.TB, limits batch.Limits) *fileReplayer {

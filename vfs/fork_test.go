@@ -46,8 +46,8 @@ func openFork(t *testing.T, r *fixture, from *actorstore.Snapshot) *vfs.DB {
 	return db
 }
 
-// A fork taken between any two engine commits of transactions has the last committed
-// state, or the one that is just being committed, and is sound.
+// TestForkInUse: a fork between any two engine commits of transactions is sound. Its state is the
+// last committed one or the one that is being committed.
 func TestForkInUse(t *testing.T) {
 	for _, mode := range []string{"delete", "truncate", "wal"} {
 		t.Run(mode, func(t *testing.T) {

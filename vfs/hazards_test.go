@@ -116,8 +116,8 @@ func newRigDatabase(t *testing.T, r *fixture) vfs.Database {
 	return db
 }
 
-// TestSlowRead: a read that takes so long that the page was overwritten meanwhile
-// yields the old page to who asked for it, and to nobody else.
+// TestSlowRead: a read is so slow that a writer overwrites the page meanwhile. It returns the old
+// page, and only to the reader that asked for it.
 func TestSlowRead(t *testing.T) {
 	r := newRig(t, batch.Limits{})
 	db := r.open(t, &vfs.Options{Pragmas: []string{"cache_size=10"}})
@@ -458,8 +458,8 @@ func TestNULText(t *testing.T) {
 	intact(t, db)
 }
 
-// TestErrorCodes: what SQLite is told of each error. An SQLITE_IOERR_NOMEM would end
-// the process, and an IOERR_COMMIT_ATOMIC would have the transaction tried again.
+// TestErrorCodes: which code SQLite gets for each error. SQLITE_IOERR_NOMEM would end the process,
+// and after IOERR_COMMIT_ATOMIC SQLite would try the transaction again.
 func TestErrorCodes(t *testing.T) {
 	const op = sqlite3.IOERR_WRITE
 	quota, large := &actorstore.QuotaError{}, &batch.LimitError{Err: batch.ErrTooLarge}
@@ -489,8 +489,9 @@ func TestErrorCodes(t *testing.T) {
 	}
 }
 
-// TestLeaveLog: who has removed the log keeps the file for itself until the header says so,
-// though SQLite lowers its lock between the two: nobody opens another log meanwhile.
+// TestLeaveLog: a connection that removed the log keeps the file for itself until the header says
+// so. SQLite lowers its lock between the two, but no other connection can open another log
+// meanwhile.
 func TestLeaveLog(t *testing.T) {
 	db := newRigDatabase(t, newRig(t, batch.Limits{}))
 	h, other := db.Open(t.Context(), false), db.Open(t.Context(), true)

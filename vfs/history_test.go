@@ -7,18 +7,17 @@ import (
 	"testing"
 )
 
-// A history is what concurrent transactions did and saw, and the question whether
-// there is a serial order that explains all of it and keeps to real time: if one
-// transaction had ended before another began, it comes first.
+// A history is what concurrent transactions did and saw. The question is whether there is a serial
+// order that explains all of it and keeps to real time: if one transaction ended before another
+// began, it comes first.
 //
-// Every write appends a number of its own to a list, so that a read tells which writes
-// it came after, and which before. From that follows, for any two transactions that
-// touched the same list, which one must come first; a cycle among these and the real
-// times means that there is no order. If there is none, one order is played back, so
-// that the check doesn't have to be believed.
+// Every write appends a number of its own to a list, so a read tells which writes it came after,
+// and which before. From that follows, for any two transactions that touched the same list, which
+// one must come first; a cycle among these and the real times means that no order exists. Without a
+// cycle the test plays one order back, so that it doesn't depend on the check.
 //
-// Transactions that were rolled back are in it, too, as readers: what they saw must
-// have been a state, and what they wrote must not be seen.
+// Transactions that were rolled back are part of the history as readers: what they saw must have
+// been a state, and no other transaction may see what they wrote.
 type history []*record
 
 // A record is one transaction. Begin and end are of a clock that all of them share.
@@ -95,7 +94,8 @@ func (h history) check() error {
 	return h.replay(order)
 }
 
-// lists returns the longest state of each list that was seen, and who wrote what.
+// lists returns the longest state of each list that a transaction saw, and which transaction wrote
+// each number.
 func (h history) lists() (lists map[int][]int, writer map[int]int, err error) {
 	lists, writer = map[int][]int{}, map[int]int{}
 	for at, r := range h {
@@ -157,9 +157,9 @@ func (h history) replay(order []int) error {
 	return nil
 }
 
-// A histGraph says what must come before what. Its first nodes are the transactions,
-// the others the points of time: who ends is before its time, and each time before the
-// next, and before who begins then.
+// A histGraph says what must come before what. Its first nodes are the transactions, the others the
+// points of time. A transaction comes before its end and after its beginning, and each point comes
+// before the next.
 type histGraph struct {
 	next     [][]int
 	incoming []int
@@ -230,8 +230,7 @@ func undone(begin, end int64, ops ...histOp) *record {
 	return &record{begin, end, false, ops}
 }
 
-// TestHistoryCheck: the check finds every kind of anomaly, and none where there is
-// none.
+// TestHistoryCheck: the check finds every kind of anomaly, and reports only real ones.
 func TestHistoryCheck(t *testing.T) {
 	tests := []struct {
 		name string

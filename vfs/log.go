@@ -14,15 +14,15 @@ import (
 	"github.com/ncruces/go-sqlite3"
 )
 
-// In journal_mode=WAL SQLite writes what a transaction changed to the end of a log,
-// tag 2, and a checkpoint copies it to the main file. Who reads what is decided by
-// SQLite's index of the log in shared memory; so the views and locks of lock.go stand
-// aside, and the connections share both files as the newest state has them.
+// In journal_mode=WAL SQLite appends the changes of a transaction to a log, tag 2, and a checkpoint
+// copies them to the main file. SQLite's index of the log in shared memory decides which connection
+// reads what, so the views and locks of lock.go are not used, and all connections share the newest
+// state of both files.
 //
-// What a checkpoint has written is stored before the log is overwritten from its start,
-// truncated or deleted: so that is always one whose content the main file has, and
-// nothing has to be waited for but a COMMIT with synchronous=FULL. What is appended to
-// the log may be stored first, also when the checkpoint is refused.
+// What a checkpoint writes is stored before SQLite overwrites the log from its start, truncates it
+// or deletes it. So the main file always has the content of a log that goes, and only a COMMIT with
+// synchronous=FULL has to wait for stable storage. What SQLite appends to the log may be stored
+// first, even if the checkpoint is refused.
 //
 // https://sqlite.org/wal.html
 

@@ -152,9 +152,8 @@ func (h logMode) syncFile() error {
 // errIndexAhead is why a database fails when SQLite's index has a commit whose end the stored log lacks.
 var errIndexAhead = errors.New("vfs: the end of a commit in WAL mode was not stored")
 
-// committed follows every commit. It stores what the commit has left in memory: the
-// checksums that SQLite writes anew when it has overwritten a frame. They need no room,
-// so a failure can't be undone.
+// committed follows every commit. It stores what the commit left in memory: the checksums that
+// SQLite rewrites after it overwrites a frame. They need no room, so a failure can't be undone.
 func (h logMode) committed() error {
 	if !h.unstored {
 		return nil

@@ -154,8 +154,8 @@ func (c *conn) IsValid() bool {
 	})
 }
 
-// Close is driver.Conn's. Statements that a user of the raw connection has left open are
-// closed; whatever else is open doesn't keep the connection.
+// Close is driver.Conn's. It closes statements that a user of the raw connection left open; nothing
+// else that is open keeps the connection.
 func (c *conn) Close() (err error) {
 	if c.lost != nil {
 		return nil // its files and its memory are gone

@@ -298,8 +298,8 @@ func TestLostSpilled(t *testing.T) {
 	}
 }
 
-// TestLostBeside: a connection that is lost holds up nobody: the next writer has waited
-// for it, and a reader beside it reads on.
+// TestLostBeside: a lost connection doesn't hold up others. The next writer, which waits for it,
+// goes on, and so does a reader beside it.
 func TestLostBeside(t *testing.T) {
 	for _, mode := range []string{"delete", "wal"} {
 		t.Run(mode, func(t *testing.T) {
@@ -348,7 +348,8 @@ func TestLostBeside(t *testing.T) {
 	}
 }
 
-// TestLostOpening: a panic in what sets up a connection is an error of whoever wants one.
+// TestLostOpening: a panic while a connection is set up is an error of the call that wants the
+// connection.
 func TestLostOpening(t *testing.T) {
 	r := newRig(t, batch.Limits{})
 	fails := false

@@ -57,8 +57,8 @@ func namedLeft(t testing.TB, a actorstore.Reader) (keys []string) {
 	return keys
 }
 
-// A leaf of the table ends with the end of a blob. That is no zero: a page stored without
-// its last byte would be longer when it is written anew, which a full quota refuses.
+// A leaf of the table ends with the end of a blob. Its last byte isn't zero: a page stored without
+// its last byte would be longer when it is rewritten, which a full quota refuses.
 var olderSetup = []string{
 	"create table t(a integer primary key, b blob)",
 	"insert into t(b) select cast(randomblob(699) || x'01' as blob) from generate_series(1, 60)",
@@ -85,8 +85,8 @@ func older(t testing.TB, r *fixture, base string) (content string) {
 	return content
 }
 
-// TestNamed opens databases of the older form: reading leaves them as they are, the
-// first write rewrites all, and who looked before goes on looking.
+// TestNamed opens databases of the older form. Reading leaves them as they are, the first write
+// rewrites everything, and an open view still reads what it did before.
 func TestNamed(t *testing.T) {
 	for _, limits := range []batch.Limits{{}, oneBatch, {Entries: 2}, {Payload: 9000}} {
 		for _, base := range []string{"main.db", "x", "日本", strings.Repeat("n", 1500), "a-journal.db"} {

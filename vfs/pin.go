@@ -9,9 +9,9 @@ import (
 	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 )
 
-// A pin is an engine snapshot that any number of reads share. Who lets go of it
-// doesn't wait for reads that are under way: the last of them closes it, since a
-// snapshot must not be closed under a read.
+// A pin is an engine snapshot that any number of reads share. A view that lets go of it doesn't
+// wait for reads under way: the last read closes the snapshot, which must not be closed under a
+// read.
 type pin struct {
 	chunked.Snapshot
 	since time.Time
@@ -95,8 +95,8 @@ func (db *states) expire(v *view, reason error) {
 	db.stats.expired.Add(1)
 }
 
-// watch has tick called when something may be too old. One that comes earlier than
-// necessary asks for the next.
+// watch schedules tick for when something may be too old. A tick that comes too early schedules the
+// next.
 //
 // +checklocks:db.mu
 func (db *states) watch() {

@@ -205,8 +205,8 @@ func TestSnapshotOfStatement(t *testing.T) {
 	})
 }
 
-// TestIdle: whoever is idle keeps nothing alive in the engine: a connection, a pool, a
-// transaction that is open, rows that nobody reads on.
+// TestIdle: an idle connection, pool, open transaction or unfinished result keeps nothing alive in
+// the engine.
 func TestIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine, db := strictPool(t, batch.Limits{}, vfs.Options{MaxSnapshotAge: time.Hour})

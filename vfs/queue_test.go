@@ -56,9 +56,9 @@ var writingKinds = []writingKind{
 	}},
 }
 
-// TestFairness: of ten connections that write all the time nobody waits for more than
-// two rounds of the others, neither with transactions that begin as writers nor with
-// single statements, and also when some are rolled back.
+// TestFairness: of ten connections that write all the time, none waits for more than two rounds of
+// the others, neither with transactions that begin as writers nor with single statements, even if
+// some are rolled back.
 func TestFairness(t *testing.T) {
 	for _, kind := range writingKinds {
 		t.Run(kind.name, func(t *testing.T) { fairly(t, kind) })

@@ -141,10 +141,9 @@ func (h rollbackMode) writeAt(b []byte, off int64) (int, error) {
 
 // wroteHeader follows a write of b at off that changed the header.
 //
-// A header that says that the file needs a WAL, which a restored backup may have too,
-// is changed to one that doesn't where the platform has no shared memory: no connection could
-// open it again. The bytes in SQLite's cache stay what they are, so this connection,
-// too, must read them anew.
+// On a platform without shared memory a header in WAL mode, which a restored backup may have, is
+// changed to rollback mode: otherwise no connection could open the file again. The bytes in
+// SQLite's cache stay the same, so this connection must also read them again.
 //
 // https://sqlite.org/fileformat2.html#file_format_version_numbers
 func (h rollbackMode) wroteHeader(b []byte, off int64) {
@@ -180,9 +179,9 @@ func (h rollbackMode) truncate(size int64) error {
 	return h.sqliteError(err, sqlite3.IOERR_TRUNCATE)
 }
 
-// syncFile has work only when no journal guards the transaction: otherwise its
-// commit point is the journal's end, and that is durable itself. For a journal it is the
-// last moment to refuse a COMMIT, and have it rolled back as usual.
+// syncFile stores the file only if no journal guards the transaction: otherwise the end of the
+// journal is the commit point, and is itself durable. With a journal this is the last moment to
+// refuse a COMMIT, so that SQLite rolls it back as usual.
 func (h rollbackMode) syncFile() error {
 	if !h.db.owns(&h.session) {
 		return nil
@@ -344,7 +343,7 @@ func (h rollbackMode) committed() error {
 		return h.sqliteError(err, sqlite3.IOERR_WRITE)
 	}
 	if db.journal.active() {
-		// Its end was not seen: a VFS on top has encrypted the zeroed header of
+		// The end of the journal wasn't recognised: a VFS on top encrypted the zeroed header of
 		// journal_mode=PERSIST. A rollback doesn't come here.
 		if err := db.finishJournal(h.ctx, false); err != nil {
 			return h.sqliteError(err, sqlite3.IOERR_WRITE)

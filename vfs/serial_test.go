@@ -150,7 +150,7 @@ func TestSerializable(t *testing.T) {
 			}
 			last := &recorder{conn: oneConn(t, db), rnd: rand.New(rand.NewPCG(seed, 9)), clock: &clock, ids: &ids}
 			final := &record{begin: clock.Add(1), committed: true}
-			for key := range histKeys { // else nobody may have seen what was appended last
+			for key := range histKeys { // else perhaps no transaction has read the last writes
 				if err := last.read(t.Context(), final, key); err != nil {
 					t.Fatal(err)
 				}

@@ -84,8 +84,8 @@ var errKeysOn = fmt.Errorf("%w: PRAGMA foreign_keys=OFF within Update, where SQL
 // them: it takes any beginning of a name for the name.
 var journalModes = [...]string{"delete", "persist", "off", "truncate", "memory", "wal"}
 
-// journalMode follows PRAGMA journal_mode. SQLite itself keeps silent where the platform has no
-// shared memory for WAL, and leaves the mode as it is.
+// journalMode follows PRAGMA journal_mode. On a platform without shared memory for WAL, SQLite
+// itself would leave the mode as it is and report no error.
 func (s *settings) journalMode(value string, shared bool) error {
 	for _, mode := range journalModes {
 		if !strings.HasPrefix(mode, strings.ToLower(value)) {
@@ -132,8 +132,7 @@ func (s *settings) synchronous(logged bool) syncLevel {
 	return s.sync
 }
 
-// setSync follows PRAGMA synchronous. What is
-// no name of a level counts as FULL here, whatever SQLite makes of it.
+// setSync follows PRAGMA synchronous. An unknown level counts as FULL, whatever SQLite makes of it.
 func (s *settings) setSync(value string) {
 	s.syncSet = true
 	switch strings.ToLower(value) {

@@ -259,10 +259,10 @@ func (db *states) closedTo(s *session) bool {
 	return owner != nil && owner != s && (db.torn || owner.strict)
 }
 
-// leftLog says whether s is on its way out of WAL mode: it has removed the log, and the header
-// doesn't say so yet. SQLite gives up EXCLUSIVE between the two, and asks for it again. Who
-// opened the log meanwhile would have SQLite write the new header, and what follows, to a log
-// that it takes for none: a VACUUM that changes the size of pages is damage then. So s keeps
+// leftLog says whether s is leaving WAL mode: it has removed the log, and the header doesn't say so
+// yet. Between the two, SQLite gives up EXCLUSIVE and asks for it again. If another connection
+// opened the log meanwhile, SQLite would write the new header, and what follows, to a log that it
+// believes is gone, and a VACUUM that changes the page size would then damage the file. So s keeps
 // the file for itself until it needs no lock at all.
 //
 // https://sqlite.org/wal.html#activating_and_configuring_wal_mode

@@ -42,10 +42,10 @@ type Stats struct {
 	// cache of the Store had, on a far engine: because they had been read or written
 	// before, or because they were read ahead.
 	CacheHits int64
-	// Prefetches is the number of engine reads that brought several chunks at once, on
-	// a far engine; Prefetched is the number of chunks that came with those that were
-	// asked for, PrefetchUsed how many of them were asked for later, and PrefetchWasted
-	// how many the connection has given up to see asked for.
+	// On a far engine: Prefetches is the number of engine reads that brought several chunks at
+	// once, Prefetched the number of extra chunks that they brought, PrefetchUsed how many of those
+	// were asked for later, and PrefetchWasted how many the connection no longer expects to be
+	// asked for.
 	Prefetches, Prefetched, PrefetchUsed, PrefetchWasted int64
 	// BusyWriter is the number of times a connection that wanted to write found
 	// another one writing.

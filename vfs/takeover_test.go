@@ -108,8 +108,8 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
-// TestTakeoverCached: nor do they from the pages that SQLite has read or changed in a
-// transaction that began before, in any mode.
+// TestTakeoverCached: the same for pages that SQLite read or changed in a transaction that began
+// before, in any mode.
 func TestTakeoverCached(t *testing.T) {
 	for name, begin := range map[string][]string{
 		"read":      {"begin deferred"},

@@ -35,9 +35,9 @@ func (tx *Tx) within(ctx context.Context) context.Context {
 // database; Late may be called twice (see batch.Batch.Mark).
 func (tx *Tx) Batch() *batch.Batch { return tx.batch }
 
-// Discard has the connection closed when the transaction is over, whatever becomes of
-// that, instead of going back to the pool: for a function that may have left something
-// behind on it, as PRAGMAs, temporary tables and attached databases do.
+// Discard closes the connection at the end of the transaction, however it ends, instead of
+// returning it to the pool. It is for a function that may leave something behind on the connection,
+// such as PRAGMAs, temporary tables and attached databases.
 func (tx *Tx) Discard() { tx.spent = true }
 
 // ExecContext is sql.Conn's, in the transaction.

@@ -126,7 +126,7 @@ var updateEnds = map[string]updateEnd{
 	"open rows": {true, func(_ context.Context, _ func(), tx *vfs.Tx) error {
 		rows, err := tx.QueryContext(context.Background(), "select a from t union all select 1 union all select 2")
 		if err == nil {
-			rows.Next() // and nobody closes them
+			rows.Next() // and they stay open
 		}
 		return err
 	}},
@@ -338,7 +338,7 @@ func withRaw(tx *vfs.Tx, fn func(*sqlite3.Conn)) error {
 	return err
 }
 
-// TestUpdateBesideReaders: what goes wrong for a reader is no business of the writer's.
+// TestUpdateBesideReaders: an error that a reader meets doesn't affect the writer.
 func TestUpdateBesideReaders(t *testing.T) {
 	r := newRig(t, batch.Limits{})
 	db := r.open(t, &vfs.Options{Pragmas: []string{"cache_size=5"}})

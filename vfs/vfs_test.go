@@ -44,8 +44,8 @@ func oneConn(t testing.TB, db *vfs.DB) *sql.Conn {
 	return c
 }
 
-// TestWarmCounts holds the bound: a warm one-row transaction is one engine
-// commit and no read, a warm read transaction is no read.
+// TestWarmCounts holds the bound: a warm one-row transaction makes one engine commit and no read,
+// and a warm read transaction makes no read.
 func TestWarmCounts(t *testing.T) {
 	r := newRig(t, batch.Limits{})
 	db := r.open(t, nil)
@@ -201,8 +201,7 @@ func TestReaderKeepsSnapshot(t *testing.T) {
 	}
 }
 
-// TestIdleHoldsNoSnapshot: an open database that nobody uses keeps nothing alive
-// in the engine.
+// TestIdleHoldsNoSnapshot: an open but unused database keeps nothing alive in the engine.
 func TestIdleHoldsNoSnapshot(t *testing.T) {
 	r := newRig(t, batch.Limits{})
 	db := r.open(t, &vfs.Options{Pragmas: []string{"cache_size=5"}})

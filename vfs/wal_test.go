@@ -240,8 +240,8 @@ func addTwo(ctx context.Context, db *vfs.DB, i int) error {
 	return tx.Commit()
 }
 
-// TestWALSwitch: who reads with a snapshot goes on while another connection goes to WAL
-// mode, writes and checkpoints; back it goes only when it is alone.
+// TestWALSwitch: a reader with a snapshot goes on while another connection switches to WAL mode,
+// writes and checkpoints. That connection can switch back only when it is alone.
 func TestWALSwitch(t *testing.T) {
 	r := newRig(t, batch.Limits{})
 	db := r.open(t, &vfs.Options{Pragmas: []string{"cache_size=2", "busy_timeout=1"}})
@@ -344,7 +344,7 @@ func scalar(t testing.TB, c *sqlite3.Conn, sql, want string) {
 	}
 }
 
-// TestWALExclusiveLock: who has the file for himself in WAL mode is alone.
+// TestWALExclusiveLock: a connection that has the file for itself in WAL mode is alone.
 func TestWALExclusiveLock(t *testing.T) {
 	r := newRig(t, batch.Limits{})
 	v, open := mounted(t, r, "alone")

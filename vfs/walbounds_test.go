@@ -93,8 +93,8 @@ func TestWALUpdate(t *testing.T) {
 	}
 }
 
-// TestWALWithoutSharedMemory: where the platform has none, WAL is refused, but for who
-// has the file for himself; a restored database in WAL mode is changed.
+// TestWALWithoutSharedMemory: on a platform without shared memory WAL is refused, except to a
+// connection that has the file for itself. A restored database in WAL mode is changed.
 func TestWALWithoutSharedMemory(t *testing.T) {
 	r := newRig(t, batch.Limits{})
 	v, open := mounted(t, r, "noshm")

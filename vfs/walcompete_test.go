@@ -18,9 +18,9 @@ import (
 	"github.com/greenroomdb/greenroom/vfs"
 )
 
-// TestWALUpgrade: a transaction that has read, and writes then, never waits: it is told at
-// once that another one writes, or that what it has read is outdated. Another connection
-// waits for it, as long as its busy handler says, and goes on when it is over.
+// TestWALUpgrade: a transaction that writes after it has read never waits. It learns at once that
+// another one writes, or that what it read is outdated. Another connection waits for it as long as
+// its busy handler says, and goes on when it is over.
 func TestWALUpgrade(t *testing.T) {
 	r := newRig(t, batch.Limits{})
 	db := r.open(t, nil)

@@ -149,8 +149,8 @@ func (f lateFile) Sync(flags sqlitevfs.SyncFlag) error {
 	return f.File.Sync(flags)
 }
 
-// checkpoint has a connection at NORMAL run checkpoints all the time: each begins with
-// storing the log, what a transaction at FULL is about to wait for included.
+// checkpoint runs checkpoints all the time, on a connection at NORMAL. Each first stores the log,
+// including what a transaction at FULL is about to wait for.
 func (l *levels) checkpoint(t *testing.T) {
 	c, err := sqlite3.Open(l.dsn)
 	if err != nil {

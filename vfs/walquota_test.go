@@ -108,7 +108,7 @@ func storesMain(op faultkv.Op) bool {
 	})
 }
 
-// checkpointAgain has the log checkpointed, now that nothing is refused.
+// checkpointAgain runs a checkpoint, now that nothing is refused.
 func checkpointAgain(t *testing.T, a *actorstore.Actor, db *vfs.DB, rows int) {
 	t.Helper()
 	look := func(when string) {

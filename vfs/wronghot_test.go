@@ -10,8 +10,8 @@ import (
 	"github.com/greenroomdb/greenroom/vfs"
 )
 
-// TestWrongKeyKeepsJournal: an encrypted journal that must be rolled back is to SQLite,
-// with another key or none, one that is over. It stays for who has the key.
+// TestWrongKeyKeepsJournal: with a wrong key or none, SQLite takes an encrypted journal that must
+// be rolled back for one that is over. The journal stays for a connection with the right key.
 func TestWrongKeyKeepsJournal(t *testing.T) {
 	for name, wrong := range wrongKeys() {
 		t.Run(name, func(t *testing.T) {
