@@ -116,8 +116,9 @@ func (b *Base) Open(name string) (ReaderAtCloser, error) {
 // Close removes the files.
 func (b *Base) Close() error { return wrap(b.disk.RemoveAll(b.dir)) }
 
-// Restore has the store in a directory, which is made of the files of a Base, take records that follow it, in order; those that the
-// Base has are left out. It returns the number of the last commit that the store has then. All of it is on stable storage.
+// Restore appends records to the store in a directory, which is made of the files of a Base, in order. It leaves out
+// those that the Base has. It returns the number of the last commit that the store has then. All of it is on stable
+// storage.
 //
 // Errors: those of Open and of records; kv.ErrCorrupt if a record is missing.
 func Restore(dir string, records iter.Seq2[Record, error]) (last uint64, err error) {

@@ -97,8 +97,8 @@ func (w *committer) apply(c *kv.Commit, b *pebble.Batch, size int, version uint6
 	return number, nil
 }
 
-// write has b, which is c as e says, be in the log and visible, and returns its number. If the log
-// has no room for it nothing has happened, but b is done with; after any other error the store is
+// write writes b, the encoding e of c, to the log, applies it, and returns its number. If the log
+// has no room for b nothing has happened, but b is done with; after any other error the store is
 // poisoned. order is held.
 func (w *committer) write(b *pebble.Batch, c *kv.Commit, e *encoding) (number uint64, err error) {
 	w.memory.apply()
@@ -110,7 +110,7 @@ func (w *committer) write(b *pebble.Batch, c *kv.Commit, e *encoding) (number ui
 	return number, nil
 }
 
-// finish does what follows when c is visible: it has its batch, with a number, be as safe as c says.
+// finish does what follows when c is visible: it makes its batch, with a number, as safe as c says.
 func (w *committer) finish(c *kv.Commit, b *pebble.Batch, number uint64) error {
 	if c.OnApply != nil {
 		c.OnApply()

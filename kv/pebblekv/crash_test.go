@@ -87,7 +87,7 @@ func (h *history) check(t testing.TB, left vfs.FS) int {
 		t.Errorf("Close after a crash: %v", err)
 	}
 	if !maps.Equal(read, got) {
-		t.Fatalf("who only reads sees commit %q, and the owner %q", read["n"], got["n"])
+		t.Fatalf("a store opened for reading sees commit %q, and the owner %q", read["n"], got["n"])
 	}
 	n := 0
 	if s, ok := got["n"]; ok {

@@ -59,8 +59,8 @@ func TestClearRangeEncoding(t *testing.T) {
 	}
 }
 
-// TestClearRangeRace has another commit put a key into the range between the
-// moments when a range is encoded and when it is cleared.
+// TestClearRangeRace: another commit puts a key into a range after the range is encoded and before
+// it is cleared.
 func TestClearRangeRace(t *testing.T) {
 	db, err := open("store", nil, vfs.NewMem())
 	if err != nil {

@@ -128,7 +128,7 @@ func readOptions(disk vfs.FS, dir string) (name, text string, err error) {
 	return name, string(b), errors.Join(err, f.Close())
 }
 
-// syncDir has the names in a directory outlive a crash.
+// syncDir makes the names in a directory outlive a crash.
 func syncDir(disk vfs.FS, dir string) error {
 	d, err := disk.OpenDir(dir)
 	if err != nil {

@@ -41,7 +41,7 @@ func formatOf(t *testing.T, disk vfs.FS) string {
 	return format
 }
 
-// writeFile has a file of the store hold text.
+// writeFile writes text to a file of the store.
 func writeFile(t *testing.T, disk vfs.FS, name, text string) {
 	t.Helper()
 	f, err := disk.Create(disk.PathJoin("store", name), vfs.WriteCategoryUnspecified)

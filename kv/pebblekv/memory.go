@@ -112,7 +112,7 @@ type patchedOp struct {
 
 var encodings = sync.Pool{New: func() any { return new(encoding) }}
 
-// begin has e be one of a commit that is encoded from now on.
+// begin empties e for the next commit.
 func (e *encoding) begin() {
 	clear(e.patched)
 	e.patched = e.patched[:0]

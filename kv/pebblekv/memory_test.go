@@ -205,7 +205,7 @@ func (m *patchModel) bounded() {
 	}
 }
 
-// TestPatchConcurrent has several change the same values at once.
+// TestPatchConcurrent: several goroutines change the same values at once.
 func TestPatchConcurrent(t *testing.T) {
 	db, err := open("store", &Options{MemtableBytes: 1 << 20}, vfs.NewMem())
 	if err != nil {

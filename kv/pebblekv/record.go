@@ -149,4 +149,4 @@ func batchOps(batch []byte) iter.Seq2[batchOp, error] {
 }
 
 // errNoBatch says that a record has a good checksum, and isn't what Pebble calls a batch.
-var errNoBatch = fmt.Errorf("%w: it is no batch", kv.ErrCorrupt)
+var errNoBatch = fmt.Errorf("%w: not a batch", kv.ErrCorrupt)

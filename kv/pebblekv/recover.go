@@ -194,11 +194,11 @@ func findLog(disk vfs.FS, dir string) error {
 	return err
 }
 
-// setRepr has b be a batch of the log, with its number.
+// setRepr sets b to a batch of the log, with its number.
 func setRepr(b *pebble.Batch, number uint64, batch []byte) error {
 	repr := append(make([]byte, seqNumBytes, seqNumBytes+len(batch)+numberBytes), batch...)
 	if err := b.SetRepr(repr); err != nil {
-		return fmt.Errorf("%w: record %d of the log is no batch: %w", kv.ErrCorrupt, number, err)
+		return fmt.Errorf("%w: record %d of the log is not a batch: %w", kv.ErrCorrupt, number, err)
 	}
 	return b.Set(numberKey, binary.BigEndian.AppendUint64(nil, number), nil)
 }

@@ -106,7 +106,7 @@ func oldHeader(f *file) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// grow has a file be one block long.
+// grow pads a file to one block.
 func grow(b []byte) []byte { return append(b, make([]byte, blockSize-len(b))...) }
 
 // TestScan reads files that no log has written as they are.

@@ -99,7 +99,7 @@ func TestPromise(t *testing.T) {
 			for range waiting - 1 {
 				go func() { done <- l.Sync(n) }()
 			}
-			until(t, l, "nobody waits", func() bool { return l.syncer.atWork != nil && l.syncer.atWork.done != nil })
+			until(t, l, "no call waits", func() bool { return l.syncer.atWork != nil && l.syncer.atWork.done != nil })
 			more := tt.meanwhile(t, s, l)
 			go func() { done <- l.Sync(n) }() // one that comes late waits, too
 			select {
@@ -115,7 +115,7 @@ func TestPromise(t *testing.T) {
 						t.Errorf("got %v, want %v", err, tt.err)
 					}
 				case <-time.After(testkit.Patience(time.Second)):
-					t.Fatal("the sync is over, and somebody waits")
+					t.Fatal("a call still waits after the sync")
 				}
 			}
 			l.mu.Lock()

@@ -117,7 +117,7 @@ func TestReaderBehind(t *testing.T) {
 	s.must(r.Close())
 	add(1)
 	if n := len(s.files()); n > 2+maxSpare {
-		t.Errorf("%d files are kept for nobody", n)
+		t.Errorf("%d files are kept without a reader", n)
 	}
 	s.must(l.Close())
 }

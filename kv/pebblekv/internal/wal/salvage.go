@@ -81,7 +81,7 @@ func salvageFile(disk vfs.FS, f *file, last, most uint64, found func(number uint
 	}
 }
 
-// resume has the scanner go on at the next record, or mark, that is whole behind one that isn't. It returns false if the file has
+// resume moves the scanner to the next whole record, or mark, behind a damaged one. It returns false if the file has
 // none.
 func (s *scanner) resume() (bool, error) {
 	for off := s.at + 1; off+recordHeader <= s.size; {

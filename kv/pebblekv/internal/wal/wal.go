@@ -337,7 +337,7 @@ func (l *Log) SizeFrom(number uint64) (n int64) {
 	return n
 }
 
-// Fail has the log take nothing any more, since err has happened elsewhere.
+// Fail makes the log refuse every later record, because err has happened elsewhere.
 func (l *Log) Fail(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -35,7 +35,7 @@ func newSide(t testing.TB, fs vfs.FS) *side {
 	return &side{t: t, fs: fs, opts: Options{FS: fs, Dir: "log", FileBytes: 4 << 10}}
 }
 
-// sync1 has the directory itself be on stable storage.
+// sync1 syncs the directory itself.
 func sync1(fs vfs.FS) error {
 	d, err := fs.OpenDir("")
 	if err != nil {
