@@ -90,9 +90,9 @@ func (a *target[In]) call(ctx context.Context, h *Host, key string, in In) (Raw,
 	return h.Do(ctx, &Call{Actor: Address{k.Name, key}, Action: a.action.Name, Args: args})
 }
 
-// At has the turn's own actor do the action at a time, and returns the id of the event.
-// See greenroom.Tx.At, which also serves an action that schedules itself: a variable's function
-// can't name the variable. ErrNoAction says that the actor's type doesn't list the action.
+// At schedules the action of the turn's own actor for a time, and returns the id of the event. See
+// greenroom.Tx.At, which also serves an action that schedules itself: a variable's function can't
+// name the variable. ErrNoAction says that the actor's type doesn't list the action.
 func (a *target[In]) At(c *Context, at time.Time, in In) (id string, err error) {
 	if c.life.host.owners[a.declared()] != c.life.kind {
 		return "", fmt.Errorf("%w: %s doesn't list %.80q", ErrNoAction, c.life.kind.Name, a.action.Name)
@@ -104,8 +104,7 @@ func (a *target[In]) At(c *Context, at time.Time, in In) (id string, err error) 
 	return c.Schedule(job)
 }
 
-// After has the turn's own actor do the action when d has passed since the turn began. See
-// At.
+// After schedules the action of the turn's own actor for d after the turn began. See At.
 func (a *target[In]) After(c *Context, d time.Duration, in In) (id string, err error) {
 	return a.At(c, c.now.Add(d), in)
 }

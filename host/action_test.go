@@ -81,8 +81,8 @@ func TestTypedActionFails(t *testing.T) {
 	}, thing(add, send, lost))
 }
 
-// TestScheduledAction has an actor do an action later: what is scheduled with the
-// declaration is what the action gets, and an action without arguments gets none.
+// TestScheduledAction: an actor runs an action later. The action gets what was scheduled with its
+// declaration, and an action without arguments gets none.
 func TestScheduledAction(t *testing.T) {
 	var done diary
 	note := NewCommand("note", func(c *Context, what string) error {

@@ -72,7 +72,7 @@ func (s *alarms) wake(ctx context.Context, w *actorstore.Waking, failures int) (
 	return -1
 }
 
-// wakeFor has an actor woken at a time for a client that is lost, which no row says, if it sleeps.
+// wakeFor schedules waking an actor, if it sleeps, for a client that is lost, which no row says.
 func (s *alarms) wakeFor(name string, at time.Time) {
 	if w := (actorstore.Waking{Name: name}); !s.awake(&w) {
 		s.Add(w, at)

@@ -303,7 +303,7 @@ func (r *rig) wantOldRows(want ...string) {
 	}
 }
 
-// TestWakeFails has the store fail when an actor must be woken.
+// TestWakeFails: the store fails when an actor must be woken.
 func TestWakeFails(t *testing.T) {
 	var d diary
 	bubble(t, Options{}, func(r *rig) {

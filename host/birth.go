@@ -154,7 +154,7 @@ func (m *creation) land(note []byte, stage func(b *batch.Batch) error) error {
 	return l.actor.ApplyIn(l.ctx, &b, in)
 }
 
-// stage has the actor's record land, if it isn't stored: the actor is created with it.
+// stage puts the actor's record into b, unless it is stored: that creates the actor.
 func (m *creation) stage(b *batch.Batch) error {
 	if !m.life.record.Stored() {
 		tx := m.life.record.In(b)

@@ -84,7 +84,7 @@ func (s *connChanges) disconnect(n *conn.Conn, reason string) error {
 	return nil
 }
 
-// hangUp has the transport of a connection that goes closed when that is durable.
+// hangUp closes the transport of a connection that goes, once that is durable.
 func (s *connChanges) hangUp(n *conn.Conn, reason string) {
 	c := s.c
 	l, t := c.life, n.Transport()
@@ -136,7 +136,7 @@ func (n *Conn) SetState(v any) error {
 	return n.c.life.conns.In(n.c.Batch()).SetState(n.n, r)
 }
 
-// Subscribe has the connection get the events of that name that the actor broadcasts.
+// Subscribe subscribes the connection to the events of that name that the actor broadcasts.
 func (n *Conn) Subscribe(event string) error { return n.subscribe(event, true) }
 
 // Unsubscribe undoes Subscribe.

@@ -161,7 +161,7 @@ func (h *Host) Disconnect(ctx context.Context, id actorstore.ID, c conn.ID, reas
 	return h.Leave(ctx, a, c, reason)
 }
 
-// Subscribe has a connection get the events of a name, or no more if on is false.
+// Subscribe subscribes a connection to the events of a name, or ends that if on is false.
 func (h *Host) Subscribe(ctx context.Context, a Address, id conn.ID, event string, on bool) error {
 	t := newTurn("actor.subscribe", func(c *Context) error {
 		n := c.Conn()

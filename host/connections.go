@@ -66,9 +66,9 @@ func (cs *connections) expect() {
 	cs.absence.Set(next)
 }
 
-// missed has an actor that has left memory woken for a client that was lost while it did,
-// of which its clock has heard nothing. If the clock has another one's time, the actor
-// finds this one, too, when it wakes for that.
+// missed schedules waking an actor that has left memory, for a client that was lost while it did,
+// of which its clock has heard nothing. If the clock has a time for another client, the actor finds
+// this one, too, when it wakes for that.
 func (cs *connections) missed() {
 	if cs.absence == nil || !cs.absence.At().IsZero() {
 		return

@@ -115,8 +115,8 @@ func TestConnections(t *testing.T) {
 	}, room(&d))
 }
 
-// TestHibernation has an actor sleep while a client is connected, wake by an alarm, and
-// send it something; and the client come back after a restart of the host.
+// TestHibernation: an actor sleeps while a client is connected, wakes by an alarm, and sends the
+// client something; and the client comes back after a restart of the host.
 func TestHibernation(t *testing.T) {
 	var d diary
 	bubble(t, Options{}, func(r *rig) {
@@ -162,8 +162,8 @@ func TestHibernation(t *testing.T) {
 	}, room(&d))
 }
 
-// TestAwayTooLong has clients that don't come back: one that was lost while the actor was
-// awake, one while it slept, and one with the host.
+// TestAwayTooLong: clients don't come back: one that was lost while the actor was awake, one while
+// it slept, and one with the host.
 func TestAwayTooLong(t *testing.T) {
 	var d diary
 	bubble(t, Options{AwayTimeout: 5 * time.Minute}, func(r *rig) {
@@ -342,7 +342,7 @@ func TestConnectFails(t *testing.T) {
 	}
 }
 
-// TestJoinAbandoned has a client leave while it is being connected.
+// TestJoinAbandoned: a client leaves while it is being connected.
 func TestJoinAbandoned(t *testing.T) {
 	for _, hibernate := range []bool{false, true} {
 		var d diary

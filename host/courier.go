@@ -163,7 +163,7 @@ func (cs *couriers) stats() (busy, senders int) {
 	return cs.lines[near].busy + cs.lines[far].busy, len(cs.mails)
 }
 
-// queue has a mail wait in a line, where a courier goes for it if there may be one more.
+// queue puts a mail into a line, and starts a courier for the line if it may have one more.
 //
 // +checklocks:cs.mu
 func (cs *couriers) queue(m *mail, which int) {
@@ -357,8 +357,8 @@ func (cs *couriers) dropped(from Address, l *mailrow.Letter, err error) {
 	h.troubles.tell(h.log, h.clock(), "host: message is dropped", from.Type, err, slog.String("from", from.String()), slog.String("to", l.To), slog.String("name", l.Name))
 }
 
-// settle has the sender forget what has come. If it can't, the letters are handed out
-// again, and come to receivers that have them already. A sender that sleeps isn't woken for it.
+// settle makes the sender forget the letters that have arrived. If it can't, they are handed out
+// again, and come to receivers that have them already. It doesn't wake a sender that sleeps.
 func (cs *couriers) settle(m *mail, letters []*mailrow.Letter, wake bool) error {
 	arrived := func() *turn {
 		t := newTurn("actor.arrived", func(c *Context) error {

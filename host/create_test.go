@@ -267,7 +267,7 @@ func TestCreateByOthers(t *testing.T) {
 		wantBad(t, <-called, "")
 		must(t, <-created)
 		if err := <-looked; err != nil && !errors.Is(err, ErrNoActor) {
-			t.Errorf("who wanted an actor that exists got %v", err)
+			t.Errorf("a call to an existing actor: %v", err)
 		}
 		r.close()
 	})

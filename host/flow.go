@@ -230,7 +230,7 @@ func (c *Context) StartWorkflow(input any) error { return c.life.workflow.ask(c,
 // workflow.Runner.StartAgain.
 func (c *Context) StartWorkflowAgain(input any) error { return c.life.workflow.ask(c, input, true) }
 
-// ask has the turn of c plan the event that starts f, which may be nil.
+// ask plans the event that starts f, which may be nil, in the turn of c.
 func (f *flow) ask(c *Context, input any, again bool) error {
 	if f == nil {
 		return ErrNoWorkflow

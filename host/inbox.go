@@ -93,7 +93,7 @@ func (c receipt) seen(from mailrow.Sender) (s mailrow.Seen, err error) {
 	return mailrow.ParseSeen(value)
 }
 
-// note has the turn remember what has come.
+// note stores what has come from a sender, with the turn.
 func (c receipt) note(from mailrow.Sender, s mailrow.Seen) {
 	l := c.life
 	c.Batch().Put(mailrow.SeenKey(from), s.Append(nil))

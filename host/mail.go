@@ -94,7 +94,7 @@ func (cs *couriers) add(m *mail, l *mailrow.Letter) (added bool) {
 	return true
 }
 
-// ready has a trip wait for a courier.
+// ready puts a trip into the line where couriers take it.
 //
 // +checklocks:cs.mu
 func (cs *couriers) ready(t *trip) {
@@ -165,10 +165,9 @@ func (cs *couriers) returned(t *trip, which int, err error) {
 	cs.tidy(t.mail)
 }
 
-// forget has the couriers lose a mail whose letters are of an incarnation that is over:
-// those that sent them may be lost, and others may have their numbers. What is still to
-// be carried is in the outbox, which hands it out again. Trips end when they come to a
-// turn, which doesn't land.
+// forget drops a mail whose letters are of an incarnation that is over: the actors that sent them
+// may be lost, and other letters may have their numbers. What is still to be carried is in the
+// outbox, which hands it out again. Trips end when they come to a turn, which doesn't land.
 //
 // +checklocks:cs.mu
 func (cs *couriers) forget(m *mail) {

@@ -57,8 +57,8 @@ type Options struct {
 	// MinFree is how many bytes the disk of the store must have free for the host to be Ready, where the engine knows (kv.Spacer).
 	// 0 means 64 MiB, a negative value that it isn't asked.
 	MinFree int64
-	// Traces has the turns of each actor recorded as spans in the actor's own keys; nil
-	// means that nothing is.
+	// Traces makes the host record the turns of each actor as spans in the actor's own keys; nil
+	// means that it records none.
 	Traces *greenroom.TracesOptions
 	// Logger takes what goes wrong, and what actors log. nil means slog.Default().
 	Logger *slog.Logger

@@ -138,7 +138,7 @@ type waiters struct {
 // never cease to come.
 const courierShare = 16
 
-// add has ch, which next returns, wait. remove ends that before.
+// add appends ch, which next returns in its turn. remove takes it out before that.
 func (w *waiters) add(ch chan struct{}, courier bool) (remove func()) {
 	line := &w.clients
 	if courier {

@@ -112,7 +112,7 @@ func (s *sending) exists(a Address) (bool, error) {
 	return !bytes.Equal(note, noteBegun), errors.Join(err, v.Close())
 }
 
-// loadAccount has the turn know the actor's account.
+// loadAccount reads the actor's account for the turn.
 func (s *sending) loadAccount() error {
 	c := s.c
 	if s.account != nil {

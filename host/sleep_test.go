@@ -79,7 +79,7 @@ func TestHooks(t *testing.T) {
 	}, kind)
 }
 
-// TestCreateFails has the first turn fail: nothing lands, and the next call tries again.
+// TestCreateFails: the first turn fails, nothing lands, and the next call tries again.
 func TestCreateFails(t *testing.T) {
 	fail := true
 	kind := thing(add)
@@ -115,7 +115,7 @@ func TestInput(t *testing.T) {
 	}, thing())
 }
 
-// TestBound has more actors than may be awake.
+// TestBound: there are more actors than may be awake.
 func TestBound(t *testing.T) {
 	bubble(t, Options{MaxAwake: 3}, func(r *rig) {
 		at := func(i int) Address { return Address{"thing", fmt.Sprint(i)} }
@@ -156,7 +156,7 @@ func TestBound(t *testing.T) {
 	}, thing(add))
 }
 
-// TestAllBusy has a call wait for room while all actors are busy.
+// TestAllBusy: a call waits for room while all actors are busy.
 func TestAllBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan bool)
@@ -258,7 +258,7 @@ func TestCloseGivesUp(t *testing.T) {
 	})
 }
 
-// TestSyncShared has many turns share one wait for stable storage, in their order.
+// TestSyncShared: many turns share one wait for stable storage, in their order.
 func TestSyncShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Options{}, thing(add))
@@ -298,7 +298,7 @@ func TestSyncShared(t *testing.T) {
 	})
 }
 
-// TestSyncFails has a wait for stable storage fail, on which several turns wait.
+// TestSyncFails: a wait for stable storage fails, on which several turns wait.
 func TestSyncFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Options{}, thing(add))
@@ -328,7 +328,7 @@ func TestSyncFails(t *testing.T) {
 	})
 }
 
-// TestTwoHosts has two hosts on one engine.
+// TestTwoHosts runs two hosts on one engine.
 func TestTwoHosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine := engines.Shared(memkv.New())
@@ -371,7 +371,7 @@ func TestTwoHosts(t *testing.T) {
 	})
 }
 
-// TestDestroyFromWithin has turns of all kinds destroy their actor.
+// TestDestroyFromWithin: turns of all kinds destroy their actor.
 func TestDestroyFromWithin(t *testing.T) {
 	kind := thing(
 		add,
@@ -419,7 +419,7 @@ func TestDestroyFromWithin(t *testing.T) {
 	}, kind)
 }
 
-// TestDestroyFails has the removal of an actor fail.
+// TestDestroyFails: the removal of an actor fails.
 func TestDestroyFails(t *testing.T) {
 	for skip, hit := 0, true; hit; skip++ {
 		bubble(t, Options{}, func(r *rig) {

@@ -36,7 +36,7 @@ type recorder struct {
 	spanAttrs []traces.Attr  // of all spans; must not change
 }
 
-// describe has the actor's spans say whose they are.
+// describe sets the attributes with which the actor's spans name it.
 func (l *recorder) describe(id actorstore.ID, a Address) {
 	l.spanAttrs = []traces.Attr{
 		traces.String(keyActorID, id.String()),

@@ -174,11 +174,11 @@ func wantParent(t *testing.T, all []traces.SpanData, child, parent string) {
 			}
 		}
 	}
-	t.Errorf("%s is no child of %s", child, parent)
+	t.Errorf("%s is not a child of %s", child, parent)
 }
 
-// TestHookPanics has a hook panic within a turn, which fails, whatever its action makes of
-// it, with traces and without.
+// TestHookPanics: a hook panics within a turn. The turn fails, whatever its action makes of the
+// panic, with traces and without.
 func TestHookPanics(t *testing.T) {
 	for _, o := range []*greenroom.TracesOptions{nil, {}} {
 		kind := thing(NewAction("end", func(c *Context, _ struct{}) (int, error) {

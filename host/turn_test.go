@@ -227,7 +227,7 @@ func TestTurnTimeout(t *testing.T) {
 	})))
 }
 
-// TestCallerLeaves has callers leave before and during their turns.
+// TestCallerLeaves: callers leave before and during their turns.
 func TestCallerLeaves(t *testing.T) {
 	begun, release := make(chan bool, 1), make(chan bool)
 	synctest.Test(t, func(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 	"github.com/greenroomdb/greenroom/workflow"
 )
 
-// TestWakeRefused has actors fail to wake where only one may be awake: none takes the
-// place of another, and each wakes when it can.
+// TestWakeRefused: actors fail to wake where only one may be awake: none takes the place of
+// another, and each wakes when it can.
 func TestWakeRefused(t *testing.T) {
 	var broken atomic.Bool
 	broken.Store(true)
@@ -51,8 +51,8 @@ func TestWakeRefused(t *testing.T) {
 	}, kind)
 }
 
-// TestCallersLeaveWhileWaking has callers give up while their actor wakes: it wakes, makes
-// none of their turns, and goes to sleep.
+// TestCallersLeaveWhileWaking: callers give up while their actor wakes. It wakes, runs none of
+// their turns, and goes to sleep.
 func TestCallersLeaveWhileWaking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan bool)
@@ -109,7 +109,7 @@ func TestCloseWhileWaking(t *testing.T) {
 	})
 }
 
-// TestTurnWaitsForItself has a turn call its own actor, which it must not: the call is refused, and the actor goes on.
+// TestTurnWaitsForItself: a turn calls its own actor, which it must not: the call is refused, and the actor goes on.
 func TestTurnWaitsForItself(t *testing.T) {
 	var h *Host
 	kind := thing(add, NewAction("loop", func(c *Context, _ struct{}) (int, error) {
@@ -120,7 +120,7 @@ func TestTurnWaitsForItself(t *testing.T) {
 		_, err := invoke[int](r.ctx, r.Host, lobby, "loop", nil)
 		wantErr(t, err, greenroom.ErrNested)
 		if n := r.call(lobby, "add", 1); n != 1 {
-			t.Errorf("the state is %d: a turn that nobody waited for has run", n)
+			t.Errorf("the state is %d: the refused turn ran", n)
 		}
 	}, kind)
 }
@@ -168,8 +168,8 @@ func TestDestroyLeavesNothing(t *testing.T) {
 	}, kinds...)
 }
 
-// TestOneTurnAtATime has everything that makes turns make them at once: calls, events,
-// messages of others, connections, the workflow, and what the actor does by itself.
+// TestOneTurnAtATime makes turns from every source at once: calls, events, messages of others,
+// connections, the workflow, and what the actor does by itself.
 func TestOneTurnAtATime(t *testing.T) {
 	var busy atomic.Bool
 	var turns [6]atomic.Int32
