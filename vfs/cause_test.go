@@ -33,7 +33,7 @@ type causeCase struct {
 	break_ func(t *testing.T, r *fixture, db *vfs.DB)
 }
 
-// failing has every operation of the kind fail with err.
+// failing fails every operation of the kinds points with err.
 func failing(points ...faultkv.Point) func(err error) func(*testing.T, *fixture, *vfs.DB) {
 	return func(err error) func(*testing.T, *fixture, *vfs.DB) {
 		return func(_ *testing.T, r *fixture, _ *vfs.DB) {

@@ -171,10 +171,10 @@ func (c *conn) enter(ctx context.Context) error {
 	return err
 }
 
-// makeRoom has a log that leaves the actor little room checkpointed, as far as its readers
-// allow and without a wait for them, so that the next commit begins it again. SQLite
-// itself would do so behind a commit, for which there may be no room. What the
-// checkpoint returns doesn't matter: without it the log stays as it was.
+// makeRoom runs a checkpoint if the log leaves the actor little room, so that the next commit
+// begins the log again. The checkpoint goes as far as readers allow, and doesn't wait for them.
+// SQLite itself would run it after a commit, for which there may not be room. Its result doesn't
+// matter: without it the log stays as it was.
 func (c *conn) makeRoom(ctx context.Context) error {
 	if !c.db.wal.crowded() || c.queryOnly || !c.Raw().GetAutocommit() {
 		return nil

@@ -142,7 +142,7 @@ func checkState(t *testing.T, tp *engines.Tape, limits batch.Limits, want []stri
 	}
 	got := contentOf(t, db)
 	if !slices.Contains(want, got) {
-		t.Errorf("%s: the database holds %.60s, which is none of %.60q", where, got, want)
+		t.Errorf("%s: the database holds %.60s, want one of %.60q", where, got, want)
 	}
 	intact(t, db)
 	exec(t, db, "create table if not exists after_crash(a)")

@@ -94,7 +94,7 @@ func (db *database) load(ctx context.Context) error {
 	return nil
 }
 
-// readFrom has the files read from r.
+// readFrom makes r the reader of the files.
 func (db *database) readFrom(r actorstore.Reader) {
 	db.main.Reader, db.journal.file.Reader, db.wal.file.Reader = r, r, r
 }

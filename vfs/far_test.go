@@ -132,7 +132,7 @@ const perCommit = 2000
 func large(t *testing.T) {
 	t.Helper()
 	if testkit.Race {
-		t.Skip("50 MiB, and nobody to race with")
+		t.Skip("50 MiB, and only one goroutine")
 	}
 }
 

@@ -166,8 +166,8 @@ func rowsOf(t testing.TB, db interface {
 	return out.String()
 }
 
-// TestFarReaders has readers in the midst of a writer, with a cache that is too small for
-// any of them: each sees whole transactions.
+// TestFarReaders: readers run beside a writer, with a cache that is too small for any of them: each
+// sees whole transactions.
 func TestFarReaders(t *testing.T) {
 	for _, mode := range []string{"delete", "wal"} {
 		t.Run(mode, func(t *testing.T) {

@@ -123,8 +123,7 @@ func countOf(t *testing.T, db queryer) int {
 	return one[int](t, db, "select count(*) from t")
 }
 
-// TestFirstTransactionQuota has the first transaction of a database exceed the quota,
-// early and late.
+// TestFirstTransactionQuota: the first transaction of a database exceeds the quota, early and late.
 func TestFirstTransactionQuota(t *testing.T) {
 	t.Parallel()
 	for name, c := range firstCases {

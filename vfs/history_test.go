@@ -114,7 +114,7 @@ func (h history) lists() (lists map[int][]int, writer map[int]int, err error) {
 		for _, o := range r.ops {
 			list := lists[o.key]
 			if saw := r.own(o.saw); !slices.Equal(saw, list[:min(len(saw), len(list))]) {
-				return nil, nil, fmt.Errorf("%v saw %v, and somebody else %v", r, saw, list)
+				return nil, nil, fmt.Errorf("%v saw %v, and another transaction %v", r, saw, list)
 			}
 			if o.append != 0 && r.committed && !slices.Contains(list, o.append) {
 				return nil, nil, fmt.Errorf("%d, which %v appended, is lost", o.append, r)
@@ -124,7 +124,7 @@ func (h history) lists() (lists map[int][]int, writer map[int]int, err error) {
 	for _, list := range lists {
 		for _, n := range list {
 			if _, ok := writer[n]; !ok {
-				return nil, nil, fmt.Errorf("%d was seen, and nobody who appended it has committed", n)
+				return nil, nil, fmt.Errorf("%d was seen, but no committed transaction appended it", n)
 			}
 		}
 	}

@@ -116,12 +116,13 @@ var (
 	Failures    = metricFailures
 )
 
-// OpenLog has h enter WAL mode, and RemoveLog removes the log, as SQLite has them do.
+// OpenLog makes h enter WAL mode, and RemoveLog removes the log, as SQLite makes them do.
 func OpenLog(h *Handle) (sqlitevfs.File, error) { return logMode{h}.open() }
 
 func RemoveLog(ctx context.Context, h *Handle) error { return h.db.wal.delete(ctx) }
 
-// WithoutSharedMemory has the database of v behave as on a platform without shared memory, before it has connections.
+// WithoutSharedMemory makes the database of v behave as on a platform without shared memory. Call it before the
+// database has connections.
 func WithoutSharedMemory(v *VFS, name string) error {
 	db, err := v.find(name)
 	if err == nil {

@@ -83,8 +83,8 @@ func (h logMode) rewrite() error {
 	return err
 }
 
-// changing has fn change the two files, unless h may not, and returns what SQLite should
-// see of an error. fn is called under sharedLog.write.
+// changing calls fn to change the two files, unless h may not change them, and returns what SQLite
+// should see of an error. fn runs under sharedLog.write.
 func (h logMode) changing(code sqlite3.ExtendedErrorCode, fn func() error) error {
 	h.db.wal.write.Lock()
 	defer h.db.wal.write.Unlock()

@@ -126,7 +126,7 @@ func wholeAndMoved(t *testing.T, tp *engines.Tape, limits batch.Limits, want []s
 	look := func(what string, db queryer) {
 		t.Helper()
 		if got := contentOf(t, db); !slices.Contains(want, got) {
-			t.Errorf("%s: %s sees %.60s, which is none of %.60q", where, what, got, want)
+			t.Errorf("%s: %s sees %.60s, want one of %.60q", where, what, got, want)
 		}
 		intact(t, db)
 	}

@@ -190,7 +190,7 @@ func (p *pebbleCrash) check(t *testing.T, c clone) (n int, journal bool) {
 	got := digest(t, pool)
 	// Statements that change nothing leave the same state more than once.
 	if n = slices.Index(p.states[c.acked:c.started+1], got); n < 0 {
-		t.Errorf("%s: the state is none of those from %d to %d, but number %d", where, c.acked, c.started, slices.Index(p.states, got))
+		t.Errorf("%s: the state is not one of those from %d to %d, but number %d", where, c.acked, c.started, slices.Index(p.states, got))
 	}
 	exec(t, pool, "create table if not exists after_crash(a)")
 	intact(t, pool)

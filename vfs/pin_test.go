@@ -216,7 +216,7 @@ func TestIdle(t *testing.T) {
 				t.Errorf("%s: %d snapshots are open, want %d", when, n, want)
 			}
 		}
-		snapshots("nobody reads", 0)
+		snapshots("before a read", 0)
 		var all sync.WaitGroup
 		for range 8 {
 			all.Go(func() { one[int](t, db, sumT) })

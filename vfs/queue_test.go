@@ -107,7 +107,7 @@ func fairly(t *testing.T, kind writingKind) {
 	s := db.Stats()
 	t.Logf("%d waits, at most %d turns behind, seen from outside %d", s.WriterWaits, s.MostBehind, behind.Load())
 	if s.MostBehind > most || s.WriterWaits < 2*writers {
-		t.Errorf("somebody was %d turns behind, more than %d: %+v", s.MostBehind, most, s)
+		t.Errorf("a writer was %d turns behind, more than %d: %+v", s.MostBehind, most, s)
 	}
 }
 

@@ -13,11 +13,11 @@ import (
 	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
 )
 
-// A journal that a crash left is rolled back before anybody is let in, so that no
-// connection finds the database busy because another one is doing it. SQLite does
-// it: the format of its journal, and what of one may be believed, are its own
-// business. Any connection does it before its first read, so one is opened for that,
-// on a VFS that is registered for as long as it takes.
+// A journal that a crash left is rolled back before the first connection of the pool, so that no
+// connection finds the database busy because another one is doing it. SQLite itself rolls it back:
+// the format of its journal, and what of one may be believed, are its own business. Any connection
+// does so before its first read, so we open one for that, on a VFS that is registered only
+// meanwhile.
 
 // recover rolls back the journal that was found when db was loaded, if SQLite can
 // read it. No connection has db open yet. After an error the journal is still there.
@@ -89,7 +89,7 @@ func readable(main sqlitevfs.File) error {
 	return err
 }
 
-// readOnce opens a connection, has it read something, and closes it.
+// readOnce opens a connection, reads something with it, and closes it.
 func readOnce(ctx context.Context, dsn string) (err error) {
 	var c *sqlite3.Conn
 	defer closeRaw(&c, &err)

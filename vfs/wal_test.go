@@ -204,7 +204,7 @@ func TestWALConcurrent(t *testing.T) {
 	}
 }
 
-// concurrently has some connections add one to two rows, and look at the sum.
+// concurrently runs several connections that add one to two rows, and look at the sum.
 func concurrently(t *testing.T, db *vfs.DB, writers, rounds int) {
 	t.Helper()
 	var wg sync.WaitGroup

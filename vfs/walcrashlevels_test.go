@@ -70,7 +70,7 @@ type levelClone struct {
 	where string
 }
 
-// run has every connection write, and crashes the disk meanwhile.
+// run writes on every connection, and crashes the disk meanwhile.
 func (l *levels) run(t *testing.T) (clones []levelClone) {
 	t.Helper()
 	db, err := l.disk.Open(smallPebble)

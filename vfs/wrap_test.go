@@ -136,7 +136,7 @@ func TestWrap(t *testing.T) {
 	}
 }
 
-// together has several connections add one to two rows each, and look at the sum.
+// together runs several connections that add one to two rows each, and look at the sum.
 func together(t *testing.T, v *wrapped, conns, rounds int) {
 	t.Helper()
 	var wg sync.WaitGroup
