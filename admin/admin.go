@@ -68,6 +68,8 @@ type Options struct {
 	Tokens []Token
 	// Metrics answers GET /v1/metrics, in the text format of Prometheus; nil means that there are none.
 	Metrics http.Handler
+	// Page answers what is not below /v1/, such as an inspector.Page, and admits whom it will: it is asked without a token. nil means that nothing is there.
+	Page http.Handler
 }
 
 // A Server answers tools. All methods are safe for concurrent use.
@@ -80,6 +82,7 @@ type Server struct {
 	upload  int64         // the most bytes of a database
 	states  func(net.Conn, http.ConnState)
 	metrics http.Handler // nil for none
+	page    http.Handler // nil for none
 	tokens  []Token      // nil at the socket
 	http    *http.Server
 	ctx     context.Context // of what is being done: ends with Close

@@ -88,6 +88,34 @@ func (c *Client) Process(ctx context.Context) (*Process, error) {
 	return p, c.do(ctx, http.MethodGet, "/v1/process", "", nil, p)
 }
 
+// Get reads what the API has at a path behind /v1/, such as "actors/id:…/queue", with the parameters that openapi.json lists there. The path is escaped, as
+// by url.PathEscape. Out is the type of the answer, such as MessageList.
+func Get[Out any](ctx context.Context, c *Client, path string, params url.Values) (*Out, error) {
+	out := new(Out)
+	return out, c.do(ctx, http.MethodGet, "/v1/"+path+"?"+params.Encode(), "", nil, out)
+}
+
+// Query runs a statement of SQL that only reads on the database of an actor, which is named as in a store with greenroom.Options.IDs.
+func (c *Client) Query(ctx context.Context, actor string, in *QueryIn) (*QueryOut, error) {
+	return (&Verb[QueryIn, QueryOut]{name: "query"}).Ask(ctx, c, actor, false, in)
+}
+
+// Stream reads an answer that isn't JSON, such as that at "events", "metrics" or "actors/NAME/database", as Get. The caller closes it.
+func (c *Client) Stream(ctx context.Context, path string, params url.Values) (io.ReadCloser, error) {
+	r, err := c.request(ctx, http.MethodGet, "/v1/"+path+"?"+params.Encode(), nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.http.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, errors.Join(answered(resp), resp.Body.Close())
+	}
+	return resp.Body, nil
+}
+
 // engineProtocol is what a connection is upgraded to on which the engine is read; see package remotekv.
 const engineProtocol = "greenroom-engine/1"
 

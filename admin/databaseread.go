@@ -36,6 +36,9 @@ func databaseReads() []route {
 // https://www.iana.org/assignments/media-types/application/vnd.sqlite3
 const mediaDatabase = "application/vnd.sqlite3"
 
+// errNoDatabase refuses what needs a database that isn't there.
+var errNoDatabase error = &Error{Code: "not_found", Message: "the actor has no database"}
+
 // A copied is a copy of a database in a file of this process.
 type copied struct{ *os.File }
 
@@ -53,7 +56,7 @@ func saveDatabase(ctx context.Context, s *greenroom.Store, actor string) (c copi
 	c = copied{f}
 	err = viewActor(ctx, s, actor, func(v *greenroom.View) error {
 		if found, err := vfs.Exists(ctx, v.Lower()); err != nil || !found {
-			return cmp.Or(err, error(&Error{Code: "not_found", Message: "the actor has no database"}))
+			return cmp.Or(err, errNoDatabase)
 		}
 		db, err := v.SQL()
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
@@ -183,6 +184,30 @@ func TestQuery(t *testing.T) {
 	}
 	if n := r.count(); n != 5 {
 		t.Errorf("there are %d rows", n)
+	}
+}
+
+// TestQueryTimeout: a query may ask for less time than the process allows, and for no more. What needs a database says so where there is none.
+func TestQueryTimeout(t *testing.T) {
+	r := newRig(t, admin.Options{QueryDeadline: 100 * time.Millisecond})
+	r.furnish()
+	const endless = "with recursive c(x) as (select 1 union all select x+1 from c) select count(*) from c"
+	for _, ms := range []int{0, 1, math.MaxInt} {
+		_, err := r.client.Query(t.Context(), "room", &admin.QueryIn{SQL: endless, Timeout: ms})
+		if e := (*admin.Error)(nil); !errors.As(err, &e) || e.Code != "timeout" {
+			t.Errorf("%d ms: %v", ms, err)
+		}
+	}
+	_, err := r.client.Query(t.Context(), "room", &admin.QueryIn{SQL: "select 1", Timeout: -1})
+	if e := (*admin.Error)(nil); !errors.As(err, &e) || e.Code != "invalid" {
+		t.Errorf("-1 ms: %v", err)
+	}
+	_, err = r.client.Query(t.Context(), "rome", &admin.QueryIn{SQL: "select 1"})
+	_, serr := admin.Get[admin.Schema](t.Context(), r.client, "actors/rome/schema", nil)
+	for _, err := range []error{err, serr} {
+		if !errors.Is(err, greenroom.ErrNotFound) {
+			t.Errorf("without a database: %v", err)
+		}
 	}
 }
 

@@ -60,7 +60,7 @@ func newServer(ctx context.Context, store *greenroom.Store, opts *Options) *Serv
 		o = *opts
 	}
 	s := &Server{
-		store: store, actors: o.Actors, log: o.Logger, metrics: o.Metrics, txTime: cmp.Or(o.TxDeadline, 30*time.Second), tokens: slices.Clone(o.Tokens),
+		store: store, actors: o.Actors, log: o.Logger, metrics: o.Metrics, page: o.Page, txTime: cmp.Or(o.TxDeadline, 30*time.Second), tokens: slices.Clone(o.Tokens),
 		sqlTime: cmp.Or(o.QueryDeadline, 5*time.Second), upload: cmp.Or(o.MaxUpload, 1<<30), states: o.ConnState,
 	}
 	if s.actors == nil {
@@ -126,8 +126,9 @@ func routes() []route {
 		documentRoute(), eventRoute(),
 		{
 			method: http.MethodGet, path: "/v1/process", what: "What is known of the process that has the store open.", out: Process{}, reads: true,
-			serve: func(s *Server, w http.ResponseWriter, _ *http.Request) {
-				reply(w, &Process{PID: os.Getpid(), Backup: archive.Of(s.store.Engine()) != nil})
+			serve: func(s *Server, w http.ResponseWriter, r *http.Request) {
+				_, host := s.actors.(Runner)
+				reply(w, &Process{PID: os.Getpid(), Backup: archive.Of(s.store.Engine()) != nil, Host: host, Role: clientOf(r.Context()).role})
 			},
 		},
 		{
@@ -177,9 +178,15 @@ func (s *Server) mux() *http.ServeMux {
 	for _, rt := range routes() {
 		mux.HandleFunc(rt.method+" "+rt.path, s.admit(rt.reads, func(w http.ResponseWriter, r *http.Request) { rt.serve(s, w, r) }))
 	}
-	mux.HandleFunc("/", s.admit(true, func(w http.ResponseWriter, r *http.Request) {
+	nothing := s.admit(true, func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, &Error{Code: "not_found", Message: "there is nothing at " + r.Method + " " + r.URL.Path})
-	}))
+	})
+	mux.HandleFunc("/v1/", nothing)
+	if s.page != nil {
+		mux.Handle("/", s.page)
+	} else {
+		mux.HandleFunc("/", nothing)
+	}
 	return mux
 }
 
@@ -188,6 +195,10 @@ type Process struct {
 	PID int `json:"pid"`
 	// Backup reports whether the process backs up the store.
 	Backup bool `json:"backup"`
+	// Host reports whether the process runs the actors of the store.
+	Host bool `json:"host"`
+	// Role is what the client that asks may do.
+	Role Role `json:"role"`
 }
 
 // engine gives a tool the engine of the store: all of it to read, and to write what belongs to none of the actors.

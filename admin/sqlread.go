@@ -2,13 +2,17 @@ package admin
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"net/http"
+	"time"
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/internal/sqlrun"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // A Schema is the tables, indices, views and triggers of a database, in the order in which they were made.
@@ -29,6 +33,8 @@ type QueryIn struct {
 	SQL  string            `json:"sql"`            // one statement that only reads
 	Args []json.RawMessage `json:"args,omitempty"` // null, booleans, numbers and texts, for the parameters of the statement in their order
 	Rows int               `json:"rows,omitempty"` // the largest number of rows, up to 1000; 0 means 100
+	// Timeout is how long the query may take, in milliseconds, where that is less than the process allows; 0 means as long as that.
+	Timeout int `json:"timeout_ms,omitempty"`
 }
 
 // A QueryOut is the answer. Integers have all their digits, an infinity is a number too large for a double, and a blob is a text with a literal of SQL in it, X'00FF'.
@@ -52,9 +58,9 @@ func sqlReads() []route {
 			what: "Run one statement of SQL that only reads on one state of the database of an actor, in a few seconds.",
 			serve: func(s *Server, w http.ResponseWriter, r *http.Request) {
 				var out *QueryOut
-				in, err := queryBody(w, r)
+				in, within, err := queryBody(w, r)
 				if err == nil {
-					ctx, cancel := context.WithTimeout(r.Context(), s.sqlTime)
+					ctx, cancel := context.WithTimeout(r.Context(), min(s.sqlTime, within))
 					defer cancel()
 					out, err = runQuery(ctx, s.store, r.PathValue("actor"), in)
 				}
@@ -83,29 +89,36 @@ func readSchema(ctx context.Context, v *greenroom.View, _ *query) (*Schema, erro
 	return out, err
 }
 
-// queryBody reads the request of a query.
-func queryBody(w http.ResponseWriter, r *http.Request) (*sqlrun.Reading, error) {
+// queryBody reads the request of a query, and for how long that may run.
+func queryBody(w http.ResponseWriter, r *http.Request) (read *sqlrun.Reading, within time.Duration, err error) {
 	in := &QueryIn{}
 	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxQuery))
 	d.DisallowUnknownFields()
 	if err := d.Decode(in); err != nil {
-		return nil, invalid("the request of query is not what it takes: %v", err)
+		return nil, 0, invalid("the request of query is not what it takes: %v", err)
 	}
 	if in.Rows < 0 || in.Rows > maxLimit {
-		return nil, invalid("rows is a number up to %d, not %d", maxLimit, in.Rows)
+		return nil, 0, invalid("rows is a number up to %d, not %d", maxLimit, in.Rows)
 	}
-	read := &sqlrun.Reading{SQL: in.SQL, Rows: in.Rows, Bytes: readBytes}
+	if in.Timeout < 0 {
+		return nil, 0, invalid("timeout_ms is a number of milliseconds, not %d", in.Timeout)
+	}
+	within = math.MaxInt64
+	if in.Timeout > 0 && int64(in.Timeout) < math.MaxInt64/int64(time.Millisecond) {
+		within = time.Duration(in.Timeout) * time.Millisecond
+	}
+	read = &sqlrun.Reading{SQL: in.SQL, Rows: in.Rows, Bytes: readBytes}
 	if read.Rows == 0 {
 		read.Rows = defaultLimit
 	}
 	for i, text := range in.Args {
 		arg, err := sqlArg(text)
 		if err != nil {
-			return nil, invalid("argument %d: %v", i+1, err)
+			return nil, 0, invalid("argument %d: %v", i+1, err)
 		}
 		read.Args = append(read.Args, arg)
 	}
-	return read, nil
+	return read, within, nil
 }
 
 // sqlArg returns a value in JSON as an argument of SQL.
@@ -161,6 +174,9 @@ func runQuery(ctx context.Context, s *greenroom.Store, actor string, in *sqlrun.
 
 // readSQL runs a statement on the database that v shows.
 func readSQL(ctx context.Context, v *greenroom.View, r *sqlrun.Reading, each func([]sqlrun.Cell)) (columns []string, more bool, err error) {
+	if found, err := vfs.Exists(ctx, v.Lower()); err != nil || !found {
+		return nil, false, cmp.Or(err, errNoDatabase)
+	}
 	db, err := v.SQL()
 	if err != nil {
 		return nil, false, err

@@ -3,6 +3,7 @@ package admin_test
 import (
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -157,6 +158,27 @@ func TestStrangers(t *testing.T) {
 	// The socket needs no token, and no page has business there.
 	if status, _ := r.ask(http.MethodGet, "/v1/process", ""); status != http.StatusOK {
 		t.Errorf("the socket: %d", status)
+	}
+}
+
+// TestPage: a page is asked without a token for all but the API, and a process says what a client may do.
+func TestPage(t *testing.T) {
+	r := newRig(t, admin.Options{Page: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "page "+r.URL.Path) })})
+	for path, want := range map[string]string{"/": "page /", "/v2/actors": "page /v2/actors", "/v1/nothing": `{"code":"not_found","message":"there is nothing at GET /v1/nothing"}`} {
+		if _, text := r.ask(http.MethodGet, path, ""); strings.TrimSpace(text) != want {
+			t.Errorf("%s: %s", path, text)
+		}
+	}
+	at := r.serveTCP(0)
+	c := &http.Client{}
+	defer c.CloseIdleConnections()
+	if status, _ := send(t, c, http.MethodGet, at+"/", "", nil); status != http.StatusUnauthorized {
+		t.Errorf("without a page: %d", status)
+	}
+	for secret, want := range map[string]string{readSecret: `"role":"read"`, writeSecret: `"role":"write"`} {
+		if _, text := send(t, c, http.MethodGet, at+"/v1/process", "", bearer(secret)); !strings.Contains(text, want) || !strings.Contains(text, `"host":false`) {
+			t.Errorf("the process says %s, not %s", text, want)
+		}
 	}
 }
 

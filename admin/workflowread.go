@@ -66,10 +66,10 @@ type WorkflowEntry struct {
 	Bytes     []byte          `json:"bytes,omitempty"` // a value that is neither CBOR nor JSON
 	Error     string          `json:"error,omitempty"`
 
-	Text     string `json:"-"` // Value, if that is a text that isn't stored as one
-	Recorded bool   `json:"-"` // it is an entry or a branch, and not only what is around others
-	Label    string `json:"-"` // in the tree
-	Depth    int    `json:"-"` // there, 0 for the outermost
+	Text     string `json:"-"`               // Value, if that is a text that isn't stored as one
+	Recorded bool   `json:"-"`               // it is an entry or a branch, and not only what is around others
+	Label    string `json:"label,omitempty"` // the end of Path, behind that of the place around it
+	Depth    int    `json:"depth"`           // how many places are around it
 
 	inside []*WorkflowEntry
 	place  string // texts that sort as the entries of a history do, and stay when others come and go

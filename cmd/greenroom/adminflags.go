@@ -11,12 +11,14 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/admin"
+	"github.com/greenroomdb/greenroom/inspector"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 )
 
@@ -32,9 +34,10 @@ type adminFlags struct {
 const maxAdminConns = 256
 
 // adminHelp is what commands with these flags say about them.
-const adminHelp = `--admin serves what the other commands read and do as JSON over HTTP at an address; see
-docs/operations.md. It takes --admin-tokens, a file that its owner alone may read, of lines
-with a role (read or write), a name for the log, and a secret of at least 16 characters.
+const adminHelp = `--admin serves a page that shows the store at an address, and what the other commands read
+and do as JSON over HTTP; see docs/operations.md. It takes --admin-tokens, a file that its
+owner alone may read, of lines with a role (read or write), a name for the log, and a secret
+of at least 16 characters.
 It speaks no TLS: to listen elsewhere than on loopback takes --admin-insecure too.
 Where several processes use the store, commands on other machines find the API by
 --admin-advertise; see greenroom hosts.`
@@ -131,8 +134,9 @@ type adminServer struct {
 	flags  *adminFlags
 	tokens []admin.Token
 	opts   admin.Options
-	owner  advertiser // has the actors, besides the store that is served; nil for none
-	at     string     // what announces the API, a line; "" without one
+	owner  advertiser      // has the actors, besides the store that is served; nil for none
+	at     string          // what announces the API, a line; "" without one
+	page   *inspector.Page // nil without an API
 }
 
 // server returns the server that the flags ask for.
@@ -147,6 +151,9 @@ func (a *adminServer) listen(ctx context.Context, s *storeurl.Store, url string)
 	end = func() (err error) {
 		for _, s := range servers {
 			err = errors.Join(err, s.Close())
+		}
+		if a.page != nil {
+			a.page.Close()
 		}
 		return err
 	}
@@ -188,10 +195,26 @@ func (a *adminServer) serve(ctx context.Context, s *storeurl.Store) (_ *admin.Se
 	}
 	limit := newConnLimit(ln, maxAdminConns)
 	opts := a.opts
-	opts.Tokens, opts.ConnState = a.tokens, limit.watch
+	a.page = newPage(ln.Addr(), a.flags.advertise, opts.Logger)
+	opts.Tokens, opts.ConnState, opts.Page = a.tokens, limit.watch, a.page
 	api, err := admin.Serve(ctx, limit, s.Store, &opts)
 	if err == nil {
-		a.at = fmt.Sprintf("the API is described at http://%s/v1/openapi.json, and takes a token of %s\n", ln.Addr(), a.flags.tokenFile)
+		a.at = fmt.Sprintf("look into the store at http://%s/, with a token of %s; its API is described at /v1/openapi.json there\n", ln.Addr(), a.flags.tokenFile)
 	}
 	return api, a.flags.told(ln.Addr()), err
+}
+
+// newPage returns the page that stands on the API at an address of this machine, and that others reach at advertised, "" for the same address. The caller closes it.
+func newPage(at net.Addr, advertised string, log *slog.Logger) *inspector.Page {
+	address := at.String()
+	if tcp, ok := at.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+		address = net.JoinHostPort("127.0.0.1", strconv.Itoa(tcp.Port))
+	}
+	o := &inspector.Options{Logger: log}
+	if name, _, err := net.SplitHostPort(strings.TrimPrefix(advertised, "https://")); err == nil {
+		o.Hosts = append(o.Hosts, name)
+	}
+	return inspector.New(func(ctx context.Context, secret string) (*admin.Client, error) {
+		return admin.DialAddress(ctx, address, secret)
+	}, o)
 }

@@ -334,7 +334,7 @@ package main
 
 // Files, from the top down:
 //
-//	main.go root.go args.go salvage.go backup.go restore.go items.go docs.go docswrite.go docsquery.go docsdump.go itemswrite.go itemslook.go dot.go
+//	main.go root.go servecommand.go args.go salvage.go backup.go restore.go items.go docs.go docswrite.go docsquery.go docsdump.go itemswrite.go itemslook.go dot.go
 //	engine.go sql.go firstwrite.go state.go traces.go workflowshow.go
 //	export.go askhost.go hosts.go hosttokens.go adminflags.go import.go importrivetkit.go queuedrain.go shell.go statecodec.go
 //	traceswaterfall.go workflow.go check.go conns.go awake.go host.go itemscommand.go docscommand.go docsjson.go modelcommand.go

@@ -106,7 +106,7 @@ func runFiles(t *testing.T, folder string, start func() directives) {
 }
 
 // exclusive are the commands for which the store must not be open; and no SQL reaches a file of the operating system then.
-var exclusive = []string{"host", "engine", "import-rivetkit", "salvage", "backup"}
+var exclusive = []string{"host", "engine", "serve", "import-rivetkit", "salvage", "backup"}
 
 // transcriptBeside is transcript while a host has the store open that is an argument, if there is one.
 func transcriptBeside(t *testing.T, input string) string {

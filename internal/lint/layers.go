@@ -32,6 +32,7 @@ var layers = []layer{
 	{0, []string{"internal/corpus"}, "texts, and patterns to look for in them, for tests and measurements of text indexes. Standard library only"},
 	{0, []string{"internal/pglocal"}, "starts PostgreSQL servers on this machine. Standard library only"},
 	{1, []string{"internal/testkit/engines"}, "what tests of several packages put under a store: engines that seem far or shared, and one that keeps each state"},
+	{1, []string{"internal/browsertest"}, "shows pages to tests in a real browser"},
 	{1, []string{"internal/pgtest"}, "gives such servers to tests, which alone import it"},
 	{1, []string{"metrics/prom"}, "the adapter to Prometheus, for programs that want it"},
 	{1, []string{"internal/overlay"}, "what a transaction has written, as a layer over a state that it doesn't know"},
@@ -186,6 +187,7 @@ var edges = []edge{
 	{"cmd/greenroom", "internal/storeurl", "the program opens stores"},
 	{"cmd/greenroom", "examples/chat", "the program has something to show"},
 	{"bench", "internal/storeurl", "the measurements open stores"},
+	{"inspector", "admin", "the page stands on the API, and has no other way into a store"},
 }
 
 // outside lists the packages that are part of no program, with what they are:

@@ -1,0 +1,156 @@
+package inspector
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/greenroomdb/greenroom/admin"
+)
+
+// A consolePage is an SQL console, with what it ran last.
+type consolePage struct {
+	SQL     string
+	Form    string // table, json or csv
+	Names   []string
+	Columns []string
+	Rows    [][]string
+	Text    string // the rows in JSON or in CSV
+	Plan    []planRow
+	More    bool
+	Ran     bool
+	Failed  string
+}
+
+// A planRow is a line of a query plan.
+type planRow struct {
+	Indent int
+	Detail string
+}
+
+// maxNames bounds the names of tables and columns that the console completes.
+const maxNames = 1000
+
+// showConsole shows an empty console.
+func showConsole(ctx context.Context, v *visit) (*shown, error) {
+	p := &consolePage{SQL: v.param("sql"), Form: "table"}
+	return p.shown(ctx, v)
+}
+
+// runConsole runs a statement that only reads.
+func runConsole(ctx context.Context, v *visit) (*shown, error) {
+	p := &consolePage{SQL: v.r.PostFormValue("sql"), Form: v.r.PostFormValue("form"), Ran: true}
+	in := &admin.QueryIn{SQL: p.SQL, Rows: 1000}
+	explain := v.r.PostFormValue("do") == "explain"
+	if explain {
+		in.SQL = "EXPLAIN QUERY PLAN " + p.SQL
+	}
+	out, err := v.query(ctx, in)
+	if e := (*admin.Error)(nil); errors.As(err, &e) && (e.Code == "invalid" || e.Code == "timeout" || e.Code == "too_large" || e.Code == "not_found") {
+		p.Failed = e.Message
+		return p.shown(ctx, v)
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.More, p.Columns = out.More, out.Columns
+	switch {
+	case explain:
+		p.Plan = planOf(out.Rows)
+	case p.Form == "json":
+		p.Text = asJSON(out)
+	case p.Form == "csv":
+		p.Text = asCSV(out)
+	default:
+		p.Form = "table"
+		for _, row := range out.Rows {
+			cells := make([]string, len(row))
+			for i, value := range row {
+				cells[i] = cut(stringOf(value), maxPreview)
+			}
+			p.Rows = append(p.Rows, cells)
+		}
+	}
+	return p.shown(ctx, v)
+}
+
+// shown returns the console, with the names that it completes.
+func (p *consolePage) shown(ctx context.Context, v *visit) (*shown, error) {
+	names, err := v.query(ctx, &admin.QueryIn{Rows: maxNames, Timeout: gridTime, SQL: `SELECT name FROM pragma_table_list WHERE "schema" = 'main' UNION
+		SELECT c.name FROM pragma_table_list AS t, pragma_table_info(t.name) AS c WHERE t."schema" = 'main' ORDER BY 1`})
+	if missing(err) {
+		names, err = &admin.QueryOut{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range names.Rows {
+		p.Names = append(p.Names, stringOf(row[0]))
+	}
+	return &shown{Title: "SQL", Template: "console", Data: p}, nil
+}
+
+// planOf returns a query plan as a tree: https://sqlite.org/eqp.html.
+func planOf(rows [][]json.RawMessage) (plan []planRow) {
+	depth := map[int64]int{0: -1}
+	for _, row := range rows {
+		id, parent := intOf(row[0]), intOf(row[1])
+		depth[id] = depth[parent] + 1
+		plan = append(plan, planRow{min(depth[id], maxIndent), visible(stringOf(row[3]))})
+	}
+	return plan
+}
+
+// asJSON returns rows as an array of objects, or of arrays if two columns have one name.
+func asJSON(out *admin.QueryOut) string {
+	unique := map[string]bool{}
+	for _, c := range out.Columns {
+		unique[c] = true
+	}
+	var b bytes.Buffer
+	b.WriteString("[")
+	for i, row := range out.Rows {
+		var v any = row
+		if len(unique) == len(out.Columns) {
+			fields := map[string]json.RawMessage{}
+			for j, c := range out.Columns {
+				fields[c] = row[j]
+			}
+			v = fields
+		}
+		text, err := json.Marshal(v)
+		if err != nil {
+			text = []byte("null") // an infinity, which JSON has no number for
+		}
+		if i > 0 {
+			b.WriteString(",")
+		}
+		b.WriteString("\n  ")
+		b.Write(text)
+	}
+	b.WriteString("\n]\n")
+	return visible(b.String())
+}
+
+// asCSV returns rows in CSV, with a line of the names of the columns.
+func asCSV(out *admin.QueryOut) string {
+	var b strings.Builder
+	w := csv.NewWriter(&b)
+	lines := [][]string{out.Columns}
+	for _, row := range out.Rows {
+		line := make([]string, len(row))
+		for i, value := range row {
+			if string(value) != "null" {
+				line[i] = stringOf(value)
+			}
+		}
+		lines = append(lines, line)
+	}
+	if err := w.WriteAll(lines); err != nil {
+		return err.Error() // a strings.Builder takes all
+	}
+	return visible(b.String())
+}

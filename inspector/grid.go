@@ -1,0 +1,258 @@
+package inspector
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/greenroomdb/greenroom/admin"
+)
+
+// Bounds of a grid.
+const (
+	gridRows = 100
+	// maxCell is how much of a value a grid shows, in characters of a text and bytes of a blob.
+	maxCell = 120
+	// maxOffset bounds how far pages go in an order that has no key.
+	maxOffset = 1_000_000
+)
+
+// A gridPage is a page of the rows of a table.
+type gridPage struct {
+	Table   *table
+	Rows    []gridRow
+	Next    string
+	Sort    string // the column; "" is the rowid, or the primary key
+	Desc    bool
+	Filter  filter
+	Tests   []string
+	TooLong bool // the rows weren't found in time
+}
+
+// A gridRow is a row of a table.
+type gridRow struct {
+	Rowid string // "" if it has none
+	Cells []cell
+}
+
+// A cell is a value of a row.
+type cell struct {
+	Column string
+	Type   string // null, integer, real, text or blob
+	Text   string
+	Size   string // of a value that is cut; "" for one that is whole
+}
+
+// A filter selects rows.
+type filter struct{ Column, Test, Value string }
+
+// filterTests are what a filter may test, with what that is in SQL.
+var filterTests = []struct{ name, sql string }{
+	{"=", "%s = ?"}, {"≠", "%s IS NOT ?"}, {"<", "%s < ?"}, {"≤", "%s <= ?"}, {">", "%s > ?"}, {"≥", "%s >= ?"}, {"contains", "instr(%s, ?) > 0"},
+	{"is null", "%s IS NULL"}, {"is not null", "%s IS NOT NULL"},
+}
+
+// showTable shows a page of the rows of a table: in the order of the rowid without a look at any other row, and in other orders as long as that takes no more than
+// gridTime.
+func showTable(ctx context.Context, v *visit) (*shown, error) {
+	t, err := pathTable(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	p := &gridPage{Table: t, Sort: v.param("sort"), Desc: v.param("desc") == "true", Filter: filter{v.param("column"), v.param("test"), v.param("value")}}
+	for _, test := range filterTests {
+		p.Tests = append(p.Tests, test.name)
+	}
+	in, err := p.statement(v.param("after"))
+	if err != nil {
+		return nil, err
+	}
+	out, err := v.query(ctx, in)
+	if e := (*admin.Error)(nil); errors.As(err, &e) && e.Code == "timeout" {
+		p.TooLong = true
+		return &shown{Title: cut(t.Name, maxPreview), Template: "table", Data: p}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.fill(v, out)
+	return &shown{Title: cut(t.Name, maxPreview), Template: "table", Data: p, Live: "actor"}, nil
+}
+
+// byRowid reports whether the rows are in the order of the rowid.
+func (p *gridPage) byRowid() bool { return p.Sort == "" && p.Table.Rowid != "" }
+
+// statement returns the statement for the page behind a place: that is a rowid, or a number of rows in any other order.
+func (p *gridPage) statement(after string) (*admin.QueryIn, error) {
+	in := &admin.QueryIn{Rows: gridRows + 1, Timeout: gridTime}
+	var where []string
+	if p.Filter.Column != "" {
+		test, err := p.test(in)
+		if err != nil {
+			return nil, err
+		}
+		where = append(where, test)
+	}
+	direction, beyond := "ASC", ">"
+	if p.Desc {
+		direction, beyond = "DESC", "<"
+	}
+	order, offset := []string{}, 0
+	switch {
+	case p.byRowid():
+		if after != "" {
+			n, err := strconv.ParseInt(after, 10, 64)
+			if err != nil {
+				return nil, badPage
+			}
+			where = append(where, fmt.Sprintf("%s %s ?", p.Table.Rowid, beyond))
+			in.Args = append(in.Args, json.RawMessage(strconv.FormatInt(n, 10)))
+		}
+		order = append(order, p.Table.Rowid+" "+direction)
+	case p.Sort != "":
+		c, ok := p.Table.has(p.Sort)
+		if !ok {
+			return nil, &admin.Error{Code: "not_found", Message: "The table has no column " + visible(p.Sort) + "."}
+		}
+		order = append(order, quoted(c.Name)+" "+direction)
+		if p.Table.Rowid != "" {
+			order = append(order, p.Table.Rowid+" "+direction)
+		}
+	default:
+		for _, name := range p.Table.Key {
+			order = append(order, quoted(name)+" "+direction)
+		}
+	}
+	if !p.byRowid() && after != "" {
+		var err error
+		if offset, err = strconv.Atoi(after); err != nil || offset < 0 || offset > maxOffset {
+			return nil, badPage
+		}
+	}
+	in.SQL = p.text(where, order, offset)
+	return in, nil
+}
+
+// badPage refuses an after that no page gave out.
+var badPage = &admin.Error{Code: "invalid", Message: "There is no such page of the table."}
+
+// text returns the statement. It reads the beginning of long values only, and how long all are.
+func (p *gridPage) text(where, order []string, offset int) string {
+	var b strings.Builder
+	b.WriteString("SELECT ")
+	if p.Table.Rowid != "" {
+		b.WriteString(p.Table.Rowid)
+	} else {
+		b.WriteString("NULL")
+	}
+	for _, c := range p.Table.Columns {
+		q := quoted(c.Name)
+		fmt.Fprintf(&b, ", typeof(%[1]s) || ' ' || coalesce(octet_length(%[1]s), 0), CASE WHEN octet_length(%[1]s) > %[2]d THEN substr(%[1]s, 1, %[2]d) ELSE %[1]s END", q, maxCell)
+	}
+	b.WriteString(" FROM " + quoted(p.Table.Name))
+	if len(where) > 0 {
+		b.WriteString(" WHERE " + strings.Join(where, " AND "))
+	}
+	if len(order) > 0 {
+		b.WriteString(" ORDER BY " + strings.Join(order, ", "))
+	}
+	fmt.Fprintf(&b, " LIMIT %d", gridRows+1)
+	if offset > 0 {
+		fmt.Fprintf(&b, " OFFSET %d", offset)
+	}
+	return b.String()
+}
+
+// test returns the filter in SQL, and gives in its argument.
+func (p *gridPage) test(in *admin.QueryIn) (string, error) {
+	c, ok := p.Table.has(p.Filter.Column)
+	if !ok {
+		return "", &admin.Error{Code: "not_found", Message: "The table has no column " + visible(p.Filter.Column) + "."}
+	}
+	for _, test := range filterTests {
+		if test.name != p.Filter.Test {
+			continue
+		}
+		if strings.Contains(test.sql, "?") {
+			arg, err := json.Marshal(p.Filter.Value)
+			if err != nil {
+				return "", err
+			}
+			kind := strings.ToUpper(c.Type)
+			text := strings.Contains(kind, "CHAR") || strings.Contains(kind, "CLOB") || strings.Contains(kind, "TEXT") // https://sqlite.org/datatype3.html#determination_of_column_affinity
+			if number := json.RawMessage(p.Filter.Value); !text && test.name != "contains" && isNumber(number) {
+				arg = number
+			}
+			in.Args = append(in.Args, arg)
+		}
+		return fmt.Sprintf(test.sql, quoted(c.Name)), nil
+	}
+	return "", &admin.Error{Code: "invalid", Message: "There is no test " + visible(p.Filter.Test) + "."}
+}
+
+// isNumber reports whether a text is a number of JSON.
+func isNumber(text json.RawMessage) bool {
+	var n json.Number
+	return len(text) > 0 && text[0] != '"' && json.Unmarshal(text, &n) == nil && n != ""
+}
+
+// fill takes the rows that a statement of text returned.
+func (p *gridPage) fill(v *visit, out *admin.QueryOut) {
+	rows := out.Rows[:min(len(out.Rows), gridRows)]
+	for _, row := range rows {
+		r := gridRow{}
+		if p.Table.Rowid != "" {
+			r.Rowid = string(row[0])
+		}
+		for i, c := range p.Table.Columns {
+			kind, length, _ := strings.Cut(stringOf(row[1+2*i]), " ")
+			x := cell{Column: c.Name, Type: kind, Text: strings.ReplaceAll(visible(stringOf(row[2+2*i])), "\n", "⏎")}
+			if n, _ := strconv.Atoi(length); n > maxCell && (kind == "text" || kind == "blob") {
+				x.Size = size(n)
+			}
+			r.Cells = append(r.Cells, x)
+		}
+		p.Rows = append(p.Rows, r)
+	}
+	if len(rows) < gridRows || !out.More && len(out.Rows) == len(rows) {
+		return
+	}
+	if p.byRowid() {
+		p.Next = v.next(string(rows[len(rows)-1][0]))
+		return
+	}
+	offset, _ := strconv.Atoi(v.param("after")) // which statement has checked
+	p.Next = v.next(strconv.Itoa(offset + gridRows))
+}
+
+// SortBy returns the URL of the same rows in the order of a column, "" for the rowid: of the other direction if they are in that order.
+func (p *gridPage) SortBy(name string) string {
+	params := url.Values{}
+	if name != "" {
+		params.Set("sort", name)
+	}
+	if p.Sort == name && !p.Desc {
+		params.Set("desc", "true")
+	}
+	if p.Filter.Column != "" {
+		params.Set("column", p.Filter.Column)
+		params.Set("test", p.Filter.Test)
+		params.Set("value", p.Filter.Value)
+	}
+	return "?" + params.Encode()
+}
+
+// Sorted is what the heading of a column says of the order of the rows, in the words of aria-sort.
+func (p *gridPage) Sorted(name string) string {
+	switch {
+	case p.Sort != name:
+		return "none"
+	case p.Desc:
+		return "descending"
+	}
+	return "ascending"
+}

@@ -1,0 +1,157 @@
+package inspector_test
+
+import (
+	"errors"
+	"fmt"
+	"html"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/greenroomdb/greenroom"
+)
+
+// tables makes an actor with tables of several kinds.
+func (r *rig) tables(name string, rows int) string {
+	r.Helper()
+	r.actor(name, func(a *greenroom.Actor) error {
+		return a.Update(r.Context(), func(tx *greenroom.Tx) (err error) {
+			for _, text := range []string{
+				`create table plain (id integer primary key, "a b" text, n)`, `create table keyed (k text, v, primary key (k)) without rowid`,
+				`create table odd (rowid text, _rowid_ int)`, `create view half as select id, n from plain where id % 2 = 0`,
+				`create view endless as with recursive c(x) as (select 1 union all select x + 1 from c) select x from c where x < 0`,
+				fmt.Sprintf(`with recursive c(x) as (select 1 union all select x + 1 from c where x < %d) insert into plain select x, 'row ' || x, -x from c`, rows),
+				`insert into keyed select 'k' || printf('%05d', id), id from plain`, `insert into odd select 'r' || id, id from plain`,
+			} {
+				_, xerr := tx.Exec(text)
+				err = errors.Join(err, xerr)
+			}
+			return err
+		})
+	})
+	return r.path(name) + "/tables/"
+}
+
+// cells matches the first cell of a row behind its rowid.
+var cells = regexp.MustCompile(`<tbody><tr>|\n<tr>`)
+
+// pages returns the texts of a column of all rows of a table, page by page.
+func (r *rig) pages(path string, column int) (texts []string) {
+	r.Helper()
+	next := regexp.MustCompile(`<a rel="next" href="([^"]*)">`)
+	base, query, _ := strings.Cut(path, "?")
+	for n := 0; ; n++ {
+		body := r.get(base + "?" + query)
+		for _, row := range cells.Split(body, -1)[1:] {
+			texts = append(texts, regexp.MustCompile(`<bdi>([^<]*)</bdi>`).FindAllStringSubmatch(row, -1)[column][1])
+		}
+		m := next.FindStringSubmatch(body)
+		if m == nil {
+			return texts
+		}
+		if query = strings.TrimPrefix(html.UnescapeString(m[1]), "?"); n > 20 {
+			r.Fatalf("%s has no end", path)
+		}
+	}
+}
+
+// TestGrid: the pages of a table have each of its rows once, in the order that is asked for, and those alone that a filter selects.
+func TestGrid(t *testing.T) {
+	r := newRig(t)
+	const rows = 250
+	at := r.tables("room", rows)
+	up := func(from, to int) (ids []string) {
+		for i := from; i <= to; i++ {
+			ids = append(ids, strconv.Itoa(i))
+		}
+		return ids
+	}
+	down := func(ids []string) (back []string) {
+		for i := range ids {
+			back = append(back, ids[len(ids)-1-i])
+		}
+		return back
+	}
+	filter := func(column, test, value string) string {
+		return "&" + url.Values{"column": {column}, "test": {test}, "value": {value}}.Encode()
+	}
+	for path, want := range map[string][]string{
+		"plain":                                                  up(1, rows),
+		"plain?desc=true":                                        down(up(1, rows)),
+		"plain?sort=n":                                           down(up(1, rows)),
+		"plain?sort=n&desc=true":                                 up(1, rows),
+		"plain?" + filter("n", "=", "-7"):                        {"7"},
+		"plain?" + filter("n", "<", "-248"):                      {"249", "250"},
+		"plain?" + filter("n", "≤", "-249"):                      {"249", "250"},
+		"plain?" + filter("a b", "=", "row 7"):                   {"7"},
+		"plain?" + filter("a b", "contains", "24"):               append([]string{"24", "124", "224"}, up(240, 249)...),
+		"plain?" + filter("n", "is null", ""):                    nil,
+		"plain?" + filter("n", "is not null", "") + "&desc=true": down(up(1, rows)),
+		"plain?sort=id" + filter("n", "≠", "-1"):                 up(2, rows),
+		"plain?" + filter("id", ">", "9223372036854775807"):      nil,
+	} {
+		if got := r.pages(at+path, 0); strings.Join(got, " ") != strings.Join(want, " ") {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+	for path, want := range map[string]string{"keyed": "k00001 k00250", "keyed?desc=true": "k00250 k00001", "odd": "r1 r250", "half?sort=id": "2 250"} {
+		got := r.pages(at+path, 0)
+		n := rows
+		if strings.HasPrefix(path, "half") {
+			n /= 2
+		}
+		if len(got) != n || got[0]+" "+got[len(got)-1] != want {
+			t.Errorf("%s: %d rows, %q", path, len(got), got)
+		}
+	}
+	for _, bad := range []string{"plain?sort=x", "plain?column=x&test=%3D", "plain?column=n&test=x", "keyed?after=-1", "keyed?after=1e9", "plain?after=1%3Bdrop"} {
+		if resp, _ := r.send(http.MethodGet, at+bad, nil, bearer(readSecret)); resp.StatusCode != http.StatusNotFound && resp.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s: %s", bad, resp.Status)
+		}
+	}
+}
+
+// TestTooLong: rows that aren't found in two seconds are given up, and the page says so.
+func TestTooLong(t *testing.T) {
+	r := newRig(t)
+	at := r.tables("room", 1)
+	if body := r.get(at + "endless"); !strings.Contains(body, "takes longer than two seconds") {
+		t.Errorf("the page is %s", body)
+	}
+}
+
+// TestConsole: a statement that reads is run, explained and written in several forms; one that writes is refused, and changes nothing.
+func TestConsole(t *testing.T) {
+	r := newRig(t)
+	at := strings.TrimSuffix(r.tables("room", 3), "/tables/") + "/sql"
+	run := func(secret, sql, form, do string) (int, string) {
+		headers := bearer(secret)
+		resp, body := r.send(http.MethodPost, at, url.Values{"sql": {sql}, "form": {form}, "do": {do}}, headers)
+		return resp.StatusCode, body
+	}
+	for _, c := range []struct{ sql, form, do, want string }{
+		{"select id, n from plain order by 1", "table", "run", "<tr><td><bdi>3</bdi></td><td><bdi>-3</bdi></td></tr>"},
+		{"select id, n as \"x,y\" from plain where id < 2", "csv", "run", "<bdi>id,&#34;x,y&#34;\n1,-1\n</bdi>"},
+		{"select id, null as z from plain where id < 2", "json", "run", "<bdi>[\n  {&#34;id&#34;:1,&#34;z&#34;:null}\n]\n</bdi>"},
+		{"select * from plain where id = 1 union select * from plain", "table", "explain", `<li class="in1">`},
+		{"select 1 where 0", "table", "run", "returned no rows"},
+		{"selct", "table", "run", `role="alert"`},
+		{"delete from plain", "table", "run", `role="alert"`},
+		{"select 1; delete from plain", "table", "run", `role="alert"`},
+		{"pragma user_version = 7", "table", "run", `role="alert"`},
+		{"attach 'x' as y", "table", "run", `role="alert"`},
+		{"with recursive c(x) as (select 1 union all select x+1 from c) select x from c", "table", "run", "There are more rows"},
+	} {
+		for _, secret := range []string{readSecret, writeSecret} {
+			if status, body := run(secret, c.sql, c.form, c.do); status != http.StatusOK || !strings.Contains(body, c.want) {
+				t.Errorf("%s of %s: %d %s", c.do, c.sql, status, body)
+			}
+		}
+	}
+	if _, body := run(readSecret, "select count(*) from plain", "table", "run"); !strings.Contains(body, "<td><bdi>3</bdi></td>") {
+		t.Errorf("the rows are %s", body)
+	}
+}

@@ -1,0 +1,107 @@
+package inspector
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"html/template"
+	"net/http"
+	"path"
+	"strings"
+
+	"github.com/greenroomdb/greenroom/admin"
+)
+
+//go:embed pages
+var pages embed.FS
+
+// templates are the pages by their names. Each is pages/layout.html with pages/parts.html and its own file.
+var templates = parse()
+
+func parse() map[string]*template.Template {
+	all := map[string]*template.Template{}
+	base := template.Must(template.New("layout.html").Funcs(functions).ParseFS(pages, "pages/layout.html", "pages/parts.html"))
+	entries, err := pages.ReadDir("pages")
+	if err != nil {
+		panic("inspector: " + err.Error())
+	}
+	for _, e := range entries {
+		name := strings.TrimSuffix(e.Name(), ".html")
+		if name != "layout" && name != "parts" {
+			all[name] = template.Must(template.Must(base.Clone()).ParseFS(pages, path.Join("pages", e.Name())))
+		}
+	}
+	return all
+}
+
+// A layout is what pages/layout.html shows.
+type layout struct {
+	Title   string
+	Session *session     // nil if the visitor isn't logged in
+	Actor   *admin.Actor // nil for a page of none
+	Tab     string       // the part of the actor that is shown
+	Tabs    []tab
+	Live    string
+	Data    any
+}
+
+// A tab is a part of an actor.
+type tab struct{ Path, Name string }
+
+// tabs are the parts of an actor, in their order.
+var tabs = []tab{
+	{"", "Overview"}, {"tables", "Tables"}, {"sql", "SQL"}, {"keys", "Keys"}, {"queue", "Queue"}, {"workflow", "Workflow"}, {"traces", "Traces"},
+	{"connections", "Connections"}, {"state", "State"},
+}
+
+// render answers with a page of a visit.
+func (s *shown) render(v *visit) {
+	if s.Status == 0 {
+		s.Status = http.StatusOK
+	}
+	l := &layout{Title: s.Title, Session: v.session, Actor: v.actor, Live: s.Live, Data: s.Data}
+	if v.actor != nil {
+		l.Tabs = tabs
+		l.Tab, _, _ = strings.Cut(strings.TrimPrefix(v.r.URL.Path, "/actors/"+v.r.PathValue("actor")), "?")
+		l.Tab, _, _ = strings.Cut(strings.TrimPrefix(l.Tab, "/"), "/")
+	}
+	write(v.w, s.Status, s.Template, l)
+}
+
+// render answers with a page that belongs to no visit, or to v.
+func render(w http.ResponseWriter, status int, v *visit, name, title string, data any) {
+	l := &layout{Title: title, Data: data}
+	if v != nil {
+		l.Session, l.Actor, l.Tabs = v.session, v.actor, tabs
+	}
+	write(w, status, name, l)
+}
+
+// write answers with a page, as a whole or not at all.
+func write(w http.ResponseWriter, status int, name string, l *layout) {
+	var b bytes.Buffer
+	if err := templates[name].Execute(&b, l); err != nil {
+		http.Error(w, "The page can't be shown: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes()) // what doesn't arrive the browser misses
+}
+
+// statuses are those of HTTP by the codes of the API's errors.
+var statuses = map[string]int{
+	"invalid": http.StatusBadRequest, "unauthorized": http.StatusUnauthorized, "forbidden": http.StatusForbidden, "not_found": http.StatusNotFound,
+	"in_use": http.StatusConflict, "conflict": http.StatusConflict, "timeout": http.StatusGatewayTimeout, "overloaded": http.StatusServiceUnavailable,
+}
+
+// fail answers with an error.
+func fail(w http.ResponseWriter, v *visit, err error) {
+	status, e := http.StatusBadGateway, (*admin.Error)(nil)
+	if errors.As(err, &e) {
+		if status = statuses[e.Code]; status == 0 {
+			status = http.StatusInternalServerError
+		}
+	}
+	render(w, status, v, "error", http.StatusText(status), err.Error())
+}
