@@ -68,7 +68,7 @@ type Options struct {
 	Tokens []Token
 	// Metrics answers GET /v1/metrics, in the text format of Prometheus; nil means that there are none.
 	Metrics http.Handler
-	// Page answers what is not below /v1/, such as an inspector.Page, and admits whom it will: it is asked without a token. nil means that nothing is there.
+	// Page answers what is not below /v1/, such as an inspector.Page. The Server asks for no token there: the Page admits clients by itself. nil means that nothing is there.
 	Page http.Handler
 }
 
