@@ -187,7 +187,7 @@ func TestQuery(t *testing.T) {
 	}
 }
 
-// TestQueryTimeout: a query may ask for less time than the process allows, and for no more. What needs a database says so where there is none.
+// TestQueryTimeout: a query may ask for less time than the process allows, and for no more. An actor without a database is an error that says so.
 func TestQueryTimeout(t *testing.T) {
 	r := newRig(t, admin.Options{QueryDeadline: 100 * time.Millisecond})
 	r.furnish()

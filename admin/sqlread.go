@@ -162,7 +162,7 @@ func runQuery(ctx context.Context, s *greenroom.Store, actor string, in *sqlrun.
 		columns, more, err := readSQL(ctx, v, in, func(row []sqlrun.Cell) {
 			values := make([]json.RawMessage, len(row))
 			for i, c := range row {
-				values[i] = cellJSON(c)
+				values[i] = CellJSON(c)
 			}
 			out.Rows = append(out.Rows, values)
 		})

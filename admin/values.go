@@ -72,9 +72,9 @@ func compact(text []byte) json.RawMessage {
 // blobJSON returns bytes as a text that has a literal of SQL in it.
 func blobJSON(b []byte) json.RawMessage { return fmt.Appendf(nil, `"X'%X'"`, b) }
 
-// cellJSON returns a value of SQLite as JSON: integers have all their digits, reals as many as it takes to read the same number back, an infinity is a number too
+// CellJSON returns a value of SQLite as JSON: integers have all their digits, reals as many as it takes to read the same number back, an infinity is a number too
 // large for a double, and a blob is a text with a literal of SQL in it. What isn't UTF-8 in a text is replaced.
-func cellJSON(c sqlrun.Cell) json.RawMessage {
+func CellJSON(c sqlrun.Cell) json.RawMessage {
 	switch c.Kind {
 	case sqlrun.Null:
 		return json.RawMessage("null")

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/greenroomdb/greenroom/admin"
+	"github.com/greenroomdb/greenroom/internal/sqlrun"
 )
 
 // A consolePage is an SQL console, with what it ran last.
@@ -22,6 +23,7 @@ type consolePage struct {
 	Plan    []planRow
 	More    bool
 	Ran     bool
+	Changed string // how many rows were changed; "" if none could be
 	Failed  string
 }
 
@@ -48,7 +50,13 @@ func runConsole(ctx context.Context, v *visit) (*shown, error) {
 	if explain {
 		in.SQL = "EXPLAIN QUERY PLAN " + p.SQL
 	}
-	out, err := v.query(ctx, in)
+	var out *admin.QueryOut
+	var err error
+	if v.r.PostFormValue("do") == "write" {
+		out, err = p.write(ctx, v)
+	} else {
+		out, err = v.query(ctx, in)
+	}
 	if e := (*admin.Error)(nil); errors.As(err, &e) && (e.Code == "invalid" || e.Code == "timeout" || e.Code == "too_large" || e.Code == "not_found") {
 		p.Failed = e.Message
 		return p.shown(ctx, v)
@@ -75,6 +83,22 @@ func runConsole(ctx context.Context, v *visit) (*shown, error) {
 		}
 	}
 	return p.shown(ctx, v)
+}
+
+// write runs statements that may write.
+func (p *consolePage) write(ctx context.Context, v *visit) (*admin.QueryOut, error) {
+	if !v.mayWrite() {
+		return nil, &admin.Error{Code: "forbidden", Message: "Your token may only read."}
+	}
+	r := &rows{}
+	err := r.run(ctx, v.client, "id:"+v.actor.ID, p.SQL)
+	if at := (*sqlrun.Error)(nil); errors.As(err, &at) {
+		err = &admin.Error{Code: "invalid", Message: at.Error()}
+	}
+	if err == nil && r.writes {
+		p.Changed = grouped(r.changed)
+	}
+	return &r.out, err
 }
 
 // shown returns the console, with the names that it completes.

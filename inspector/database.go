@@ -116,9 +116,13 @@ func (t *table) has(name string) (column, bool) {
 // A cellPage is one value of a table.
 type cellPage struct {
 	Table, Column, Rowid string
+	Key                  string // the name by which the rowid is reached
+	Kinds                []string
+	Editable             bool // the form has all of the value
 	Type                 string
 	Size                 int64
 	Value                string
+	Text                 string // of the form
 	Cut                  bool
 }
 
@@ -145,8 +149,11 @@ func showCell(ctx context.Context, v *visit) (*shown, error) {
 		return nil, &admin.Error{Code: "not_found", Message: "The row is gone."}
 	}
 	row := out.Rows[0]
-	p := &cellPage{Table: t.Name, Column: c.Name, Rowid: v.param("rowid"), Type: stringOf(row[0]), Size: intOf(row[1])}
-	p.Value = visible(stringOf(row[2]))
-	p.Cut = p.Size > maxWhole
+	p := &cellPage{Table: t.Name, Column: c.Name, Rowid: v.param("rowid"), Type: stringOf(row[0]), Size: intOf(row[1]), Key: t.Rowid, Kinds: kinds}
+	text := stringOf(row[2])
+	p.Value, p.Cut = visible(text), p.Size > maxWhole
+	// What a form can't hold would be lost.
+	p.Editable = v.mayWrite() && !p.Cut && c.Hidden == 0 && t.Kind == "table" && !strings.ContainsAny(text, "\x00\r")
+	p.Text = text
 	return &shown{Title: "Value", Template: "cell", Data: p}, nil
 }

@@ -18,7 +18,7 @@ package inspector
 
 // Files, from the top down:
 //
-//	inspector.go overview.go actors.go actor.go console.go grid.go database.go state.go keytree.go queue.go workflow.go traces.go connections.go
+//	inspector.go overview.go actors.go actor.go verbs.go console.go grid.go database.go edit.go state.go keytree.go queue.go workflow.go traces.go connections.go
 //	live.go login.go guard.go visit.go render.go samples.go timeline.go session.go values.go
 
 import (
@@ -93,7 +93,7 @@ func (p *Page) routes() *http.ServeMux {
 			"": showActor, "/tables": listTables, "/tables/{table}": showTable, "/tables/{table}/cell": showCell, "/sql": showConsole, "/keys": listKeys, "/queue": listMessages,
 			"/workflow": showWorkflow, "/traces": listTraces, "/traces/{trace}": showTrace, "/connections": listConnections, "/state": showState,
 		},
-		http.MethodPost: {"/sql": runConsole},
+		http.MethodPost: {"/sql": runConsole, "/do/{verb}": do},
 	} {
 		for path, show := range views {
 			mux.HandleFunc(method+" /actors/{actor}"+path, p.visited(page(ofActor(show))))

@@ -41,6 +41,9 @@ type layout struct {
 	Actor   *admin.Actor // nil for a page of none
 	Tab     string       // the part of the actor that is shown
 	Tabs    []tab
+	Path    string // of the page, with its parameters
+	Write   bool   // the visitor may change something
+	Host    bool   // the process runs the actors
 	Live    string
 	Data    any
 }
@@ -56,10 +59,14 @@ var tabs = []tab{
 
 // render answers with a page of a visit.
 func (s *shown) render(v *visit) {
+	if s.Location != "" {
+		http.Redirect(v.w, v.r, s.Location, s.Status)
+		return
+	}
 	if s.Status == 0 {
 		s.Status = http.StatusOK
 	}
-	l := &layout{Title: s.Title, Session: v.session, Actor: v.actor, Live: s.Live, Data: s.Data}
+	l := &layout{Title: s.Title, Session: v.session, Actor: v.actor, Live: s.Live, Data: s.Data, Path: v.r.URL.RequestURI(), Write: v.mayWrite(), Host: v.host}
 	if v.actor != nil {
 		l.Tabs = tabs
 		l.Tab, _, _ = strings.Cut(strings.TrimPrefix(v.r.URL.Path, "/actors/"+v.r.PathValue("actor")), "?")

@@ -29,6 +29,7 @@ type shown struct {
 	Data     any
 	Live     string // what a change of which the page is loaded anew: actor or store; "" for nothing
 	Status   int    // of HTTP; 0 is 200
+	Location string // where the browser goes on; "" shows the page
 }
 
 // visited serves visitors that are logged in, and sends others to log in.

@@ -106,6 +106,12 @@ function login() {
 	}
 }
 
+// Forms ask before they do what can't be taken back.
+document.addEventListener("submit", (e) => {
+	const ask = e.submitter?.dataset.confirm;
+	if (ask && !confirm(ask)) { e.preventDefault(); }
+});
+
 live();
 sql();
 login();

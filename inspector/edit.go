@@ -1,0 +1,116 @@
+package inspector
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/greenroomdb/greenroom/admin"
+	"github.com/greenroomdb/greenroom/internal/sqlrun"
+)
+
+// Kinds of values, as typeof of SQLite names them.
+var kinds = []string{"text", "integer", "real", "blob", "null"}
+
+// setCell stores a value in a row of a table.
+func setCell(ctx context.Context, c *admin.Client, actor string, form url.Values) error {
+	value, err := literal(form.Get("kind"), form.Get("value"))
+	if err != nil {
+		return err
+	}
+	rowid, err := strconv.ParseInt(form.Get("rowid"), 10, 64)
+	key := form.Get("key") // the name by which the rowid is reached
+	if err != nil || key != "rowid" && key != "_rowid_" && key != "oid" {
+		return &admin.Error{Code: "invalid", Message: "There is no such row."}
+	}
+	r := &rows{}
+	text := fmt.Sprintf("UPDATE %s SET %s = %s WHERE %s = %d", quoted(form.Get("table")), quoted(form.Get("column")), value, key, rowid)
+	if err := r.run(ctx, c, actor, text); err != nil {
+		return err
+	}
+	if r.changed != 1 {
+		return &admin.Error{Code: "conflict", Message: "The row is gone."}
+	}
+	return nil
+}
+
+// literal returns a value in SQL, as a form writes it.
+func literal(kind, value string) (string, error) {
+	switch kind {
+	case "null":
+		return "NULL", nil
+	case "integer":
+		if n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64); err == nil {
+			return strconv.FormatInt(n, 10), nil
+		}
+	case "real":
+		if f, err := strconv.ParseFloat(strings.TrimSpace(value), 64); err == nil && f == f {
+			return string(admin.AppendReal(nil, f)), nil
+		}
+	case "text": // in which anything may be, a NUL too
+		return "CAST(X'" + hex.EncodeToString([]byte(strings.ReplaceAll(value, "\r\n", "\n"))) + "' AS TEXT)", nil
+	case "blob":
+		digits := strings.TrimSuffix(strings.TrimPrefix(strings.ToUpper(strings.TrimSpace(value)), "X'"), "'")
+		if _, err := hex.DecodeString(digits); err == nil {
+			return "X'" + digits + "'", nil
+		}
+	}
+	return "", &admin.Error{Code: "invalid", Message: "The value is not one of type " + visible(kind) + "."}
+}
+
+// rows are what statements return. They are a sqlrun.Sink.
+type rows struct {
+	out     admin.QueryOut
+	bytes   int
+	changed int64
+	writes  bool // a statement has said how many rows it changed
+}
+
+// maxRows and maxBytes bound what is kept.
+const (
+	maxRows  = 1000
+	maxBytes = 4 << 20
+)
+
+// run runs statements, each in a transaction of its own, on the database of an actor.
+func (r *rows) run(ctx context.Context, c *admin.Client, actor, text string) error {
+	s, err := c.SQL(ctx, actor, false)
+	if err != nil {
+		return err
+	}
+	_, err = s.Run(ctx, text, r)
+	return errors.Join(err, s.Close())
+}
+
+// Begin implements sqlrun.Sink. The rows of the last statement are kept.
+func (r *rows) Begin(columns []string) {
+	r.out, r.bytes = admin.QueryOut{Columns: columns}, 0
+}
+
+// Row implements sqlrun.Sink. A statement goes on beyond the bounds: an INSERT with a RETURNING that was interrupted would be rolled back.
+func (r *rows) Row(cells []sqlrun.Cell) {
+	if len(r.out.Rows) == maxRows || r.bytes > maxBytes {
+		r.out.More = true
+		return
+	}
+	row := make([]json.RawMessage, len(cells))
+	for i, c := range cells {
+		r.bytes += len(c.Text)
+		row[i] = admin.CellJSON(c)
+	}
+	r.out.Rows = append(r.out.Rows, row)
+}
+
+// End implements sqlrun.Sink.
+func (r *rows) End() {}
+
+// Changed implements sqlrun.Sink.
+func (r *rows) Changed(n int64) { r.changed, r.writes = r.changed+n, true }
+
+// Flush implements sqlrun.Sink.
+func (r *rows) Flush() error { return nil }

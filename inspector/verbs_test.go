@@ -1,0 +1,111 @@
+package inspector_test
+
+import (
+	"maps"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// do sends a form of the page, as a browser with the cookie c does.
+func (r *rig) do(c *http.Cookie, path string, form ...string) (int, string) {
+	r.Helper()
+	values := url.Values{"back": {"/actors"}}
+	for i := 0; i < len(form); i += 2 {
+		values.Set(form[i], form[i+1])
+	}
+	resp, body := r.send(http.MethodPost, path, values, http.Header{"Cookie": {c.Name + "=" + c.Value}, "Origin": {r.url}})
+	if resp.StatusCode == http.StatusSeeOther && resp.Header.Get("Location") != "/actors" {
+		r.Errorf("%s leads to %s", path, resp.Header.Get("Location"))
+	}
+	return resp.StatusCode, body
+}
+
+// TestVerbs: what a form does is done, for a token that may write; one that may read is refused each of them, and changes nothing.
+func TestVerbs(t *testing.T) {
+	r := newRig(t)
+	r.furnish("room", content{steps: 1})
+	at := r.path("room")
+	all := func() string {
+		var b strings.Builder
+		for _, view := range slices.Sorted(maps.Keys(views)) {
+			if view != "/sql" {
+				b.WriteString(view + r.get(at+view))
+			}
+		}
+		return b.String()
+	}
+	cell := func(rowid, column, kind, value string) []string {
+		return []string{"table", "t", "key", "rowid", "rowid", rowid, "column", column, "kind", kind, "value", value}
+	}
+	const done = http.StatusSeeOther
+	verbs := []struct {
+		verb   string
+		form   []string
+		status int
+		view   string // that shows it
+		want   string
+	}{
+		{"label", []string{"key", "color", "value", "red"}, done, "", "color=red"},
+		{"send", []string{"name", "greeting", "body", `{"a":1}`}, done, "/queue", "<bdi>greeting</bdi>"},
+		{"send", []string{"name", "later", "body", "null", "delay", "1h"}, done, "/queue", "delayed"},
+		{"send", []string{"name", "x", "body", "{"}, http.StatusBadRequest, "/queue", "greeting"},
+		{"send", []string{"name", "x", "body", "1", "delay", "soon"}, http.StatusBadRequest, "/queue", "greeting"},
+		{"delete", []string{"id", "1"}, done, "/queue", "greeting"},
+		{"delete", []string{"id", "x"}, http.StatusBadRequest, "/queue", "greeting"},
+		{"redrive", nil, done, "/queue", "greeting"},
+		{"cell", cell("1", "c", "text", "it's \"new\"\r\nline"), done, "/tables/t", "it&#39;s &#34;new&#34;⏎line"},
+		{"cell", cell("1", "n", "integer", "-5"), done, "/tables/t", "<bdi>-5</bdi>"},
+		{"cell", cell("2", "n", "real", "1e300"), done, "/tables/t", "<bdi>1e&#43;300</bdi>"},
+		{"cell", cell("2", "b", "blob", "x'0aff'"), done, "/tables/t", "X&#39;0AFF&#39;"},
+		{"cell", cell("1", "b", "null", ""), done, "/tables/t", `<td class="null">`},
+		{"cell", cell("1", "n", "integer", "5x"), http.StatusBadRequest, "/tables/t", "-5"},
+		{"cell", cell("1", "n", "real", "NaN"), http.StatusBadRequest, "/tables/t", "-5"},
+		{"cell", cell("1", "b", "blob", "0"), http.StatusBadRequest, "/tables/t", "-5"},
+		{"cell", cell("1", "b", "number", "0"), http.StatusBadRequest, "/tables/t", "-5"},
+		{"cell", cell("9", "n", "integer", "5"), http.StatusConflict, "/tables/t", "-5"},
+		{"cell", cell("1 or 1", "n", "integer", "5"), http.StatusBadRequest, "/tables/t", "-5"},
+		{"retry", nil, done, "/workflow", `<span class="state sleeping">`},
+		{"cancel", nil, done, "/workflow", `<span class="state cancelled">`},
+		{"retry", nil, http.StatusInternalServerError, "/workflow", `<span class="state cancelled">`},
+		{"restart", nil, done, "/workflow", `<span class="state pending">`},
+		{"wake", nil, http.StatusInternalServerError, "", "color=red"}, // no host runs the actor
+		{"nothing", nil, http.StatusNotFound, "", "color=red"},
+	}
+	reader, before := r.login(readSecret), all()
+	for _, v := range verbs {
+		if status, _ := r.do(reader, at+"/do/"+v.verb, v.form...); status != http.StatusForbidden && v.verb != "nothing" {
+			t.Errorf("a reader, %s %q: %d", v.verb, v.form, status)
+		}
+	}
+	if status, body := r.do(reader, at+"/sql", "sql", "delete from t", "do", "write"); status != http.StatusForbidden || all() != before {
+		t.Errorf("a reader's SQL: %d %s", status, body)
+	}
+	if body := r.get(at + "/queue"); strings.Contains(body, "<form class=\"filters\" method=\"post\"") {
+		t.Error("a reader is shown what it may not do")
+	}
+	writer := r.login(writeSecret)
+	for _, v := range verbs {
+		status, body := r.do(writer, at+"/do/"+v.verb, v.form...)
+		if status != v.status {
+			t.Errorf("%s %q: %d %s", v.verb, v.form, status, regexp.MustCompile(`role="alert">.*`).FindString(body))
+		}
+		if body := r.get(at + v.view); !strings.Contains(body, v.want) {
+			t.Errorf("after %s %q: %s", v.verb, v.form, body)
+		}
+	}
+	for sql, want := range map[string]string{
+		"insert into t(n) values (77), (78)": "Rows changed: 2", "insert into t(n) values (79) returning n": "<td><bdi>79</bdi></td>", "selct": `role="alert"`,
+		"attach 'file:x' as y": `role="alert"`, "with recursive c(x) as (select 1 union all select x+1 from c where x < 3000) insert into t(n) select -x from c returning n": "There are more rows",
+	} {
+		if status, body := r.do(writer, at+"/sql", "sql", sql, "do", "write", "form", "table"); status != http.StatusOK || !strings.Contains(body, want) {
+			t.Errorf("%s: %d %s", sql, status, body)
+		}
+	}
+	if _, body := r.do(writer, at+"/sql", "sql", "select count(*) from t where n < -2000", "do", "run"); !strings.Contains(body, "<td><bdi>1000</bdi></td>") {
+		t.Errorf("what was written beyond the rows that are shown: %s", body)
+	}
+}
