@@ -68,7 +68,7 @@ type Core struct {
 	history history
 	watches watches
 	queue   queue
-	// group is scratch space of whoever commits.
+	// group is scratch space of the leader.
 	group group
 }
 
@@ -120,8 +120,8 @@ func (c *Core) pin(a *attempt) {
 	c.busy = true
 }
 
-// expire lets go of the attempts at the head of the list that have ended or are too
-// old, and of the history that nobody can ask for any more.
+// expire drops the attempts at the head of the list that have ended or are too old,
+// and the history that no remaining attempt can ask for.
 func (c *Core) expire() {
 	n := 0
 	for n < len(c.pinned) && (c.pinned[n].ended || c.pinned[n].tooOld()) {

@@ -109,7 +109,7 @@ func (c *Core) test(t *testing.T, key string, maxAge time.Duration, now func() t
 
 func span(key string) []txn.Span { return []txn.Span{{Start: []byte(key), End: []byte(key + "\x00")}} }
 
-// TestGroupWithInvalid: who can't be applied fails alone, and leaves nothing that others
+// TestGroupWithInvalid: an invalid commit fails alone, and leaves nothing that others
 // could conflict with.
 func TestGroupWithInvalid(t *testing.T) {
 	s, c := newFake()
@@ -227,8 +227,8 @@ func TestGroupConflicts(t *testing.T) {
 	}
 }
 
-// TestFailures: what the engine says of a group everybody in it hears, and an
-// operation that makes no sense harms nobody else.
+// TestFailures: an error of the engine reaches every member of the group, and an
+// operation that makes no sense harms no other commit.
 func TestFailures(t *testing.T) {
 	broken := errors.New("broken")
 	for _, durable := range []bool{false, true} {
@@ -276,8 +276,8 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestWindow: an attempt that is too old is let go of, and so is what was kept for it,
-// also when nobody ever ends it.
+// TestWindow: an attempt that is too old is dropped, with the history kept for it,
+// even if its caller never ends it.
 func TestWindow(t *testing.T) {
 	s, c := newFake()
 	now := time.Unix(1000, 0)

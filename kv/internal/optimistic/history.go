@@ -34,7 +34,7 @@ type boundary struct {
 }
 
 // write notes that the commit of this version, the newest so far, wrote [start, end);
-// a nil end is no bound. The slices are kept.
+// a nil end means no bound. It keeps the slices.
 func (h *history) write(start, end []byte, version uint64) {
 	if end != nil && bytes.Compare(start, end) >= 0 {
 		return
@@ -65,8 +65,8 @@ func (h *history) writeKey(key []byte, version uint64) {
 	h.write(b, append(b, 0), version)
 }
 
-// after reports whether a commit newer than version has written into [start, end); a
-// nil end is no bound.
+// after reports whether a commit newer than version wrote into [start, end); a nil end
+// means no bound.
 func (h *history) after(start, end []byte, version uint64) bool {
 	if end != nil && bytes.Compare(start, end) >= 0 {
 		return false
@@ -199,7 +199,7 @@ func walk(b *boundary, fn func(*boundary)) {
 }
 
 // count counts the boundaries of a tree that is given up: each was inserted once, so
-// that over all this is no more work than inserting was.
+// the total work is at most that of the insertions.
 func count(b *boundary) int {
 	if b == nil {
 		return 0

@@ -17,10 +17,10 @@ type request struct {
 	wake chan bool
 }
 
-// A queue holds the commits that come while others are being applied. Whoever finds
-// nobody leading leads: it takes everything that waits, has it applied as one commit
-// of the engine, hands the lead to the first of those that came meanwhile, and only
-// then waits for the disk. There is no goroutine that would have to be stopped.
+// A queue holds the commits that arrive while others are being applied. A caller that
+// finds no leader leads: it takes every waiting commit, applies them as one commit of
+// the engine, hands the lead to the first commit that arrived meanwhile, and only then
+// waits for the disk. So there isn't a goroutine to stop.
 type queue struct {
 	mu      sync.Mutex
 	waiting []*request // +checklocks:mu
@@ -36,7 +36,7 @@ const (
 	maxGroupBytes = 4 << 20
 )
 
-// submit has r committed, and returns when r.stamp and r.err are the result.
+// submit commits r, and returns when r.stamp and r.err are the result.
 func (c *Core) submit(r *request) {
 	q := &c.queue
 	q.mu.Lock()

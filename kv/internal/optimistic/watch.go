@@ -8,15 +8,15 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// watches are the keys that somebody waits for.
+// watches are the keys that callers watch.
 type watches struct {
 	keys btree.Map[string, []chan struct{}]
 }
 
 func (w *watches) len() int { return w.keys.Len() }
 
-// changed tells those who watch what an operation writes. It never blocks: a channel
-// that is full has news already.
+// changed wakes the watchers of what an operation writes. It never blocks: a full
+// channel already holds news.
 func (w *watches) changed(o *kv.Op) {
 	if w.keys.Len() == 0 {
 		return
@@ -46,8 +46,7 @@ func tell(chans []chan struct{}) {
 	}
 }
 
-// Wake tells all who watch that they should look: the store is closed. Called with
-// the lock held.
+// Wake wakes all watchers, because the store is closed. The caller holds the lock.
 func (c *Core) Wake() {
 	c.watches.keys.Scan(func(_ string, chans []chan struct{}) bool {
 		tell(chans)
