@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Delay has every call take the time of a round trip more, as if the engine were that far
-// away: it waits before the engine below is asked, and goes on as soon as that has answered.
-// 0, the initial state, is no distance. Calls that run already keep the distance that they
-// began with.
+// Delay makes every call take one round trip longer, as if the engine were that far
+// away: the call waits before it reaches the engine below, and returns as soon as the engine
+// answers. 0, the initial state, means no delay. Calls that are running keep the delay that
+// they began with.
 //
-// A call is what Counts counts, a question for an outcome besides. Of a scan that is its
-// beginning, however many entries follow: that an engine fetches those of a long one in
-// several trips isn't imitated. A context that ends meanwhile ends the call, which has not
-// reached the engine then.
+// A call is what Counts counts, and also a question for an outcome. A scan takes one trip
+// at its beginning, however many entries follow: Delay doesn't imitate an engine that fetches
+// a long scan in several trips. If the context ends during the delay, the call ends before it
+// reaches the engine.
 func (e *Engine) Delay(trip time.Duration) {
 	e.change(func(p *plan) { p.trip = max(trip, 0) })
 }

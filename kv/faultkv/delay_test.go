@@ -13,7 +13,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
-// TestDelay: every call takes one trip, and what is no call takes none.
+// TestDelay: every call takes one trip, and anything else takes none.
 func TestDelay(t *testing.T) {
 	const trip = 5 * time.Millisecond
 	synctest.Test(t, func(t *testing.T) {

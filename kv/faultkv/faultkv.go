@@ -9,7 +9,7 @@
 // nothing by itself, never reorders, and doesn't change what the engine below does: a
 // lost acknowledgement was a commit.
 //
-// It is no simulation of a disk. What a crash leaves of a file is the business of
+// It doesn't simulate a disk. What a crash leaves of a file is the business of
 // the engines that have files.
 package faultkv
 
@@ -55,8 +55,8 @@ const (
 // before reports whether the operation hasn't happened yet.
 func (p Point) before() bool { return p != AfterCommit && p != AfterApply }
 
-// An Op is one call of the engine, at one point. What it refers to is the caller's:
-// whoever keeps something of it must copy it.
+// An Op is one call of the engine, at one point. What it refers to belongs to the caller:
+// a hook that keeps any of it must copy it.
 type Op struct {
 	Point Point
 	// Key is the key of a Get, and of the entry of BeforeEntry.
@@ -132,7 +132,7 @@ func (e *Engine) Shared() *sync.Map { return kv.Shared(e.below) }
 func (e *Engine) Failed() <-chan struct{} { return kv.Failed(e.below) }
 
 // Hook sets the function that is called at every Point, after the faults, by any
-// number of goroutines at once; nil, the initial state, is none.
+// number of goroutines at once; nil, the initial state, removes it.
 func (e *Engine) Hook(hook func(Op) error) {
 	e.change(func(p *plan) { p.hook = hook })
 }

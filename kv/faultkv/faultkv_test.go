@@ -59,7 +59,7 @@ func TestCounts(t *testing.T) {
 	if got := eng.Counts(); got != (faultkv.Counts{}) {
 		t.Errorf("after Reset: got %+v", got)
 	}
-	// A sequence that is not iterated is no scan.
+	// A sequence that is not iterated doesn't count as a scan.
 	eng.Scan(ctx, kv.Range{})
 	if got := eng.Counts().Scans; got != 0 {
 		t.Errorf("got %d scans for a sequence that nobody iterated", got)

@@ -31,9 +31,9 @@ func Prefix(prefix []byte) Match {
 }
 
 // touches reports whether op reads, checks or changes what is stored in [start,
-// end), or would: the range of a Scan counts whole, whatever is in it, and so does
-// that of an OpClearRange. A nil end is no bound. A snapshot, a sync and a question
-// for an outcome touch no key.
+// end), or would: the whole range of a Scan counts, whatever it contains, and so does
+// the range of an OpClearRange. A nil end means no bound. A snapshot, a sync and a
+// question for an outcome touch no key.
 func (op Op) touches(start, end []byte) bool {
 	switch op.Point {
 	case BeforeGet, BeforeEntry:
@@ -63,7 +63,7 @@ func inside(key, start, end []byte) bool {
 	return bytes.Compare(key, start) >= 0 && below(key, end)
 }
 
-// below reports whether key is under the bound end; nil is none.
+// below reports whether key is under the bound end; nil means no bound.
 func below(key, end []byte) bool { return end == nil || bytes.Compare(key, end) < 0 }
 
 // overlap reports whether the two ranges have room for a common key.

@@ -9,8 +9,8 @@ import (
 
 var _, _ kv.RangesScanner = (*Engine)(nil), (*snapshot)(nil)
 
-// ScanRanges is kv.RangesScanner's, nil if the engine below is none. It is one Scan, in
-// the counts too, and meets BeforeScan once, with the first range.
+// ScanRanges implements kv.RangesScanner; it is nil if the engine below doesn't. It counts
+// as one Scan, and meets BeforeScan once, with the first range.
 func (e *Engine) ScanRanges(ctx context.Context, ranges []kv.Range) iter.Seq2[kv.Entry, error] {
 	return e.scanRanges(ctx, e.below, ranges, false)
 }

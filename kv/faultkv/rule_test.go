@@ -34,7 +34,7 @@ func get(t testing.TB, r kv.Reader, key string) string {
 	return string(v)
 }
 
-// TestConformanceWithFaults: what is set and strikes nobody changes nothing.
+// TestConformanceWithFaults: rules that match no call change nothing.
 func TestConformanceWithFaults(t *testing.T) {
 	open := func(testing.TB) kv.Engine {
 		eng := faultkv.New(memkv.New())

@@ -13,8 +13,8 @@ import (
 )
 
 // A Server is an engine that may lose what is not on stable storage while it is
-// open, as one does whose data are in a server elsewhere: Crash begins another
-// kv.Incarnation. Its reads are far, and it is no kv.Sharer, so others may use it too.
+// open, like an engine whose data is on a server elsewhere: Crash begins another
+// kv.Incarnation. Its reads are far, and it isn't a kv.Sharer, so others may use it too.
 type Server struct {
 	empty    func() kv.Engine
 	now      atomic.Pointer[life]
@@ -51,7 +51,7 @@ func (s *Server) Crash(keep int) {
 }
 
 // Failover takes back all commits that are not on stable storage, and the last lost of
-// those that are: a server takes over that has not received them.
+// those that are, as when a standby without them takes over.
 func (s *Server) Failover(lost int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,14 +11,14 @@ var ErrTorn = errors.New("faultkv: torn")
 // A tear is the death of the process after so many commits.
 type tear struct {
 	room atomic.Int64 // commits that may still go out
-	togo atomic.Int64 // commits that have not landed yet
+	togo atomic.Int64 // commits that may still land
 }
 
 // Tear lets n more commits be applied; then every operation fails with ErrTorn, as
 // if the process had died between two parts of a write, until Heal revives it. The
-// nth commit is acknowledged. The engine below has exactly what landed. A commit
-// that the engine below refuses isn't one of the n, and a commit that comes while
-// the last of them are on their way is too late. A new Tear replaces the one before.
+// nth commit is acknowledged. The engine below holds exactly the commits that landed.
+// A commit that the engine below refuses isn't one of the n, and a commit that arrives
+// while the last of them are under way is too late. A new Tear replaces the one before.
 func (e *Engine) Tear(n int) {
 	t := new(tear)
 	t.room.Store(int64(n))

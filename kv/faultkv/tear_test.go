@@ -22,7 +22,7 @@ func TestTear(t *testing.T) {
 			if got := get(t, eng, "k"); got != "" && i == 0 {
 				t.Errorf("before the first commit: %q", got)
 			}
-			// What is refused is none of the n.
+			// A refused commit doesn't count toward n.
 			if err := eng.Commit(ctx, &kv.Commit{Checks: []kv.Check{{Key: []byte("none")}}}); !errors.Is(err, kv.ErrConflict) {
 				t.Errorf("a conflict: %v", err)
 			}

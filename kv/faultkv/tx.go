@@ -17,9 +17,9 @@ func (e *Engine) TxCaps() txn.Caps {
 }
 
 // Attempt begins an attempt at a transaction. Its reads are counted, and fail, like
-// those of a snapshot, and its commit like one of the engine: at the points of a commit
-// Op.Commit has its operations (an atomic or versionstamped one as an OpSet). What
-// changes nothing is no commit.
+// those of a snapshot, and its commit like a commit of the engine: at the points of a
+// commit Op.Commit holds its operations (an atomic or versionstamped one as an OpSet). An
+// attempt that changes nothing doesn't count as a commit.
 func (e *Engine) Attempt(ctx context.Context, opts txn.AttemptOptions) (txn.Attempt, error) {
 	t := txn.TransactorOf(e.below)
 	if t == nil {
