@@ -118,5 +118,5 @@ func handleTurn(size int32) {
 	}
 }
 
-// noHost is what functions return where there is none: no fault has this length.
+// noHost is what functions return without a host: no fault has this length.
 const noHost = -1 << 31

@@ -28,8 +28,8 @@ func (c *Context) Connections() ([]*Conn, error) {
 	return all, nil
 }
 
-// FindConn returns the connection with that id. That there is none the first use of it
-// says, by an *Error with the code "no_such_connection".
+// FindConn returns the connection with that id. If it doesn't exist, its first use returns
+// an *Error with the code "no_such_connection".
 func (c *Context) FindConn(id string) *Conn { return &Conn{id} }
 
 // ID returns the connection's id.

@@ -47,9 +47,9 @@ func (c *Context) Input(v any) error {
 	return r.Decode(v)
 }
 
-// Destroy has the actor removed, with everything that it has stored, when the turn has
-// landed. Type.Destroy is called when the function that handles the event has returned,
-// and if that fails so does the turn.
+// Destroy removes the actor and everything it stores when the turn lands. Type.Destroy is
+// called after the function that handles the event returns; if Type.Destroy fails, so does
+// the turn.
 func (c *Context) Destroy() error { return call(destroy, nil, nil) }
 
 // Log returns a logger whose lines go to the host's, with the actor's name, at once. There

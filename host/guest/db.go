@@ -65,8 +65,8 @@ func (DB) Query(query string, args ...any) (*Rows, error) {
 // ErrNoRows: a statement has found nothing.
 var ErrNoRows = &Error{Code: "no_rows", Message: "There is no such row."}
 
-// QueryRow scans the first row that a statement finds into dest; ErrNoRows if there is
-// none.
+// QueryRow scans the first row of a statement's result into dest; ErrNoRows if the result
+// is empty.
 func (d DB) QueryRow(query string, args []any, dest ...any) error {
 	rows, err := d.Query(query, args...)
 	if err != nil {

@@ -60,9 +60,9 @@ type Type struct {
 	// Other is called for actions that are not in Actions; nil means that there are none.
 	Other func(c *Context, action string, args Raw) (Raw, error)
 
-	// Create is called once in the life of an actor. Wake is called whenever it has a new
-	// memory, Sleep before it leaves memory in good order, Destroy before all that it has
-	// stored is removed.
+	// Create is called once in the life of an actor. Wake is called whenever the actor gets a
+	// new memory, Sleep before it leaves memory cleanly, Destroy before all that it stores is
+	// removed.
 	Create, Wake, Sleep, Destroy func(c *Context) error
 
 	// Connect is called for a new connection; an error refuses it. Disconnect is called when
@@ -81,9 +81,8 @@ type Type struct {
 	MessageNames []string
 }
 
-// Raw is a value in CBOR, as package host has it. nil is undefined. As a part of another value
-// it is taken as it is, so that an action may take or return one and leave it to others to know
-// what it means.
+// Raw is a value in CBOR, like host.Raw. nil is undefined. Inside another value it is copied as
+// it is, so an action may take or return a value without knowing what it means.
 type Raw []byte
 
 // MarshalCBOR implements cbor.Marshaler of github.com/fxamacker/cbor. The bytes are r itself,

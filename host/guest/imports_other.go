@@ -2,7 +2,7 @@
 
 package guest
 
-// Without a host there is nobody to call: this is for tools that look at the code.
+// Without a host these functions have nothing to call: they are for tools that look at the code.
 
 var take = nobody
 

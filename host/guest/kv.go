@@ -6,7 +6,7 @@ import (
 	"github.com/greenroomdb/greenroom/host/internal/abi"
 )
 
-// ErrNotFound: there is no such key. It is the only error of KV.Get for that.
+// ErrNotFound: the key doesn't exist. KV.Get returns exactly this error for that.
 var ErrNotFound = &Error{Code: "not_found", Message: "There is no such key."}
 
 // KV is the actor's user keys, as a turn sees them: with its own writes.
@@ -36,7 +36,7 @@ func (KV) Put(key, value []byte) error {
 	return call(kvPut, abi.Entry{Key: key, Value: value}, nil)
 }
 
-// Delete removes key; a missing one is no error.
+// Delete removes key; a missing key isn't an error.
 func (KV) Delete(key []byte) error { return call(kvDelete, key, nil) }
 
 // DeleteRange removes the keys in [start, end); an empty end means all from start on.

@@ -98,8 +98,8 @@ func (Queue) Receive(opts ReceiveOptions) ([]*Message, error) {
 	return all, nil
 }
 
-// Complete removes a message that was received, and gives the response to who waits for
-// it.
+// Complete removes a message that was received, and gives the response to the caller that
+// waits for it.
 func (Queue) Complete(receipt string, response any) error {
 	r, err := encode(response)
 	if err != nil {

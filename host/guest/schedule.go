@@ -6,9 +6,9 @@ import (
 	"github.com/greenroomdb/greenroom/host/internal/abi"
 )
 
-// Schedule is what the actor has to do at times of day: what the turn schedules and
-// cancels lands with it, and isn't seen by List before. An event calls the action of its
-// name, or Type.Alarm if there is none.
+// Schedule is the actor's list of future events: what the turn schedules and cancels lands
+// with it, and List doesn't show it before. An event calls the action of its name, or
+// Type.Alarm if the type doesn't have that action.
 type Schedule struct{ c *Context }
 
 // Schedule returns the actor's schedule.
@@ -39,12 +39,12 @@ func (Schedule) Add(j Job) (id string, err error) {
 	return id, err
 }
 
-// At has action called at a time, with args: one value; nil for none.
+// At schedules a call of action at a time, with args: one value; nil for none.
 func (s Schedule) At(at time.Time, action string, args any) (id string, err error) {
 	return s.Add(Job{Action: action, Args: args, At: at})
 }
 
-// After has action called when d has passed since the turn began.
+// After schedules a call of action when d has passed since the turn began.
 func (s Schedule) After(d time.Duration, action string, args any) (id string, err error) {
 	return s.At(s.c.Now().Add(d), action, args)
 }
