@@ -106,7 +106,7 @@ func (s *statement) refuse(what string) {
 // bounded returns an error if the program of s, which query is, costs too much.
 func (s *statement) bounded(tx *vfs.Tx, query string) (err error) {
 	if s.conn == nil {
-		return nil // no authorizer was asked: there is no such statement
+		return nil // the authorizer was never called: there is nothing to bound
 	}
 	var last *sqlite3.Stmt
 	for last = range s.conn.Stmts() {

@@ -62,7 +62,7 @@ var (
 		wal_autocheckpoint wal_checkpoint writable_schema`)
 )
 
-// TestAllowed looks that all that SQLite has is either allowed or refused, and on the page.
+// TestAllowed checks that each feature of SQLite is either allowed or refused, and on the page.
 func TestAllowed(t *testing.T) {
 	page, err := os.ReadFile("../../docs/wasm.md")
 	must(t, err)
@@ -171,7 +171,7 @@ func TestStoredFunctions(t *testing.T) {
 	must(t, owner.Close())
 }
 
-// TestDiscard looks that a connection on which a turn has failed isn't used again, and
+// TestDiscard checks that a connection isn't used again after a turn on it failed, and that
 // another one is.
 func TestDiscard(t *testing.T) {
 	withGo(t, func(r *rig) {

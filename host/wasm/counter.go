@@ -118,7 +118,7 @@ func (c *counter) imported() (functions, globals uint64, err error) {
 			globals++
 			err = r.skip(2)
 		default:
-			err = errors.New("it imports what is no function") // nobody has any
+			err = errors.New("it imports something that is not a function") // the host offers functions only
 		}
 	}
 	return functions, globals, err

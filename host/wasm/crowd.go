@@ -14,7 +14,7 @@ type crowd struct {
 	busy int       // in turns  +checklocks:mu
 }
 
-// enter says that i is in a turn: nobody throws it away.
+// enter marks i as in a turn: it can't be thrown away.
 func (w *crowd) enter(i *instance) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 
 // Sentinels of this package; errors.Is tells them apart.
 var (
-	// ErrModule: Compile was given what is no WebAssembly module, or not one for this host.
+	// ErrModule: the code given to Compile isn't a WebAssembly module, or not one for this host.
 	ErrModule = errors.New("wasm: bad module")
 	// ErrTrap: the module trapped, ended itself, or ran out of its stack. The error is a
 	// host.ErrPanic, too.

@@ -211,7 +211,7 @@ func setFault(c *call, f *abi.Fault) (any, error) {
 	return nil, nil
 }
 
-// setLog is quiet about a line that there is no room for.
+// setLog silently drops a line that doesn't fit.
 func setLog(c *call, arg []byte) (any, error) {
 	return with(func(c *call, r *abi.Record) (any, error) {
 		c.logs(r, len(arg))
@@ -230,8 +230,8 @@ func input(c *call) (any, error) {
 	return abi.Raw(v), err
 }
 
-// destroy refuses what an actor is destroyed by before it has done anything: whoever wants
-// something of it would create it again, and again.
+// destroy refuses a turn that would destroy an actor before it did anything: the next client
+// would create it again, and again.
 func destroy(c *call) (any, error) {
 	if c.kind == abi.KindCreate || c.kind == abi.KindWake {
 		return nil, errTooEarly

@@ -58,8 +58,8 @@ func TestTime(t *testing.T) {
 	})
 }
 
-// TestCreateRefuses: a module whose create fails is told nothing of it the next time: there is
-// no actor, and no input.
+// TestCreateRefuses: a module whose create fails hears nothing of it the next time: the failed
+// create leaves no actor and no input.
 func TestCreateRefuses(t *testing.T) {
 	withGo(t, func(r *rig) {
 		err := r.Create(r.ctx, lobby, "refused")

@@ -22,7 +22,7 @@ import (
 // must fails the test if err is not nil.
 var must = testkit.Must
 
-// quiet is a logger that nobody reads.
+// quiet is a logger that discards everything.
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
 // guestCode is the module of testdata/guest, which is built once for all tests.

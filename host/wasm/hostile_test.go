@@ -39,7 +39,7 @@ func attack(t *testing.T, m *tiny, opts Options) (err error) {
 	r.fine(lobby)
 	plenty := c.opts.TurnTimeout
 	if limit > 0 {
-		c.opts.TurnTimeout = limit // nobody reads it between turns
+		c.opts.TurnTimeout = limit // it isn't read between turns
 	}
 	_, err = invoke[any](r.ctx, r.Host, lobby, long, nil)
 	c.opts.TurnTimeout = plenty
@@ -176,8 +176,8 @@ func TestPointers(t *testing.T) {
 	}
 }
 
-// TestNonsense calls every function with what is no argument of it. Those that take any
-// value, and those that take none, don't mind.
+// TestNonsense calls every function with bytes that aren't a valid argument. Those that take
+// any value, and those that take none, don't mind.
 func TestNonsense(t *testing.T) {
 	anything := map[string]bool{
 		"reply": true, "self": true, "input": true, "destroy": true, "state_get": true, "state_set": true, "kv_get": true,

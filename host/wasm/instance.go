@@ -71,8 +71,8 @@ func (i *instance) handle(c *host.Context, e *abi.Event) (host.Raw, error) {
 		return nil, nil
 	}
 	if i.busy {
-		// The module has disconnected somebody, or destroys the actor: it is inside of a host
-		// function, and is told when it has returned.
+		// The module disconnected a client, or destroys the actor: it is inside a host function,
+		// and is told when that has returned.
 		i.later = append(i.later, e)
 		return nil, nil
 	}
@@ -104,8 +104,8 @@ func (i *instance) handle(c *host.Context, e *abi.Event) (host.Raw, error) {
 	return reply, nil
 }
 
-// first says whether the module is to be told of e. A hook that does again what has called
-// it would be called for ever.
+// first says whether the module is to be told of e. A hook whose effect calls the same hook
+// would otherwise run for ever.
 func (i *instance) first(e *abi.Event) bool {
 	if e.Kind != abi.KindDisconnect && e.Kind != abi.KindDestroy {
 		return true
@@ -118,7 +118,7 @@ func (i *instance) first(e *abi.Event) bool {
 	return true
 }
 
-// tell has the module handle one event; one that has just been made wakes first.
+// tell lets the module handle one event; a new instance wakes first.
 func (i *instance) tell(ctx context.Context, c *host.Context, e *abi.Event) (reply host.Raw, wrote bool, err error) {
 	if i.stale.Swap(false) {
 		i.drop()
@@ -153,7 +153,7 @@ func (i *instance) once(ctx context.Context, c *host.Context, e *abi.Event) (hos
 // callKey is the key of a call in contexts.
 type callKey struct{}
 
-// run calls the module by fn, in an instance that is made if there is none. If the module
+// run calls the module by fn, in a new instance if the actor doesn't have one. If the module
 // traps the instance is thrown away.
 func (i *instance) run(c *call, fn func(ctx context.Context) error) error {
 	i.now = time.Now()
@@ -188,7 +188,7 @@ func (i *instance) make(ctx context.Context) (err error) {
 		WithStdout(&i.log.stdout).WithStderr(&i.log.stderr)
 	i.guest, err = i.module.runtime.InstantiateModule(ctx, i.module.compiled, config)
 	if err != nil {
-		i.guest = nil // whatever it is, it is no module
+		i.guest = nil // whatever it is, it isn't a module
 		return fmt.Errorf("instantiate: %w", err)
 	}
 	return nil
@@ -223,7 +223,7 @@ func (i *instance) nanotime() int64 {
 	return i.nanos
 }
 
-// nanosleep sleeps no time at all: nobody else would have the actor meanwhile.
+// nanosleep returns at once: the actor couldn't do anything else meanwhile.
 func (i *instance) nanosleep(ns int64) {
 	const most = int64(time.Hour) * 24 * 365
 	i.nanos += min(max(ns, 0), most)

@@ -38,8 +38,8 @@ func (c *counter) expression(out []byte, r *reader) ([]byte, error) {
 			}
 			continue
 		case insGlobalGet, insGlobalSet:
-			// The global that counts is none of the module's own, which can't know its number yet
-			// when c.fuel is nil, in the expressions of globals that come before it.
+			// The module must not use the global that counts, which isn't its own. When c.fuel is nil, in
+			// the expressions of globals that come before it, its number isn't known yet.
 			n, _ := binary.Uvarint(r.b)
 			if c.fuel != nil && n >= c.global {
 				return nil, fmt.Errorf("it uses global %d, and has %d", n, c.global)

@@ -13,12 +13,12 @@ import (
 // is made, but not how far it grows: its elements are pointers of the host. What goes
 // beyond the maximum fails as the language says that it may: table.grow returns -1.
 //
-// And it counts. Compiled code that loops gives the processor back to nobody, not to Go's
-// garbage collector either. So at the beginning of each function and of each round of
+// And it counts. Compiled code that loops never yields the processor, not even to Go's
+// garbage collector. So at the beginning of each function and of each round of
 // each loop a global is decremented, and when it is used up the module calls a function
 // of the host, tick, which ends the turn when its time is over. The runtime could do that
 // itself, but it asks the host each time, which makes modules ten times slower, and its
-// interpreter knows of loops alone: calls can go on for ever as well.
+// interpreter checks loops alone: calls can go on for ever as well.
 //
 // The binary format is https://webassembly.github.io/spec/core/binary/modules.html.
 

@@ -49,15 +49,14 @@ type Options struct {
 	LogBytes int
 	// Letters bound what actors send to others, as host.Letters says, with other defaults:
 	// nil for Letters.To means actors of the module's own type, 0 for Letters.Generations 2,
-	// for Letters.Rate 100, and for Letters.Burst 1000. A negative Rate means that there is
-	// no bound.
+	// for Letters.Rate 100, and for Letters.Burst 1000. A negative Rate means no bound.
 	Letters host.Letters
-	// CacheDir is a folder for compiled modules, for a program that is started often:
-	// whoever can write to it can run code in the program. "" means none.
+	// CacheDir is a folder for compiled modules, for a program that is started often: a program
+	// that can write to it can run code in this one. "" means none.
 	CacheDir string
 	// Interpret runs modules without compiling them to machine code: they start in a
 	// tenth of the time, run some twenty times slower, and have a stack of 2000 calls.
-	// Platforms for which there is no compiler do so anyway.
+	// Platforms without a compiler always interpret.
 	Interpret bool
 	// Random is where modules get random bytes from; nil means crypto/rand.
 	Random io.Reader

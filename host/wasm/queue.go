@@ -38,8 +38,8 @@ func queueSend(c *call, s *abi.Send) (any, error) {
 	return abi.Int(id), err
 }
 
-// send puts a message into the actor's outbox. There is no id to return: the other queue
-// gives it one when the message has come.
+// send puts a message into the actor's outbox. It doesn't return an id: the other queue
+// assigns one when the message arrives.
 func send(c *call, l *abi.Letter) (any, error) {
 	return nil, c.host.Send(host.Address(l.To), toSend(&l.Message))
 }

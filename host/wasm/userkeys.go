@@ -39,7 +39,7 @@ func keyDeleteRange(c *call, s *abi.Span) (any, error) {
 	return nil, c.host.DeleteRange(s.Start, bound(s.End))
 }
 
-// bound returns the end of a range: an empty one is none.
+// bound returns the end of a range: an empty one means no bound.
 func bound(key []byte) []byte {
 	if len(key) == 0 {
 		return nil

@@ -69,8 +69,8 @@ type Module struct {
 // runs the module's initialization and asks it what it does, within the bounds of opts;
 // nil means the zero Options. The Module must be closed after the host.
 //
-// Errors: ErrModule for what is no module, or not for this ABI; *host.Error, ErrTrap and
-// context.DeadlineExceeded for what it does when it is asked; those of Options.CacheDir.
+// Errors: ErrModule if code isn't a module, or not one for this ABI; *host.Error, ErrTrap and
+// context.DeadlineExceeded for what the module does when it is asked; those of Options.CacheDir.
 func Compile(ctx context.Context, name string, code []byte, opts *Options) (*Module, error) {
 	m := &Module{name: name, opts: opts.orDefault()}
 	code, err := prepare(code)
@@ -121,7 +121,7 @@ func (m *Module) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// Close frees the module. The host that has its actors must be closed before.
+// Close frees the module. The host that runs its actors must be closed before.
 func (m *Module) Close(ctx context.Context) error {
 	err := m.runtime.Close(ctx)
 	if m.cache != nil {
