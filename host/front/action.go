@@ -87,7 +87,7 @@ func (f *Front) do(ctx context.Context, call *host.Call) (host.Raw, error) {
 	return result, err
 }
 
-// body reads the body of a request; nil if there is none.
+// body reads the body of a request; nil if it is empty.
 func (f *Front) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength == 0 {
 		return nil, nil
@@ -115,7 +115,7 @@ func (f *Front) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return nil, errCut
 }
 
-// write answers a request. Whoever doesn't take the answer has gone.
+// write answers a request. A client that doesn't take the answer is gone.
 func (f *Front) write(w http.ResponseWriter, as media, status int, body []byte) {
 	writeHead(w, as, status, len(body))
 	_, _ = w.Write(body)

@@ -20,7 +20,7 @@ func digestOf(token string) digest { return sha256.Sum256([]byte(token)) }
 // base64url without padding, as it can set no header of a WebSocket. It is never chosen.
 const bearerProtocol = "greenroom.bearer."
 
-// authorized serves with next who has a token, or needs none.
+// authorized serves with next the requests that bear a token, or don't need one.
 func (f *Front) authorized(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !f.allows(r) {
@@ -54,7 +54,7 @@ func bearer(r *http.Request) string {
 	}
 	for _, protocol := range subprotocols(r) {
 		if text, ok := strings.CutPrefix(protocol, bearerProtocol); ok {
-			// What is no base64 is no token either.
+			// Text that isn't base64 isn't a token either.
 			token, _ := base64.RawURLEncoding.DecodeString(text)
 			return string(token)
 		}
@@ -75,7 +75,7 @@ func subprotocols(r *http.Request) (all []string) {
 }
 
 // cameToLoopback says whether a request came to a loopback address of this machine, so
-// that whoever sent it is on it.
+// that its sender is on this machine.
 func cameToLoopback(r *http.Request) bool {
 	addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if !ok {

@@ -98,7 +98,7 @@ func (s *socket) drainReads() {
 	}
 }
 
-// A client is who is at the other end of a socket: a connection of an actor.
+// A client is the other end of a socket: a connection of an actor.
 type client struct {
 	*socket
 	actor  host.Address
@@ -123,8 +123,8 @@ func (c *client) connect(r *request, path string) (err error) {
 	return err
 }
 
-// first reads the first message. That a client leaves before it, or breaks the rules of
-// WebSockets, is its own affair, and nothing for those who look after the server.
+// first reads the first message. A client that leaves before it, or breaks the rules of
+// WebSockets, doesn't concern the server's operator.
 func (c *client) first() (*request, error) {
 	r, err := c.receive(true)
 	var told *host.Error

@@ -13,7 +13,7 @@ import (
 var (
 	// ErrOptions: New was given options that can't be served; the text says which.
 	ErrOptions = errors.New("front: bad options")
-	// ErrSecret: what is stored as the secret of connections is none.
+	// ErrSecret: what is stored as the secret of connections isn't a secret.
 	ErrSecret = errors.New("front: bad secret")
 )
 

@@ -15,7 +15,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
-// A counter, served on loopback to whoever is on this machine.
+// A counter, served on loopback to every client on this machine.
 func ExampleNew() {
 	ctx := context.Background()
 	add := host.NewAction("add", func(c *host.Context, n int) (total int, err error) {

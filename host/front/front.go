@@ -3,7 +3,7 @@
 //
 //	POST /actors/{type}/{key}/actions/{action}   one call
 //	GET  /actors/{type}/{key}/connect            a WebSocket
-//	GET  /healthz, /readyz, /metrics             for whoever looks after the process
+//	GET  /healthz, /readyz, /metrics             for operators
 //
 // A Front is an http.Handler; Front.Server has the time limits that belong to a server.
 // docs/front.md describes what goes over the wire.
@@ -12,8 +12,8 @@
 // sleeps, and costs two goroutines at most. When the socket breaks, or the host is
 // restarted, the client comes back with the token that it was given.
 //
-// It is no gateway: it has one host, knows no users, and a bearer token opens all of it.
-// Who may do what is for the actors, or for what stands before the Front.
+// It isn't a gateway: it has one host, knows no users, and a bearer token opens all of it.
+// The actors, or a proxy before the Front, decide what a client may do.
 package front
 
 // Files, from the top down:
@@ -85,7 +85,7 @@ func New(h *host.Host, opts *Options) (*Front, error) {
 func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	if r.ContentLength != 0 && r.ProtoMajor == 1 {
-		// The server doesn't wait for a body that isn't read. Whoever reads one removes this.
+		// The server doesn't wait for a body that isn't read. A handler that reads it removes this.
 		w.Header().Set("Connection", "close")
 	}
 	if err := f.checkHost(r); err != nil {
@@ -180,9 +180,9 @@ func (f *Front) delist(s *socket) {
 	delete(f.sockets, s)
 }
 
-// Shutdown ends all that is under way cleanly: nothing new is taken, nor what has not
-// arrived whole, calls are answered, and sockets are closed with code 1001 when what they
-// have asked for is done.
+// Shutdown ends everything under way cleanly: it accepts nothing new, nor requests that
+// are still arriving; calls are answered, and a socket is closed with code 1001 once the
+// requests of its client are done.
 // Connections that hibernate are kept: their clients come back to whichever host is there next.
 // What isn't over when the context ends is given up, and the error says so.
 //
@@ -214,7 +214,7 @@ func (f *Front) Shutdown(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	err := fmt.Errorf("front: not everything could be ended: %w", context.Cause(ctx))
-	// What is given up ends at once: nobody waits for a client any more.
+	// What is given up ends at once, without waiting for clients.
 	f.stop()
 	f.transfers.shutdown(host.ErrClosed, true)
 	select {

@@ -92,7 +92,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// TestTokens: who has none gets nothing, over HTTP or a socket.
+// TestTokens: a client without a token gets nothing, over HTTP or a socket.
 func TestTokens(t *testing.T) {
 	const first, second = "0123456789abcdef", "fedcba9876543210+/"
 	page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("page")) })
@@ -252,7 +252,7 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// TestCallTimeout: who waits for too long is told so.
+// TestCallTimeout: a client whose call takes too long gets an error.
 func TestCallTimeout(t *testing.T) {
 	s := newSignal()
 	r := newRig(t, Options{CallTimeout: 1}, room(s))
@@ -335,7 +335,7 @@ func statusOfClosed(r *rig) int {
 	return status
 }
 
-// TestServer: who doesn't send a header, or a body, doesn't stay.
+// TestServer: a client that doesn't send a header, or a body, is cut off.
 func TestServer(t *testing.T) {
 	r := newRig(t, Options{HeaderTimeout: 5 * time.Millisecond, BodyTimeout: 5 * time.Millisecond})
 	server := r.front.Server()

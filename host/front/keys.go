@@ -19,7 +19,7 @@ import (
 //	("greenroom.front", 1, 1)          v1: the secret that tokens of connections are made
 //	                                   with: data[32]
 //
-// It is written once. Who removes it has all clients connect anew.
+// It is written once. Removing it makes all clients connect anew.
 var secretKey = tuple.NewSubspace(tuple.Tuple{"greenroom.front", int64(1)}).Pack(tuple.Tuple{int64(1)})
 
 const (
@@ -32,8 +32,8 @@ const (
 // connections again after a restart, and at another host of the store. In an empty engine it
 // makes the store.
 //
-// Errors: ErrSecret for a row that is none, kv.ErrNotAStore for an engine that holds something
-// else, and those of the engine.
+// Errors: ErrSecret for a row that isn't a secret, kv.ErrNotAStore for an engine that holds
+// something else, and those of the engine.
 func StoredSecret(ctx context.Context, engine kv.Engine) ([]byte, error) {
 	if err := actorstore.Make(ctx, engine); err != nil {
 		return nil, fmt.Errorf("front: secret: %w", err)
@@ -47,7 +47,7 @@ func StoredSecret(ctx context.Context, engine kv.Engine) ([]byte, error) {
 			Checks: []kv.Check{{Key: secretKey, Absent: true}},
 			Ops:    []kv.Op{kv.Set(secretKey, row)},
 		})
-		if errors.Is(err, kv.ErrConflict) { // somebody else was first
+		if errors.Is(err, kv.ErrConflict) { // another host was first
 			row, err = engine.Get(ctx, secretKey, nil)
 		}
 	}

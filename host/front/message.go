@@ -63,7 +63,7 @@ const (
 	closeGone    websocket.StatusCode = 4001 // the actor has ended the connection
 	closeSlow    websocket.StatusCode = 4002 // the client doesn't read; it may come back
 	closeSilent  websocket.StatusCode = 4003 // the client has asked for nothing for too long
-	closeRefused websocket.StatusCode = 4004 // there is no connection: an error message says why
+	closeRefused websocket.StatusCode = 4004 // not connected: an error message says why
 )
 
 // protocols returns the form of a socket's messages, and what is chosen of what the client

@@ -75,13 +75,13 @@ type Options struct {
 	// means never.
 	SocketIdle time.Duration
 
-	// MetricsPage serves /metrics; nil means that there is no such page.
+	// MetricsPage serves /metrics; nil means that the Front doesn't have that page.
 	MetricsPage http.Handler
-	// Pages serves all other paths, to whoever asks; nil means that there are none.
+	// Pages serves all other paths, without a token; nil means that there are none.
 	Pages http.Handler
 	// Logger takes what goes wrong; nil means slog.Default().
 	Logger *slog.Logger
-	// Metrics is told what happens (Metrics lists it); nil means nobody.
+	// Metrics receives what the function Metrics lists; nil drops it.
 	Metrics metrics.Sink
 }
 

@@ -37,7 +37,7 @@ func (c *client) take(r *request) {
 	switch {
 	case c.end != nil:
 		c.mu.Unlock()
-		return // nobody is left to be told
+		return // the client is gone
 	case c.draining:
 		err = host.ErrClosed
 	case len(c.pending) >= c.front.opts.MaxPending:

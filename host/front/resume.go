@@ -14,8 +14,8 @@ import (
 //	base64url(gateway [4] · request [4] · the first 24 bytes of
 //	HMAC-SHA256(secret, "greenroom connection 1" 00 gateway request address 00 id))
 //
-// What the store has of a connection is no secret (it is shown by tools), and what is in
-// the token can be made only with the secret of the store. Nothing is stored for it.
+// What the store holds of a connection isn't secret (tools show it), and the token can be
+// made only with the secret of the store. Nothing is stored for it.
 const (
 	resumeContext = "greenroom connection 1\x00"
 	resumeMAC     = 24

@@ -68,7 +68,7 @@ func TestResumeToken(t *testing.T) {
 	}
 }
 
-// TestStoredSecret: it is made once, whoever asks, and stays.
+// TestStoredSecret: the secret is made once, whichever caller asks first, and stays.
 func TestStoredSecret(t *testing.T) {
 	engine := memkv.New()
 	var secrets [8][]byte

@@ -32,8 +32,8 @@ func (f *Front) routes() *http.ServeMux {
 	return mux
 }
 
-// only serves with h what is asked for with one of the methods, and says which ones there
-// are to whoever asks, or uses another one.
+// only serves requests with one of the methods with h. It answers OPTIONS, and requests
+// with other methods, with the list of methods.
 func (f *Front) only(methods []string, h http.HandlerFunc) http.HandlerFunc {
 	allow := strings.Join(append(slices.Clone(methods), http.MethodOptions), ", ")
 	return func(w http.ResponseWriter, r *http.Request) {

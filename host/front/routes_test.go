@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestMethods: whoever uses another method is told which ones there are, everywhere.
+// TestMethods: a request with another method is answered with the list of methods, everywhere.
 func TestMethods(t *testing.T) {
 	page := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(r.Method)) })
 	r := newRig(t, Options{MetricsPage: page, Pages: page})

@@ -65,7 +65,7 @@ func TestResume(t *testing.T) {
 	if got := q.call("conns", nil); got != "1" {
 		t.Errorf("%s connections", got)
 	}
-	// Nobody else's token will do.
+	// The token of another connection won't do.
 	other := r.join(mediaJSON, request{})
 	thief := r.dial(mediaJSON)
 	thief.send(&request{Type: typeResume, Conn: conn.ID(q.conn), Token: other.token})
@@ -86,7 +86,7 @@ func TestHibernates(t *testing.T) {
 	a.Sleep = func(*host.Context) error {
 		select {
 		case slept <- struct{}{}:
-		default: // nobody counts any more
+		default: // the test counts no more
 		}
 		return nil
 	}
@@ -127,7 +127,7 @@ func TestEphemeral(t *testing.T) {
 	}
 }
 
-// TestAway: who doesn't come back in time is disconnected.
+// TestAway: a client that doesn't come back in time is disconnected.
 func TestAway(t *testing.T) {
 	s := newSignal()
 	r := newRig(t, Options{}, room(s))

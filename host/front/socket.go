@@ -28,12 +28,12 @@ type socket struct {
 	queue   []outgoing // +checklocks:mu
 	size    int        // bytes in queue  +checklocks:mu
 	held    bool       // nothing leaves before the client knows that it is connected  +checklocks:mu
-	writing bool       // somebody writes  +checklocks:mu
+	writing bool       // the goroutine of write runs  +checklocks:mu
 	end     *ending    // what the socket is closed with when the queue is empty  +checklocks:mu
-	gone    bool       // the host has closed it: its connection is no more, or has another  +checklocks:mu
+	gone    bool       // the host closed it: its connection ended, or has another socket  +checklocks:mu
 
 	pending  []request   // of the client, in their order  +checklocks:mu
-	serving  bool        // somebody does them  +checklocks:mu
+	serving  bool        // a goroutine does them  +checklocks:mu
 	draining bool        // no more are taken  +checklocks:mu
 	heard    time.Time   // when the client asked for something last  +checklocks:mu
 	pinger   *time.Timer // +checklocks:mu
@@ -78,8 +78,8 @@ func (s *socket) replyError(id uint64, err error) {
 	s.reply(&response{Type: typeError, ID: id, Code: host.Code(err), Message: host.Message(err)})
 }
 
-// push puts a message into the queue. Who has let it grow too long is cut off: what was in
-// it is lost, as is what comes later.
+// push puts a message into the queue. A socket whose queue has grown too long is cut off:
+// the queued messages are lost, and so are later ones.
 func (s *socket) push(o outgoing, size int) {
 	size += overhead
 	s.mu.Lock()
@@ -100,7 +100,7 @@ func (s *socket) push(o outgoing, size int) {
 	s.start()
 }
 
-// start has somebody write.
+// start starts the goroutine of write if it doesn't run and is needed.
 //
 // +checklocks:s.mu
 func (s *socket) start() {
@@ -205,7 +205,8 @@ func (s *socket) writeOne(o *outgoing) error {
 	return nil
 }
 
-// abandon closes the socket at once. Somebody writes for ever, so that nobody else does.
+// abandon closes the socket at once, and drops its queue. If the writer calls it, writing
+// stays set, so that no other one starts.
 func (s *socket) abandon() {
 	s.mu.Lock()
 	s.queue, s.size = nil, 0
@@ -213,7 +214,7 @@ func (s *socket) abandon() {
 		s.end = &ending{websocket.StatusAbnormalClosure, ""}
 	}
 	s.mu.Unlock()
-	_ = s.ws.CloseNow() // there is nobody to be told
+	_ = s.ws.CloseNow() // the caller can't do anything about it
 }
 
 // watch begins to ping the client, and stop ends it.

@@ -103,7 +103,7 @@ func TestPending(t *testing.T) {
 	}
 }
 
-// TestRefused: who isn't connected is told why.
+// TestRefused: a client that isn't connected is told why.
 func TestRefused(t *testing.T) {
 	r := newRig(t, Options{})
 	for name, c := range map[string]struct {
@@ -234,7 +234,7 @@ func TestMoved(t *testing.T) {
 	}
 }
 
-// TestSlowReader: who doesn't read is cut off, and nobody waits for him.
+// TestSlowReader: a client that doesn't read is cut off, and doesn't hold up the others.
 func TestSlowReader(t *testing.T) {
 	s := newSignal()
 	r := newRig(t, Options{MaxQueued: 8, MaxQueuedBytes: 1 << 20}, room(s))
@@ -260,15 +260,15 @@ func TestSilent(t *testing.T) {
 	r.close()
 	r.hopts.AwayTimeout = time.Millisecond
 	r.open()
-	// Pongs are sent by who reads, and nobody does: not even that it is connected, which may
-	// be cut off before it is sent.
+	// A client sends pongs only while it reads. This one doesn't read at all, not even the
+	// message that it is connected, which may be cut off before it is sent.
 	r.dial(mediaJSON).send(&request{Type: typeConnect})
 	if why := <-s.gone; why != "the client didn't come back" {
 		t.Errorf("disconnected: %s", why)
 	}
 }
 
-// TestPings: who answers pings stays.
+// TestPings: a client that answers pings stays.
 func TestPings(t *testing.T) {
 	r := newRig(t, Options{PingInterval: time.Millisecond, PongTimeout: time.Minute})
 	pinged := make(chan struct{}, 1000)
@@ -306,7 +306,7 @@ func TestSocketIdle(t *testing.T) {
 	r.join(mediaJSON, request{}).wantClose(closeSilent)
 }
 
-// TestHello: who says nothing at first doesn't stay.
+// TestHello: a client that sends no first message is cut off.
 func TestHello(t *testing.T) {
 	r := newRig(t, Options{HeaderTimeout: 5 * time.Millisecond, MaxSockets: 1})
 	p := r.dial(mediaJSON)
@@ -366,7 +366,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestLeavesAtOnce: who opens sockets and goes, or sends no frames, fills nobody's log.
+// TestLeavesAtOnce: a client that opens sockets and leaves, or sends no frames, isn't logged.
 func TestLeavesAtOnce(t *testing.T) {
 	r := newRig(t, Options{})
 	var log bytes.Buffer

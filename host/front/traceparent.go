@@ -17,8 +17,8 @@ const (
 )
 
 // callerSpan returns the span that a request says it is part of, zeros if it says none.
-// What is malformed is ignored, as the standard wants it: nobody's call fails because of
-// what stands between. The flags are, too: the host records all turns, or none.
+// A malformed header is ignored, as the standard demands: a proxy in between can't make a
+// call fail. The flags are ignored, too: the host records all turns, or none.
 func callerSpan(r *http.Request) (traces.TraceID, traces.SpanID) {
 	lines := r.Header.Values("Traceparent")
 	if len(lines) != 1 {

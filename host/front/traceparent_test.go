@@ -16,8 +16,8 @@ const (
 	callersSpan  = "b7ad6b7169203331"
 )
 
-// TestTraceparent: the span of a call's turn is a child of the caller's, and what is
-// malformed is nobody's.
+// TestTraceparent: the span of a call's turn is a child of the caller's span, and has no
+// parent if the header is malformed.
 func TestTraceparent(t *testing.T) {
 	const page = "https://shop.example"
 	r := newRig(t, Options{Origins: []string{page}})

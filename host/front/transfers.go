@@ -12,12 +12,12 @@ import (
 
 // A transfer is something for which the Front waits for a client: a body or a message that
 // is being read, the first message of a socket, an answer that is being written. So many
-// clients that promise something and don't send it cost little, and nobody else: a call is
-// one that is under way (Options.MaxCalls) only between its body and its answer.
+// clients that promise something and don't send it cost little, and harm no other client: a
+// call counts as under way (Options.MaxCalls) only between its body and its answer.
 //
 // A transfer has a grace, and as much time more as what has moved takes at
 // Options.MinRate. Where there are too many of them, a new one ends the one that has stood
-// still for longest, not itself: whoever sends what it has promised is served.
+// still for longest, not itself: a client that keeps sending is served.
 type transfer struct {
 	all    *transfers
 	from   netip.Addr
@@ -158,11 +158,11 @@ func (t *transfer) write(w http.ResponseWriter, b []byte) {
 	for len(b) > 0 {
 		n, err := w.Write(b[:min(len(b), step)])
 		if err != nil || t.move(n, 0) != nil {
-			return // whoever doesn't take it has gone
+			return // a client that doesn't take it is gone
 		}
 		b = b[n:]
 	}
-	// What is left in the server's buffer is written while somebody looks.
+	// What is left in the server's buffer is written while t can still be cut off.
 	_ = http.NewResponseController(w).Flush()
 }
 

@@ -136,7 +136,7 @@ func (s *stage) well(from string) {
 	s.Helper()
 	before := time.Now()
 	a := <-s.ask(s.dial(from), promise("echo", 1)+"7")
-	synctest.Wait() // its answer is no transfer any more
+	synctest.Wait() // its answer isn't a transfer any more
 	if a.status != 200 || a.body != "7" {
 		s.Errorf("another client of %s: %+v", from, a)
 	}
@@ -273,8 +273,8 @@ func TestBodiesShutdown(t *testing.T) {
 	})
 }
 
-// TestSlowResults: clients that don't take what they have asked for hold up nobody, and
-// are cut off.
+// TestSlowResults: clients that don't take their results hold up no other client, and are
+// cut off.
 func TestSlowResults(t *testing.T) {
 	a := room(nil)
 	ready := 0
@@ -339,8 +339,8 @@ func (s *stage) socket(from, text string) (*websocket.Conn, error) {
 	return ws, err
 }
 
-// TestSlowSockets: sockets whose clients say nothing keep nobody from connecting, and
-// those that stop within a message are cut off.
+// TestSlowSockets: sockets whose clients say nothing keep no other client from connecting,
+// and those that stop within a message are cut off.
 func TestSlowSockets(t *testing.T) {
 	onStage(t, Options{MaxSockets: 1, PingInterval: time.Hour, MaxTransfers: 8, MaxTransfersPerAddress: 4}, room(nil), func(s *stage) {
 		for i := range 24 {

@@ -185,7 +185,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// FuzzHeaders: what a client says of itself harms nobody.
+// FuzzHeaders: the headers of a client can't do harm.
 func FuzzHeaders(f *testing.F) {
 	f.Add("application/json;q=0.5, application/cbor", "Bearer x", "greenroom.v1.json, greenroom.bearer.eA")
 	f.Fuzz(func(t *testing.T, accept, authorization, protocol string) {
