@@ -108,7 +108,7 @@ func TestStepTimeout(t *testing.T) {
 	}
 }
 
-// TestUnlimited: a negative timeout is none.
+// TestUnlimited: a negative timeout means no timeout.
 func TestUnlimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -172,7 +172,7 @@ func TestCrashingStep(t *testing.T) {
 	})
 }
 
-// TestStorageErrors: a failure of the store ends the run, and is no attempt that failed.
+// TestStorageErrors: a failure of the store ends the run, and doesn't count as a failed attempt.
 func TestStorageErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for n := range 6 {
@@ -497,8 +497,8 @@ func TestClockBack(t *testing.T) {
 	}
 }
 
-// TestResultNotStored: a store that doesn't take a result, and goes on, has not failed the
-// step.
+// TestResultNotStored: a step doesn't fail because the store once refuses its result and then
+// goes on.
 func TestResultNotStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

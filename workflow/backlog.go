@@ -49,8 +49,8 @@ func (c *Context) deferNow(tx *history.Tx) error {
 // maxNames is how many names a commit may have to write besides where commits are small.
 const maxNames = 24
 
-// storeNames writes names that would make a commit too large. Who registers some calls it
-// before they are in an entry: none needs more than maxNames that aren't stored then,
+// storeNames writes names that would make a commit too large. A goroutine that registers some
+// calls it before they are in an entry: it needs at most maxNames unstored names then,
 // whatever others register meanwhile.
 func (c *Context) storeNames() {
 	w := c.r.wf

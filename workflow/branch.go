@@ -56,9 +56,9 @@ type fork struct {
 	won   int              // the number of the branch that has won, −1 for none  +checklocks:mu
 
 	// Guarded by run.mu.
-	left      int    // branches that have not ended
+	left      int    // branches that still run
 	gone      []bool // ended, or left alone
-	abandoned bool   // nobody waits any more
+	abandoned bool   // the caller has stopped waiting
 }
 
 // kind returns what is to be recorded of f.
@@ -175,7 +175,7 @@ func (f *fork) run() {
 	}
 	r.mu.Lock()
 	f.left = len(todo)
-	r.active += len(todo) - 1 // the branches work, and who has called them waits
+	r.active += len(todo) - 1 // the branches work, and their caller waits
 	r.mu.Unlock()
 	for _, i := range todo {
 		r.spawn(func() ([]byte, error) { return f.branch(i) },
@@ -229,7 +229,7 @@ func (f *fork) end(i int, out []byte, err error, returned bool) {
 	}
 }
 
-// settle counts a branch that has ended, and wakes who waits for all of them.
+// settle counts a branch that has ended, and wakes the caller once all of them have.
 func (f *fork) settle(i int) {
 	r := f.c.r
 	r.mu.Lock()
@@ -243,7 +243,7 @@ func (f *fork) settle(i int) {
 	r.rest()
 }
 
-// finish wakes who waits, if there is nothing to wait for.
+// finish wakes the caller if no branch is left.
 //
 // +checklocks:f.c.r.mu
 func (f *fork) finish() {
@@ -256,7 +256,7 @@ func (f *fork) finish() {
 	close(f.ended)
 }
 
-// abandon is called by who waits and leaves before the branches have ended.
+// abandon is called by a caller that leaves before the branches have ended.
 func (f *fork) abandon() {
 	f.c.r.mu.Lock()
 	defer f.c.r.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
-// TestCancelStored: from the moment on at which a cancellation is stored nothing lands any
-// more, before Cancel has come to stop the run, too.
+// TestCancelStored: once a cancellation is stored nothing lands any more, even before Cancel
+// stops the run.
 func TestCancelStored(t *testing.T) {
 	for _, when := range []string{"in a step", "in an undo", "between steps"} {
 		t.Run(when, func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 
 // A Codec turns values into bytes and back: inputs, outputs, the states of loops and the
 // results of steps and branches. It must be safe for concurrent use, and Decode must
-// read whatever Encode has ever written: what is stored outlives the program.
+// read whatever Encode ever wrote: stored values outlive the program.
 //
 // What is stored should be one value in CBOR, so that tools can show it: a Codec of other
 // bytes wraps them in a byte string of CBOR, as those of this package do.
@@ -70,7 +70,7 @@ func Compressed(c Codec) Codec { return wrapped{c, deflate{}} }
 // bytes, and a random nonce for each value
 // (https://nvlpubs.nist.gov/nistpubs/Legacy/SP/nistspecialpublication800-38d.pdf): no
 // more than 2³² values under one key. Names, errors and the bodies of messages stay
-// readable. Whoever may write to the store can exchange values, of one workflow or
+// readable. A program that may write to the store can exchange values, of one workflow or
 // another, that were encrypted under the same key.
 func Encrypted(c Codec, key []byte) (Codec, error) {
 	block, err := aes.NewCipher(key)

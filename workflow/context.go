@@ -17,8 +17,8 @@ import (
 // has returned.
 //
 // Its methods, and the functions that take it, don't return if the run is over: they end
-// the goroutine (runtime.Goexit), so that what was deferred runs, and no more. It is
-// no context.Context on purpose: only steps have to do with the world outside.
+// the goroutine (runtime.Goexit), so that deferred functions run, and nothing else. It isn't
+// a context.Context on purpose: only steps deal with the world outside.
 type Context struct {
 	r      *run
 	parent *Context

@@ -25,7 +25,7 @@ func (w *Workflow) Evict() {
 // that is under way can change that, and nothing is undone: code that must clean up waits
 // for a message that says so. Messages that are not completed become visible again.
 //
-// A second Cancel does nothing. A workflow that has completed or failed is ErrState.
+// A second Cancel does nothing. If the workflow is complete or failed the error is ErrState.
 func (w *Workflow) Cancel(ctx context.Context) error {
 	if w.h.State() == history.Cancelled {
 		return nil
@@ -60,7 +60,7 @@ func (w *Workflow) disarm() {
 	w.source.Set(time.Time{})
 }
 
-// controlError returns an error of storing what somebody outside wants.
+// controlError returns an error of storing what a method of control changes.
 func controlError(err error) error {
 	switch {
 	case errors.Is(err, ErrState), errors.Is(err, ErrRunning), errors.Is(err, ErrClosed), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
@@ -75,9 +75,9 @@ func controlError(err error) error {
 	return storageError(err)
 }
 
-// change lands what fn makes of the history while nobody runs the workflow, and has it be
-// run again. Where commits are small, and fn removes nothing, entries land before the rest,
-// in the order in which fn has put them: fn finds the others if it is called again.
+// change lands what fn makes of the history while the workflow isn't running, and makes it due
+// to run again. Where commits are small, and fn removes nothing, entries land before the rest,
+// in the order in which fn puts them: if fn is called again it finds those that landed.
 func (w *Workflow) change(ctx context.Context, fn func(s *history.Snapshot, tx *history.Tx, b *batch.Batch) error) error {
 	if err := w.claim(); err != nil {
 		return err
@@ -130,9 +130,9 @@ func (w *Workflow) ahead(ctx context.Context, tx *history.Tx) error {
 	return nil
 }
 
-// Recover has a workflow that has failed go on: steps and branches that failed are tried
-// anew, with all their attempts, and steps that were undone are done again, with new IDs. It doesn't run
-// it. Any other workflow is ErrState; one that runs is ErrRunning.
+// Recover lets a failed workflow go on: failed steps and branches are tried anew, with all
+// their attempts, and steps that were undone are done again, with new IDs. It doesn't run
+// the workflow. Errors: ErrState unless the workflow has failed, ErrRunning while it runs.
 func (w *Workflow) Recover(ctx context.Context) error {
 	return w.change(ctx, func(s *history.Snapshot, tx *history.Tx, _ *batch.Batch) error {
 		if s.State != history.Failed {
@@ -146,8 +146,8 @@ func (w *Workflow) Recover(ctx context.Context) error {
 	})
 }
 
-// Resume has steps be tried anew, with all their attempts, that failed and wait: for
-// Resume (StepOptions.Pause) or for their next attempt. While the workflow runs these are
+// Resume tries failed steps anew, with all their attempts, that wait for Resume
+// (StepOptions.Pause) or for their next attempt. While the workflow runs these are
 // only the ones that wait for Resume.
 func (w *Workflow) Resume(ctx context.Context) error {
 	w.mu.Lock()

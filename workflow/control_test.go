@@ -247,7 +247,7 @@ func TestResumeWaiting(t *testing.T) {
 	})
 }
 
-// TestAttach: who has no code looks and controls.
+// TestAttach: a program without the code can look at a workflow and control it.
 func TestAttach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -62,8 +62,8 @@ func (d *delivery) parse(k history.Message) error {
 	return err
 }
 
-// opened notes that a message has to be completed: by this run, too, if it was in an
-// earlier one, so that what the code is told in between is the same.
+// opened notes that a message must be completed: by this run, even if an earlier one received
+// it, so that the code gets the same answers in between.
 func (r *run) opened(ds ...*delivery) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -49,8 +49,8 @@
 //
 // # What it is not
 //
-// An actor has one workflow. There is no server that spreads work over machines: who owns
-// the actor runs its workflow. Many workflows are many actors.
+// An actor has one workflow. No server spreads work over machines: the owner of the actor
+// runs its workflow. Many workflows are many actors.
 package workflow
 
 // Files, from the top down:

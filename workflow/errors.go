@@ -31,7 +31,7 @@ var (
 	ErrOptions = errors.New("workflow: bad options")
 	// ErrState: what was asked for can't be done to a workflow in its state.
 	ErrState = errors.New("workflow: not in this state")
-	// ErrNoStep: there is no such step.
+	// ErrNoStep: the step doesn't exist.
 	ErrNoStep = errkind.New("workflow: no such step", errkind.ErrNotFound)
 
 	// ErrStorage: the store failed, or the actor belongs to another owner by now. The run

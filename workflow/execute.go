@@ -89,7 +89,7 @@ func (w *Workflow) start(ctx context.Context, input []byte) error {
 	return nil
 }
 
-// broken returns an ErrStorage, and has the next run read the store again.
+// broken returns an ErrStorage, and makes the next run read the store again.
 func (w *Workflow) broken(err error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -135,7 +135,7 @@ func (w *Workflow) rest(err error) {
 	until, busy := w.rested, w.busy
 	w.mu.Unlock()
 	switch {
-	case busy: // somebody runs it again, and sets it
+	case busy: // another caller runs it again, and sets it
 	case !w.unfinished():
 		w.due(time.Time{})
 	case err == nil:

@@ -27,7 +27,7 @@ type Failure struct {
 // Error returns the text.
 func (f *Failure) Error() string { return f.Message }
 
-// Unwrap returns the sentinel that stands for the code, nil if there is none.
+// Unwrap returns the sentinel that stands for the code, nil for any other code.
 func (f *Failure) Unwrap() error { return f.is }
 
 // The codes of this package's own sentinels.
@@ -75,7 +75,7 @@ func (fs failures) of(err error) *Failure {
 		}
 	}
 	var stored *Failure
-	if errors.As(err, &stored) { // its code, if the sentinel is no longer named
+	if errors.As(err, &stored) { // keep its code, even if that doesn't name a sentinel any more
 		f.Code = stored.Code
 	}
 	return f
@@ -161,8 +161,8 @@ func final(err error) bool {
 	return errors.As(err, &p) || errors.Is(err, ErrTooLarge) || errors.As(err, &limit)
 }
 
-// A StepError is the end of a step that has failed and isn't tried again. It wraps the
-// Failure of its last attempt.
+// A StepError reports a failed step that isn't tried again. It wraps the Failure of its
+// last attempt.
 type StepError struct {
 	Path     string // of the step, such as order/charge
 	Attempts uint32
@@ -189,9 +189,8 @@ func (e *BranchError) Error() string { return fmt.Sprintf("branch %s: %s", e.Nam
 // Unwrap returns the Failure.
 func (e *BranchError) Unwrap() error { return e.Failure }
 
-// A BranchesError is the failure of a Join, of which at least one branch has failed and all
-// have ended, or of a Race, of which no branch has succeeded. It wraps the errors of the
-// branches.
+// A BranchesError is the failure of a Join, after all branches have ended and at least one
+// failed, or of a Race in which no branch succeeded. It wraps the errors of the branches.
 type BranchesError struct {
 	Path     string         // of the join or the race
 	Branches []*BranchError // those that failed, in the order of the code

@@ -262,7 +262,7 @@ func (r *rig) same(w *Workflow) {
 	}
 }
 
-// stored holds a user key of the actor; "" is none.
+// key checks a user key of the actor; "" means that it is absent.
 func (r *rig) key(key, want string) {
 	r.t.Helper()
 	v, err := r.actor.User().Get(ctx, []byte(key), nil)

@@ -112,7 +112,7 @@ func (c *Context) prune(tx *history.Tx) {
 	}
 }
 
-// pruned notes that they are removed. Who else has them removed meanwhile finds none.
+// pruned notes that they are removed, so that no other commit removes them again.
 func (c *Context) pruned() {
 	for ; c != nil; c = c.parent {
 		if p := c.pruning; p != nil {
@@ -197,8 +197,8 @@ func (l *looping) finish(out []byte) {
 	l.save(true)
 }
 
-// save records how far the loop is, now or with what is committed next. If now, it forgets
-// iterations in the same commit: none is forgotten that would have to run again.
+// save records how far the loop is, now or with the next commit. If now, it forgets
+// iterations in the same commit, but none that must run again.
 func (l *looping) save(now bool) {
 	r := l.c.r
 	over := l.at.Iteration(l.index, l.ran)

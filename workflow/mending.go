@@ -17,7 +17,7 @@ func mend(s *history.Snapshot, tx *history.Tx, newID func() string) mending {
 	return mending{s: s, tx: tx, branches: map[history.Location]map[history.NameIndex]bool{}, newID: newID}
 }
 
-// renew has a step be tried anew that failed or was undone.
+// renew makes a step that failed or was undone be tried anew.
 func (m *mending) renew(e history.Entry) {
 	if _, ok := e.Kind.(history.Step); !ok || e.Metadata == nil {
 		return

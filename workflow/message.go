@@ -90,9 +90,9 @@ func ReceiveAll[T any](c *Context, name string, opts *ReceiveOptions) ([]*Messag
 }
 
 // Complete removes a Completable message from the queue and gives the response, any value
-// or a queue.Raw, to who waits for it, with one commit. A second call is ErrCompleted; in
-// a later run the first one does nothing. A response that can't be encoded is a
-// *queue.InvalidError.
+// or a queue.Raw, to the caller that waits for it, with one commit. A second call is
+// ErrCompleted; in a later run the first one does nothing. A response that can't be encoded
+// is a *queue.InvalidError.
 func (m *Message[T]) Complete(c *Context, response any) error { return c.complete(m.d, response) }
 
 // A receiving is one call of receive.

@@ -353,7 +353,7 @@ func TestSend(t *testing.T) {
 	})
 }
 
-// TestQueueCloses: a queue that is closed too early is no failure of the workflow.
+// TestQueueCloses: the workflow doesn't fail if a queue is closed too early.
 func TestQueueCloses(t *testing.T) {
 	for _, what := range []string{"send", "receive", "complete", "wait", "end"} {
 		t.Run(what, func(t *testing.T) {

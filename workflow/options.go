@@ -21,8 +21,8 @@ type Options struct {
 	// that are completed later.
 	Queue *queue.Queue
 	// OnDue is called, on a goroutine of its own, when the workflow has something to do
-	// and nobody runs it: after Open if it isn't finished, and when what it sleeps for is
-	// over. Who runs it Live needs none. Messages don't call it: see Status.Names.
+	// and isn't running: after Open if it isn't finished, and when what it sleeps for is
+	// over. A program that calls Live needs none. Messages don't call it: see Status.Names.
 	OnDue func()
 	// Codec encodes values; nil means CBOR.
 	Codec Codec
@@ -34,8 +34,8 @@ type Options struct {
 	// ShortWait is how long a workflow may sleep and stay in memory in Run. 0 means 100
 	// milliseconds, a negative value not at all.
 	ShortWait time.Duration
-	// Grace is how long is waited for a step whose context is over, before it is left
-	// alone. 0 means 5 seconds, a negative value that nobody waits.
+	// Grace is how long the run waits for a step whose context is over, before it leaves the
+	// step alone. 0 means 5 seconds, a negative value no wait.
 	Grace time.Duration
 	// MaxEntries bounds the entries of a history. At three quarters of it a warning is
 	// logged, once in a run. 0 means 10,000, a negative value no bound.
@@ -43,13 +43,13 @@ type Options struct {
 	// MaxBytes is the size of a history, in bytes, at three quarters of which a warning is
 	// logged. 0 means 64 MiB, a negative value no bound.
 	MaxBytes int64
-	// Strict holds that code which returns has passed everything that is recorded at its
-	// top level, as is always held of iterations and branches: what it hasn't passed must
-	// be Removed, or the workflow doesn't complete (ErrDiverged).
+	// Strict demands that code which returns has passed each record at its top level, as
+	// iterations and branches always must: what it hasn't passed must be Removed, or the
+	// workflow doesn't complete (ErrDiverged).
 	Strict bool
-	// Observe, unless it is nil, is told of every commit that changes the history. It is
-	// called under the actor's commit lock: it must be quick, and must neither commit nor
-	// wait for who does.
+	// Observe, unless it is nil, is called for every commit that changes the history, under
+	// the actor's commit lock: it must be quick, and must neither commit nor wait for a
+	// goroutine that does.
 	Observe func(Change)
 	// Around, unless it is nil, is called in the place of every attempt at a step, and
 	// calls do, which makes it and returns what it returned: for logs, measures and tests.
@@ -112,7 +112,7 @@ type StepOptions struct {
 	// a negative value without end.
 	MaxAttempts int
 	// Backoff is the wait after the first attempt; it doubles with each one. 0 means 100
-	// milliseconds, a negative value that there is no wait.
+	// milliseconds, a negative value no wait.
 	Backoff time.Duration
 	// MaxBackoff bounds the wait. 0 means 30 seconds.
 	MaxBackoff time.Duration
@@ -130,8 +130,8 @@ type StepOptions struct {
 	// Timeout ends the context of an attempt. 0 means 30 seconds, a negative value none.
 	// What the attempt returns after that is ignored.
 	Timeout time.Duration
-	// RetryTimeouts has the step tried again after a timeout, which otherwise is its
-	// failure for good: the work of the attempt may still be under way.
+	// RetryTimeouts makes the step try again after a timeout, which otherwise fails the step
+	// for good: the work of the attempt may still be under way.
 	RetryTimeouts bool
 	// Pause has the workflow wait for Resume when the attempts are used up, instead of
 	// letting the step fail.

@@ -80,8 +80,8 @@ func (r *run) wakeLocked(p *parked) {
 	close(p.woken)
 }
 
-// rest takes one goroutine out of the number of those that work. When nobody works any
-// more the run is idle.
+// rest takes one goroutine out of the number of those that work. When none is left the run
+// is idle.
 //
 // +checklocks:r.mu
 func (r *run) rest() {
@@ -151,7 +151,7 @@ func firstDue(waits []history.Wait) (first history.Millis) {
 	return first
 }
 
-// arm sets the alarm to the first time that somebody waits for.
+// arm sets the alarm to the earliest time that a goroutine of the run waits for.
 func (r *run) arm() {
 	w := r.wf
 	w.arming.Lock()
@@ -161,7 +161,7 @@ func (r *run) arm() {
 	over := r.reason != nil || r.ended
 	r.mu.Unlock()
 	if over {
-		return // whoever ends the run sets the alarm
+		return // the goroutine that ends the run sets the alarm
 	}
 	if first == 0 {
 		w.source.Set(time.Time{})

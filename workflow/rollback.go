@@ -143,8 +143,8 @@ func (r *run) tryUndo(u *undoing, info StepInfo) (landed bool, err error) {
 		ctx, cancel = context.WithTimeoutCause(ctx, d, ErrStepTimeout)
 		defer cancel()
 	}
-	// On a goroutine of its own: an undo that ends its goroutine must not end that of who
-	// runs the workflow.
+	// On a goroutine of its own: an undo that ends its goroutine must not end the one that runs
+	// the workflow.
 	over := make(chan struct{})
 	go func() {
 		err = errUndoGoexit

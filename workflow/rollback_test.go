@@ -146,7 +146,7 @@ func TestUndoFails(t *testing.T) {
 }
 
 // TestUndoWithin: what an Undo stages lands with the record that it was done, and a failure of
-// the store is no failure of the Undo.
+// the store doesn't count as a failure of the Undo.
 func TestUndoWithin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -188,8 +188,8 @@ func TestUndoWithin(t *testing.T) {
 	})
 }
 
-// TestRecover: what has failed is tried anew, in branches too, and what was undone is done
-// again. The error is gone when the workflow succeeds.
+// TestRecover: failed steps are tried anew, in branches too, and undone ones are done again.
+// The error is gone when the workflow succeeds.
 func TestRecover(t *testing.T) {
 	for _, guarded := range []bool{false, true} {
 		t.Run(fmt.Sprint("guarded ", guarded), func(t *testing.T) {
@@ -280,7 +280,7 @@ func TestUndoOptions(t *testing.T) {
 	})
 }
 
-// An Undo that ends its goroutine has failed, and takes nobody else's along.
+// An Undo that ends its goroutine has failed, and ends no other goroutine.
 func TestUndoGoexit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -34,12 +34,12 @@ type run struct {
 	steady context.Context
 	idle   chan struct{} // holds a token when a live run has become idle
 	done   chan struct{} // closed when the code has returned, or left
-	shut   atomic.Bool   // nobody waits for what is left of it
+	shut   atomic.Bool   // the run no longer waits for what is left of it
 
 	// writing is held for reading while a context defers a change, and for writing while a
 	// branch is given up: nothing of it is deferred later.
 	writing sync.RWMutex
-	// deferring is held by who defers where commits are small. It is taken before writing.
+	// deferring is held while a context defers a change and commits are small. It is taken before writing.
 	deferring sync.Mutex
 
 	mu      sync.Mutex
@@ -59,7 +59,7 @@ type run struct {
 	ended   bool // the code has returned out and err
 }
 
-// Reasons for which a run ends that nobody is told.
+// Reasons for which a run ends that the caller doesn't see.
 var (
 	errIdle      = errors.New("workflow: idle")
 	errCollected = errors.New("workflow: collected") // what is to be undone
@@ -233,7 +233,7 @@ func (r *run) sleep() {
 // returned, as an ErrTooLarge, and an error of stage; after any other the code leaves.
 func (c *Context) commit(tx *history.Tx, stage func(b *batch.Batch) error) error {
 	b := c.r.wf.batches.Get().(*batch.Batch)
-	known := true // to somebody else, perhaps
+	known := true // stage may have kept b
 	defer func() {
 		if b.Abort(nil); !known {
 			b.Reset()
@@ -304,8 +304,8 @@ func (c *Context) land(b *batch.Batch) error {
 // errLeft refuses what a context wants to write that is over.
 var errLeft = errors.New("workflow: the run is over")
 
-// mayWrite is run under the actor's commit lock: whoever gives a context up does so under
-// it, too. What was done when a run is evicted is recorded.
+// mayWrite is called under the actor's commit lock, as is the code that gives a context up.
+// What was done before a run is evicted is recorded.
 func (c *Context) mayWrite() error {
 	if c.r.cancelled() {
 		return errLeft

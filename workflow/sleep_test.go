@@ -108,7 +108,7 @@ func TestSleepClock(t *testing.T) {
 	})
 }
 
-// TestOnDue: who is told when there is something to do.
+// TestOnDue: OnDue is called when there is something to do.
 func TestOnDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -25,7 +25,7 @@ const (
 	attrAttempt = attribute.Key("workflow.step.attempt")
 )
 
-// tracer is nil if nobody wants spans.
+// tracer is nil if spans aren't wanted.
 func (o *Options) tracer() trace.Tracer {
 	if o == nil || o.Tracing == nil {
 		return nil

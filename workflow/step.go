@@ -61,8 +61,8 @@ func DoWith(c *Context, name string, opts *StepOptions, fn func(ctx context.Cont
 //		})
 //	})
 //
-// fn calls land once, and commits b before it returns. If b doesn't land the attempt has
-// failed. b is refused when the attempt has taken too long.
+// fn calls land once, and commits b before it returns. If b doesn't land the attempt fails.
+// b is refused if the attempt took too long.
 func StepWithin[T any](c *Context, name string, fn func(ctx context.Context, land func(*batch.Batch, T) error) error) (T, error) {
 	return StepWithinWith(c, name, nil, fn)
 }
@@ -176,7 +176,7 @@ func (s *stepCall) try(k history.Step) {
 	a.settle(k, err)
 }
 
-// park waits, and takes what somebody else has made of the step meanwhile.
+// park waits, and adopts what another caller made of the step meanwhile.
 func (s *stepCall) park(what history.WaitKind, until history.Millis) {
 	w := history.Wait{For: what, Path: s.path(), Until: until}
 	if s.m.Error != nil {

@@ -24,8 +24,8 @@ import (
 // A panic of it is an error.
 type Func[In, Out any] func(c *Context, in In) (Out, error)
 
-// A Workflow is the workflow of an actor, for the actor's owner: what is stored, and the
-// control of who runs it. It is safe for concurrent use.
+// A Workflow is the workflow of an actor, for the actor's owner: its stored history, and the
+// control of its runs. It is safe for concurrent use.
 type Workflow struct {
 	actor    *actorstore.Actor
 	opts     Options
@@ -97,7 +97,7 @@ func (w *Workflow) unreadable(c *Context, why string) {
 	leave()
 }
 
-// Attach is Open for who doesn't have the code: to look at a workflow and to control it.
+// Attach is Open for a program without the code, to look at a workflow and to control it.
 // It can't be run.
 func Attach(ctx context.Context, a *actorstore.Actor, opts *Options) (*Workflow, error) {
 	w, err := open(ctx, a, opts)
@@ -199,7 +199,7 @@ func (w *Workflow) Close() error {
 	return nil
 }
 
-// claim makes the caller the only one who runs or changes the workflow.
+// claim makes the caller the only one that runs or changes the workflow.
 func (w *Workflow) claim() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
