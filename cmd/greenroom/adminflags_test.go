@@ -135,7 +135,7 @@ func TestAdminConns(t *testing.T) {
 	ask(last, lastIn)
 }
 
-// TestAdminServes: host and engine serve the API to those who have a token, host with what it counts.
+// TestAdminServes: host and engine serve the API to clients with a token, host with its counts.
 func TestAdminServes(t *testing.T) {
 	tokens := filepath.Join(t.TempDir(), "tokens")
 	if err := os.WriteFile(tokens, []byte("read graphs 0123456789abcdef\nwrite ops fedcba9876543210\n"), 0o600); err != nil {

@@ -283,9 +283,9 @@ func damageText(err error) string {
 	return text
 }
 
-// walk writes findings, those about the actor id, or about the store if that is the
-// zero id. What the engine can't read is a problem too, and ends only this walk. An
-// error is an interrupt, or that there is no such actor.
+// walk writes findings about the actor id, or about the store if that is the zero id. What
+// the engine can't read is a problem too, and ends only this walk. An error is an
+// interrupt, or says that the actor doesn't exist.
 func (c *storeCheck) walk(ctx context.Context, id actorstore.ID, findings iter.Seq2[actorstore.Finding, error]) error {
 	for f, err := range findings {
 		switch {

@@ -333,7 +333,7 @@ func TestCheckJSON(t *testing.T) {
 	}
 }
 
-// TestCheckRefuses: what can't be checked is no problem of the store.
+// TestCheckRefuses: what can't be checked doesn't count as a problem of the store.
 func TestCheckRefuses(t *testing.T) {
 	p := newPlanter(t)
 	for _, test := range []struct {
@@ -353,7 +353,7 @@ func TestCheckRefuses(t *testing.T) {
 	}
 }
 
-// TestCheckHint: who checks is on the terminal only, and gone before a line is written.
+// TestCheckHint: the hint is on the terminal only, and gone before a line is written.
 func TestCheckHint(t *testing.T) {
 	p := newPlanter(t)
 	var hints, stdout, stderr strings.Builder

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestCheckExposed: a store that others can read is no problem, and is said.
+// TestCheckExposed: check reports a store that others can read, but not as a problem.
 func TestCheckExposed(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, "data")

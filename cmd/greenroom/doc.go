@@ -62,8 +62,8 @@
 //
 // STORE is the directory of a store, or pebble:DIR; postgres://USER@HOST/DATABASE, a
 // store in PostgreSQL; mem: is a store that is gone when the command ends. ACTOR is an actor's name, or id: and the text of its id.
-// KEY is text, or hex: and bytes in hexadecimal; get and rm take it as ls shows it, too. What begins with a dash and is no
-// flag comes after "--".
+// KEY is text, or hex: and bytes in hexadecimal; get and rm also take it as ls shows it. An argument that begins with a dash
+// and isn't a flag comes after "--".
 //
 // sql, import and put create the store and the actor that they name, with the first statement that writes, and say
 // so on standard error; host and import-rivetkit create the store. All others, and a query of sql, refuse what isn't
@@ -136,11 +136,11 @@
 // a log, a program that writes to FILE.db has to wait meanwhile. The file is checked
 // first (PRAGMA quick_check). These are refused:
 //
-//   - What is no database, is encrypted, is damaged, or is shorter than its pages.
+//   - A file that isn't a database, is encrypted, is damaged, or is shorter than its pages.
 //   - A file that another program keeps locked for more than ten seconds.
-//   - More than the actor may store, 1 GiB. What it had before counts as long as the
-//     undo journal needs it, so that a large database may fit where there is none,
-//     and not over another large one.
+//   - More than the actor may store, 1 GiB. Its previous database counts as long as the
+//     undo journal needs it, so a large database may fit in an empty actor, and not in
+//     place of another large one.
 //   - An unfinished transaction over several files beside it, which only SQLite can
 //     decide, there.
 //
@@ -148,10 +148,10 @@
 // back in a temporary copy, as SQLite would do on opening FILE.db. A log whose index
 // can't be created, as in a folder that is read-only, is read in such a copy too.
 //
-// fork makes an actor NEW, which must not be there yet, with all that ACTOR has but its
-// connections and the inspector's token. It appears when it is whole; of a fork that
-// was cut off check notes what is left, and whoever opens NEW next removes it, another
-// fork for instance.
+// fork makes an actor NEW, which must not exist yet, with everything that ACTOR has but its
+// connections and the inspector's token. NEW appears when it is whole. If a fork is cut off,
+// check notes what is left, and the next program that opens NEW removes it, another fork for
+// instance.
 //
 // # RivetKit
 //

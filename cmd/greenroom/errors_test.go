@@ -14,7 +14,7 @@ import (
 )
 
 // TestNewerFormat opens stores of a version to come: the program says what it
-// found and what it knows, whoever found it.
+// found and what it knows, whichever package found it.
 func TestNewerFormat(t *testing.T) {
 	for _, test := range []struct {
 		name    string

@@ -106,7 +106,7 @@ func (args exportArgs) copier(ctx context.Context, e *env) func(*sql.DB) error {
 	}
 }
 
-// mayWrite refuses a file that is there, unless force, and what is no file.
+// mayWrite refuses an existing file, unless force, and anything that isn't a file.
 func mayWrite(file string, force bool) error {
 	info, err := os.Stat(file)
 	switch {
@@ -157,8 +157,8 @@ func publish(tmp string, args exportArgs) error {
 	return syncDir(filepath.Dir(args.file))
 }
 
-// syncFile brings a file onto stable storage. Windows does that only for those who
-// may write to it.
+// syncFile brings a file onto stable storage. Windows does that only through a handle
+// that may write to it.
 func syncFile(path string) error { return syncOpen(path, os.O_RDWR) }
 
 // syncDir brings the names in a folder onto stable storage, where a system has that.

@@ -28,7 +28,7 @@ import (
 	"github.com/greenroomdb/greenroom/vfs"
 )
 
-// chinook returns the path of the Chinook sample database, which is no part of
+// chinook returns the path of the Chinook sample database, which isn't part of
 // the project: the test is skipped where it isn't beside the checkout.
 func chinook(t *testing.T) string {
 	t.Helper()
@@ -486,7 +486,7 @@ func TestExportOddNames(t *testing.T) {
 	}
 }
 
-// TestStoreInUse runs commands on a store that somebody has open.
+// TestStoreInUse runs commands on a store that another program has open.
 func TestStoreInUse(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "data")
 	s, err := storeurl.Open(t.Context(), store, greenroom.Options{})

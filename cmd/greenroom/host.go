@@ -156,8 +156,8 @@ func (f *hostFlags) types(ctx context.Context) ([]*host.Type, modules, error) {
 	return types, ms, err
 }
 
-// tracesBytes bounds what an actor's spans take: they are kept of every turn, whether
-// somebody wants to look at them or not.
+// tracesBytes bounds the space of an actor's spans: those of every turn are kept, even if
+// they are never read.
 const tracesBytes = 4 << 20
 
 // hostOptions returns the options of the host.

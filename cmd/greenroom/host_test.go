@@ -59,7 +59,7 @@ func TestHostDemo(t *testing.T) {
 			t.Errorf("/metrics has no %s", what)
 		}
 	}
-	// Somebody who stays connected doesn't keep it from ending.
+	// A client that stays connected doesn't keep the host from ending.
 	s, _, err := p.dial(soonContext(t), "chat/lobby", hostMessage{Type: "connect", Params: map[string]string{"name": "Ann"}})
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +91,7 @@ func TestHostDemo(t *testing.T) {
 	}
 }
 
-// TestHostTraces: who doesn't want spans has none.
+// TestHostTraces: --traces=false turns spans off.
 func TestHostTraces(t *testing.T) {
 	for _, flags := range [][]string{nil, {"--traces=false"}} {
 		s := &hostServer{flags: &hostFlags{}}

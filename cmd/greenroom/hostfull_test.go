@@ -16,7 +16,7 @@ import (
 )
 
 // TestHostDiskFull: a host whose disk is full ends with a status of its own and one line
-// that says why, and a new one has all that was acknowledged.
+// that says why, and after a restart all acknowledged writes are there.
 func TestHostDiskFull(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "data")
 	p := startHost(t, "", "--demo", store)

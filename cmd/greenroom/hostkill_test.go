@@ -23,7 +23,7 @@ const hostRounds = "GREENROOM_HOST_KILL_ROUNDS"
 const (
 	hostCounters = 3 // actors that are counted in, over HTTP
 	hostWriters  = 2 // for each of them
-	hostTalkers  = 4 // who talk in one room, over sockets
+	hostTalkers  = 4 // clients that talk in one room, over sockets
 	hostAlarms   = 2 // actors that set alarms
 )
 
@@ -61,7 +61,7 @@ func (l *hostLedger) begin(want int) {
 	l.ask(func() { l.acked, l.want, l.enough = 0, want, make(chan struct{}) })
 }
 
-// A talker is somebody in the room, who comes back to his connection in each round.
+// A talker is a client in the room that comes back to its connection in each round.
 type talker struct {
 	name        string
 	conn, token string

@@ -8,8 +8,8 @@ import (
 	"github.com/greenroomdb/greenroom/host/front"
 )
 
-// tokens returns those of the token file, none if nobody needs one: that is only where
-// nobody but this machine gets.
+// tokens returns the tokens of the token file, none if the host doesn't need any: that is
+// only so on loopback.
 func (f *hostFlags) tokens() ([]string, error) {
 	if f.tokenFile != "" {
 		return readTokens(f.tokenFile)

@@ -39,7 +39,7 @@ func TestHostWasm(t *testing.T) {
 	p.kill()
 }
 
-// TestWasmFlag refuses what is no module.
+// TestWasmFlag refuses files that aren't modules.
 func TestWasmFlag(t *testing.T) {
 	text := filepath.Join(t.TempDir(), "text")
 	if err := os.WriteFile(text, []byte("text"), 0o600); err != nil {

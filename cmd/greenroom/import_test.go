@@ -127,7 +127,7 @@ func snapshot(t *testing.T, from, to string, companions ...string) {
 	}
 }
 
-// TestImportNoDatabase offers what is no database that anybody could read.
+// TestImportNoDatabase imports files that aren't readable databases.
 func TestImportNoDatabase(t *testing.T) {
 	o := newOld(t)
 	if err := filled(t, o.path("whole.db"), 1000).Close(); err != nil {
@@ -427,7 +427,7 @@ func TestImportOddNames(t *testing.T) {
 	}
 }
 
-// TestImportReadOnly imports a file that nobody may write to.
+// TestImportReadOnly imports a read-only file.
 func TestImportReadOnly(t *testing.T) {
 	o := newOld(t)
 	tempFolder(t)

@@ -95,7 +95,7 @@ func TestImportReadOnlyFolder(t *testing.T) {
 	}
 }
 
-// asNobody makes cmd run as a user whom permissions concern, who owns some folders.
+// asNobody makes cmd run as a user that permissions apply to, and that owns some folders.
 func asNobody(t *testing.T, cmd *exec.Cmd, folders ...string) {
 	t.Helper()
 	if os.Geteuid() != 0 {

@@ -37,9 +37,8 @@ type killer struct {
 	hot, litter int // how often a journal was left, and what is harmless
 }
 
-// TestKill kills the program while it writes, at any moment. What it has said to be
-// committed must be there afterwards, what was never sent must not, and nothing may
-// be damaged.
+// TestKill kills the program while it writes, at any moment. Afterwards all acknowledged
+// commits must be there, what was never sent must not, and nothing may be damaged.
 func TestKill(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip(err)

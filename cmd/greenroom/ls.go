@@ -111,8 +111,8 @@ func listActors(ctx context.Context, out output, s *storeurl.Store, o *selection
 	})
 }
 
-// hostNames returns the hosts that there are, by their names, or their ids if they have
-// none. One that has died may still be named by the actors that it had.
+// hostNames returns the hosts, by their names, or by their ids if they don't have names. A
+// dead host may still be named by the actors that it owned.
 func hostNames(ctx context.Context, s *storeurl.Store) (map[actorstore.HostID]string, error) {
 	names := map[actorstore.HostID]string{}
 	for host, err := range s.Lower().Hosts(ctx) {

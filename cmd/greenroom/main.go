@@ -47,7 +47,7 @@ func run(ctx context.Context, e *env, args []string) int {
 	case err == errProblems:
 		return exitFailed // they are the output
 	case errors.Is(err, syscall.EPIPE):
-		return exitFailed // who reads the output has stopped, and knows
+		return exitFailed // the reader of the output has stopped, and knows
 	}
 	fmt.Fprintf(e.stderr, "greenroom: %s\n", redacted(message(err), args))
 	if errors.Is(err, kv.ErrPoisoned) {

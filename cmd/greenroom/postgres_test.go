@@ -137,7 +137,7 @@ func storeRecords(t *testing.T, store string) {
 // TestPostgresMessages: what goes wrong with a server is a sentence, without the
 // password.
 func TestPostgresMessages(t *testing.T) {
-	// One that was free a moment ago others may have been given since: this one nobody is.
+	// A port that was free a moment ago may be taken by now; nothing listens on this one.
 	const nobody = "127.0.0.1:1"
 	n := pgtest.Shared(t)
 	other := n.Schema()

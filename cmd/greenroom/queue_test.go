@@ -16,7 +16,7 @@ import (
 	"github.com/greenroomdb/greenroom/queue"
 )
 
-// TestQueueUnreadable lists what can't be read, and shows it as nobody's next message.
+// TestQueueUnreadable lists what can't be read, and never shows it as the next message.
 func TestQueueUnreadable(t *testing.T) {
 	store := t.TempDir() + "/data"
 	must(t, "put", store, "shop", "k", "v")

@@ -21,7 +21,7 @@ type rivetKeys struct {
 	state    *importer.State
 
 	opened  bool
-	db      *source // nil if there is none
+	db      *source // nil without one
 	inTable bool    // the keys are in the database
 }
 

@@ -27,8 +27,8 @@ func watchSignals(ctx context.Context) (_ context.Context, s *signals, stop func
 	}
 	s = &signals{end: cancel}
 	signal.Notify(ch, os.Interrupt, syscall.SIGTERM)
-	// With somebody listening, a write to a closed pipe is an error and not the
-	// end of the program, so that the store is closed first.
+	// With a listener, a write to a closed pipe is an error and doesn't end the program,
+	// so that the store is closed first.
 	pipe := make(chan os.Signal, 1)
 	signal.Notify(pipe, syscall.SIGPIPE)
 	go func() {

@@ -33,7 +33,7 @@ func TestSignals(t *testing.T) {
 		<-ctx.Done()
 		stop()
 	}
-	// SIGTERM is for the program, whoever catches interrupts.
+	// SIGTERM is for the program, even while a function catches interrupts.
 	ctx, s, stop := watchSignals(t.Context())
 	defer stop()
 	defer s.catch(func() { t.Error("SIGTERM was taken for an interrupt") })()

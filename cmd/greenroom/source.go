@@ -21,12 +21,12 @@ type source struct {
 	name string // as the user wrote it
 	conn *sqlite3.Conn
 	size int64  // of the database in bytes: all its pages
-	dir  string // a temporary folder with a copy, "" if there is none
+	dir  string // a temporary folder with a copy, "" without one
 }
 
 // openSource opens the database in the file of that name without changing it. What
-// only its owner could clean up in place (an unfinished transaction, a log that
-// nobody else may open) is cleaned up in a copy.
+// only its owner could clean up in place (an unfinished transaction, a log that other
+// users can't open) is cleaned up in a copy.
 func openSource(ctx context.Context, name string, hint io.Writer) (*source, error) {
 	if err := mayRead(name); err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func openSource(ctx context.Context, name string, hint io.Writer) (*source, erro
 	return nil, errors.Join(err, s.Close())
 }
 
-// mayRead refuses what is no file with something in it. A pipe must not be opened
+// mayRead refuses anything but a regular file that isn't empty. It doesn't open a pipe
 // to find that out.
 func mayRead(name string) error {
 	info, err := os.Stat(name)
@@ -67,8 +67,7 @@ func mayRead(name string) error {
 	case !info.Mode().IsRegular():
 		return say(nil, "%s is not a regular file", name)
 	case info.Size() == 0:
-		// For SQLite that is a database with nothing in it. Nobody means to
-		// replace a database by that.
+		// For SQLite that is an empty database, which is hardly meant to replace another one.
 		return say(nil, "the file %s is empty", name)
 	}
 	return nil
@@ -138,15 +137,15 @@ func (s *source) tempDir() (_ string, err error) {
 	return s.dir, err
 }
 
-// check refuses a damaged database, before a good one is replaced by it: a
-// backup copies pages and looks into none. It reads all of the file. Damage within
-// a value is none that SQLite could see.
+// check refuses a damaged database, before a good one is replaced by it: a backup
+// copies pages without looking into them. It reads all of the file. SQLite can't see
+// damage within a value.
 //
 // https://sqlite.org/pragma.html#pragma_quick_check
 func (s *source) check(ctx context.Context, hint io.Writer) error {
 	defer showHint(hint, "checking "+visible(filepath.Base(s.name))+" …")()
 	defer s.conn.SetInterrupt(s.conn.SetInterrupt(ctx))
-	// What rows may hold is the business of who wrote them, perhaps with functions
+	// What rows may hold is up to the program that wrote them, perhaps with functions
 	// that are not known here.
 	err := s.conn.Exec("PRAGMA ignore_check_constraints=ON")
 	var found string

@@ -63,7 +63,7 @@ func (s *source) openCopy(ctx context.Context, path, companion string, hint io.W
 }
 
 // copyLocked copies a database file and its companion, if that is there, under a
-// lock with which nobody can write to the file or roll back its journal.
+// lock that keeps others from writing to the file or rolling back its journal.
 //
 // https://sqlite.org/lockingv3.html
 func copyLocked(ctx context.Context, path, companion, to string) (err error) {
@@ -94,8 +94,8 @@ func copyLocked(ctx context.Context, path, companion, to string) (err error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	// The lock doesn't keep anybody from the log. But who writes to it, or begins to
-	// use it, changes its index.
+	// The lock doesn't keep others from the log. But a connection that writes to the
+	// log, or begins to use it, changes its index.
 	after, err := readIndex(path)
 	if err == nil && (before == nil) != (after == nil) || !bytes.Equal(before, after) {
 		err = sqlite3.BUSY
@@ -103,7 +103,7 @@ func copyLocked(ctx context.Context, path, companion, to string) (err error) {
 	return err
 }
 
-// readIndex returns the index of the log beside a database file, nil if there is none.
+// readIndex returns the index of the log beside a database file, nil if it is absent.
 func readIndex(path string) ([]byte, error) {
 	index, err := os.ReadFile(path + "-shm")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -162,8 +162,8 @@ func refuseSuperJournal(name, journal string) error {
 		"open it once with write access, so that it is rolled back", name, super)
 }
 
-// superJournal returns the name of the super-journal that ends a journal, "" if
-// there is none: the name, its length, its checksum, and the magic of a journal.
+// superJournal returns the name of the super-journal that ends a journal, "" without
+// one: the name, its length, its checksum, and the magic of a journal.
 func superJournal(journal string) (name string, err error) {
 	const (
 		magic   = "\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"

@@ -74,7 +74,7 @@ func (s *splitter) add(text string) {
 }
 
 // next returns the next whole statement, with the semicolon that ends it. ok is
-// false when there is none yet.
+// false until the input holds one.
 func (s *splitter) next() (p piece, ok bool) {
 	for s.pos < len(s.buf) {
 		c := s.buf[s.pos]
@@ -191,7 +191,7 @@ func (s *splitter) operator() {
 	}
 }
 
-// other counts the current byte as a token that is no word.
+// other counts the current byte as a token that isn't a word.
 func (s *splitter) other() {
 	s.token(1)
 	s.step("")

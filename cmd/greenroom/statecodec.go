@@ -69,8 +69,8 @@ func optionalCell(value []byte, of func([]byte) cell) cell {
 	return of(value)
 }
 
-// cell is a value in JSON, or its bytes if it isn't of the codec. An actor without a
-// state has the undefined of CBOR, whatever its codec.
+// cell is a value in JSON, or its bytes if it isn't of the codec. The value of an actor
+// without a state is CBOR's undefined, whatever its codec.
 func (s stateCodec) cell(value []byte) cell {
 	var line bytes.Buffer
 	if s == codecJSON && json.Compact(&line, value) == nil {

@@ -78,8 +78,8 @@ func viewIn(ctx context.Context, s *storeurl.Store, t target, fn func(*greenroom
 // A target is an actor that a command reads or writes to.
 type target struct {
 	url, actor string
-	// create makes store and actor where there is none; the actor is recorded
-	// with its first write.
+	// create makes a missing store and a missing actor; the actor is recorded with its
+	// first write.
 	create bool
 	env    *env // is told what was left out or made, and how hosts are asked
 	// agree returns nil if what isn't there may be made; without it, it may. missing says

@@ -15,7 +15,7 @@ type terminalSource struct {
 	term *term.Terminal
 	keys *keyReader
 	out  io.Writer
-	tty  *os.File // nil when what it reads is no terminal of the system's
+	tty  *os.File // nil if the input isn't a terminal of the system
 
 	mu    sync.Mutex
 	saved *term.State // what to go back to, nil when not in raw mode  +checklocks:mu
@@ -101,7 +101,7 @@ type keyReader struct {
 	r       io.Reader
 	pending []byte // read, but not delivered
 	giveUp  string // what of giveUpLine is still to be delivered
-	hit     bool   // it has all been delivered
+	hit     bool   // all of giveUpLine was delivered
 }
 
 // interrupted says whether the line that was read last ended with Ctrl-C.

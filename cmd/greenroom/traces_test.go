@@ -74,7 +74,7 @@ func storeSpans(t *testing.T, spans []traces.SpanData) {
 	}
 }
 
-// damageTraces stores a chunk that is none, in the hour of the spans, behind them.
+// damageTraces stores bytes that aren't a chunk, in the hour of the spans, behind them.
 func damageTraces(t *testing.T) {
 	t.Helper()
 	err := ownBelow(t.Context(), target{url: "data", actor: "lobby"}, func(a *actorstore.Actor) error {
@@ -110,7 +110,7 @@ func TestParseTime(t *testing.T) {
 	}
 }
 
-// TestWaterfallShapes draws trees that nobody records on purpose.
+// TestWaterfallShapes draws trees that programs don't record on purpose.
 func TestWaterfallShapes(t *testing.T) {
 	span := func(id, parent byte, start, end int) traces.SpanData {
 		s := traces.SpanData{TraceID: traces.TraceID{1}, SpanID: traces.SpanID{id}, Name: fmt.Sprint("span", id), Start: time.Unix(int64(start), 0)}
@@ -203,7 +203,7 @@ func TestTracesWarn(t *testing.T) {
 	}
 }
 
-// TestTracesOdd draws, and writes as OTLP, spans that nobody records on purpose.
+// TestTracesOdd draws, and writes as OTLP, spans that programs don't record on purpose.
 func TestTracesOdd(t *testing.T) {
 	odd := []traces.SpanData{
 		{TraceID: traces.TraceID{1}, SpanID: traces.SpanID{1}, Name: "", Start: time.Unix(0, 0), Kind: 1 << 31},
@@ -240,8 +240,8 @@ func TestTracesOdd(t *testing.T) {
 	}
 }
 
-// TestTracesLeaveNoMark has both commands write nothing to the store, and disturb nobody
-// who owns the actor.
+// TestTracesLeaveNoMark: both commands write nothing to the store, and don't disturb the
+// owner of the actor.
 func TestTracesLeaveNoMark(t *testing.T) {
 	t.Chdir(t.TempDir())
 	storeSpans(t, []traces.SpanData{{TraceID: traces.TraceID{1}, SpanID: traces.SpanID{2}, Name: "work", Start: time.Unix(1, 0), End: time.Unix(2, 0)}})

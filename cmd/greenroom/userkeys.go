@@ -74,7 +74,7 @@ func newPut(e *env) *cobra.Command {
 const maxValue = 64 << 20
 
 // value returns the value that is args[3], or on standard input. It is read before the
-// store is opened: whoever writes it may take a while.
+// store is opened, because standard input may be slow.
 func (e *env) value(ctx context.Context, args []string) ([]byte, error) {
 	if len(args) == 4 && args[3] != "-" {
 		return []byte(args[3]), nil
