@@ -13,7 +13,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 )
 
-// Wherever a connection breaks, from the server's greeting to its last answer, nobody sees
+// Wherever a connection breaks, from the server's greeting to its last answer, no caller sees
 // an error, and a commit lands once.
 func TestBreaksAnywhere(t *testing.T) {
 	t.Parallel()

@@ -15,11 +15,11 @@ import (
 
 // Commit applies c as one transaction, in one round trip. See kv.Engine.
 //
-// While the answer is on its way a context that ends has the server asked to stop: if
+// If the context ends while the answer is on its way, Commit asks the server to stop: if
 // it does in time nothing was applied, and the context's error is returned. A
-// connection that breaks during COMMIT leaves the outcome open; if c has an id it is
-// looked up, as long as Options.RetryFor says, and only if that fails the error is
-// kv.ErrUnknownOutcome.
+// connection that breaks during COMMIT leaves the outcome open; if c.ID is set Commit
+// looks the outcome up, for as long as Options.RetryFor says, and only if that fails the
+// error is kv.ErrUnknownOutcome.
 func (db *DB) Commit(ctx context.Context, c *kv.Commit) error {
 	if err := db.begin(ctx); err != nil {
 		return kv.NotApplied(err)
@@ -131,7 +131,7 @@ func (db *DB) transact(ctx context.Context, cn *conn, p *plan, c *kv.Commit, at 
 	if c.In != 0 && c.In != cn.in {
 		return kv.ErrIncarnation
 	}
-	// Who keeps all others out waits for stable storage when they are let in again.
+	// A commit that runs alone waits for stable storage only after it lets the others in again.
 	alone, size, most := p.alone(), p.size(), db.stageAt
 	if alone {
 		most = db.aloneAt

@@ -77,8 +77,8 @@ func dialError(err error) error {
 	return pe
 }
 
-// A lostError is a connection that broke or didn't come about. Of what the driver says
-// only the cause is shown, because the rest is about who connects how.
+// A lostError is a connection that broke or didn't come about. It shows only the cause of
+// the driver's error, because the rest tells the user, the host and the database.
 type lostError struct{ err error }
 
 func (e *lostError) Error() string {
@@ -191,7 +191,7 @@ func (c *conn) alive(broke time.Time) bool {
 	if time.Since(c.used) < fresh && c.used.After(broke) {
 		return true
 	}
-	//lint:ignore SA1019 Ping asks the server; what this can't see is found by whoever asks next
+	//lint:ignore SA1019 Ping asks the server; what this misses, the next request finds
 	return c.pg.CheckConn() == nil
 }
 

@@ -108,8 +108,8 @@ func TestHeads(t *testing.T) {
 	t.Logf("%d commits, %d conflicts", commits.Load(), conflicts.Load())
 }
 
-// Of all who want a key that must be absent, one gets it; who releases it may be
-// anybody, and blind writers and whoever clears ranges get in between.
+// Of all callers that want a key that must be absent, one gets it; any caller may release
+// it, and blind writers and commits that clear ranges get in between.
 func TestAbsent(t *testing.T) {
 	t.Parallel()
 	db := open(t)
@@ -137,8 +137,8 @@ func TestAbsent(t *testing.T) {
 	})
 }
 
-// A key is absent until a commit that checked it has ended: whoever writes it blindly
-// comes after. So the number that both also write is 2 whenever the key is there.
+// A key is absent until a commit that checked it has ended: a blind write comes
+// after. So the number that both also write is 2 whenever the key is there.
 func TestAbsentHolds(t *testing.T) {
 	db := open(t)
 	for i := range 60 {
@@ -181,7 +181,7 @@ func TestDeadlock(t *testing.T) {
 	})
 }
 
-// Many goroutines with few connections: nobody waits for ever.
+// Many goroutines with few connections: none waits for ever.
 func TestPools(t *testing.T) {
 	db := openAt(t, newURL(t), &Options{Calls: 4, Pins: 4, PinWait: time.Minute})
 	if err := db.Commit(ctx, &kv.Commit{Ops: []kv.Op{set("n", "0")}}); err != nil {
@@ -213,7 +213,7 @@ func TestPools(t *testing.T) {
 	wg.Wait()
 }
 
-// Who holds all snapshots and wants one more is told so.
+// A caller that holds all snapshots and wants one more gets ErrBusy.
 func TestBusy(t *testing.T) {
 	db := openAt(t, newURL(t), &Options{Pins: 2, PinWait: time.Millisecond})
 	var open []kv.Snapshot
@@ -271,7 +271,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// Connections that nobody uses are closed.
+// Unused connections are closed.
 func TestIdle(t *testing.T) {
 	db := openAt(t, newURL(t), &Options{IdleFor: time.Millisecond})
 	if _, err := db.Get(ctx, []byte("k"), nil); !errors.Is(err, kv.ErrNotFound) {

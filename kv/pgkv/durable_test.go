@@ -13,8 +13,8 @@ import (
 )
 
 // TestDurableKill holds that what was acknowledged as durable is there after the server
-// was killed, whatever it was that promised it. The server writes its log by itself as
-// well, now and then: of twenty, some are lost if nobody waits.
+// was killed, whichever call acknowledged it. Now and then the server also writes its log
+// by itself: of twenty commits, some are lost if none waits.
 func TestDurableKill(t *testing.T) {
 	t.Parallel()
 	for how, write := range map[string]func(e *DB, db *txn.DB, key []byte) error{
@@ -149,8 +149,8 @@ func TestIncarnationIsNoticed(t *testing.T) {
 	await(t, func() bool { return db.Incarnation() > in })
 }
 
-// TestOutcomeOfUsedPlace holds that who asks for an outcome and gets its answer late,
-// when the doubt has ended and another commit has the place, doesn't believe it.
+// TestOutcomeOfUsedPlace holds that a caller that asks for an outcome and gets its answer
+// late, when the doubt has ended and another commit uses the place, doesn't believe it.
 func TestOutcomeOfUsedPlace(t *testing.T) {
 	p, through := pgtest.NewProxy(t, newURL(t))
 	db := openAt(t, through, &Options{RetryFor: -1, Calls: 1})

@@ -93,8 +93,8 @@ func wrap(what string, err error) error {
 	return fmt.Errorf("pgkv: %s: %w", what, clean(err))
 }
 
-// passing reports whether an error of a server is one that another try, perhaps on
-// another server, may not get: what was tried has not been applied.
+// passing reports whether another try, perhaps on another server, may succeed after an error
+// with this code. Nothing was applied.
 func passing(code string) bool {
 	switch code {
 	case codeSerialization, codeDeadlock, // try again

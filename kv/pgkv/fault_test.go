@@ -106,7 +106,7 @@ func TestCommitSettles(t *testing.T) {
 	}
 }
 
-// A commit that waits for a lock ends with its context, and has not been applied.
+// A commit that waits for a lock ends with its context, and isn't applied.
 func TestContextEndsCommit(t *testing.T) {
 	db := open(t)
 	db.grace = time.Minute // the server's answer is what this is about
@@ -142,7 +142,7 @@ func TestContextEndsCommit(t *testing.T) {
 	wantGet(t, db, "b", "0")
 }
 
-// Whoever ends the wait for standbys, from outside or by a context: the commit must
+// However the wait for standbys is ended, from outside or by a context, the commit must
 // not look durable.
 func TestNoStandby(t *testing.T) {
 	t.Parallel()
@@ -264,8 +264,8 @@ func TestSnapshotOutlivesReader(t *testing.T) {
 	}
 }
 
-// Backends are killed all the time: a counter must have exactly the increments that
-// were acknowledged, and nobody may see an error.
+// Backends are killed all the time: a counter must show exactly the acknowledged
+// increments, and no caller may see an error.
 func TestKilledBackends(t *testing.T) {
 	t.Parallel()
 	db := open(t)

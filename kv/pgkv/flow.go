@@ -18,7 +18,7 @@ type flow struct {
 	db   *DB
 	c    *conn
 	p    *pgconn.Pipeline
-	sent []func(columns [][]byte) // for each request without an answer yet: who takes its rows
+	sent []func(columns [][]byte) // for each unanswered request: the function that takes its rows
 	// committing says that COMMIT may have reached the server.
 	committing bool
 	buffered   int // bytes

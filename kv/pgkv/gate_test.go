@@ -18,7 +18,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
-// TestStalledHost: a host that hears nothing more of its server keeps nobody waiting,
+// TestStalledHost: a host that loses touch with its server holds up no other host,
 // whatever it was committing.
 func TestStalledHost(t *testing.T) {
 	key := append([]byte("stamped/0123456789"), 8, 0, 0, 0)
@@ -40,7 +40,7 @@ func TestStalledHost(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := txs.Update(ctx, fn); err != nil { // has its connections opened
+			if err := txs.Update(ctx, fn); err != nil { // opens the connections
 				t.Fatal(err)
 			}
 			begun := false
@@ -56,7 +56,7 @@ func TestStalledHost(t *testing.T) {
 				})
 			}()
 			p.Await()
-			// Who waits for its host, in a transaction, keeps what it has locked.
+			// A transaction that waits for its host keeps its locks.
 			kept := pgtest.Shared(t).SQL(t, fmt.Sprintf(`select count(*) from pg_locks l join pg_stat_activity using (pid)
 				where locktype = 'advisory' and (l.classid::int8 << 32 | l.objid::int8) = %d and state like 'idle%%'`, gateID(other.target.schema)))
 			if kept != "0" {
@@ -74,8 +74,8 @@ func TestStalledHost(t *testing.T) {
 	}
 }
 
-// TestStalledSending: a host that hangs while it sends something large keeps nobody waiting
-// either. What it sends goes on when it does.
+// TestStalledSending: a host that hangs while it sends something large holds up no other
+// host either. It goes on sending when it runs again.
 func TestStalledSending(t *testing.T) {
 	t.Parallel()
 	url := newURL(t)
@@ -89,7 +89,7 @@ func TestStalledSending(t *testing.T) {
 		}
 	}
 	add := func(tx *txn.Tx) error { return tx.Atomic(txn.MutationAdd, []byte("n"), []byte{1}) }
-	if err := errors.Join(txs[0].Update(ctx, add), txs[1].Update(ctx, add)); err != nil { // has connections opened
+	if err := errors.Join(txs[0].Update(ctx, add), txs[1].Update(ctx, add)); err != nil { // opens connections
 		t.Fatal(err)
 	}
 	var ops []kv.Op
@@ -151,7 +151,7 @@ func TestMutate(t *testing.T) {
 	}
 	type run struct {
 		m            txn.Mutation
-		value, param []byte // a nil value is none
+		value, param []byte // nil means absent
 	}
 	var runs []run
 	for m := txn.Mutation(0); m.Valid(); m++ {

@@ -12,10 +12,10 @@ import (
 
 // A commit that is only applied is in the memory of the server that took it. The table
 // incarnation tells whether the server may have lost it: one row with a random number. It
-// is unlogged, so it is empty after every crash of the server, be it the machine's, or
-// that of one process, after which PostgreSQL ends all others and recovers; and a
-// standby that takes over has nothing of it. A server that was shut down cleanly
-// has written everything and keeps the row. Whoever finds no row makes one.
+// is unlogged, so it is empty after every crash, of the machine or of one process (after
+// which PostgreSQL ends all others and recovers), and on a standby that takes over. A
+// server that was shut down cleanly keeps the row, and all else. A host that finds no row
+// makes one.
 // https://www.postgresql.org/docs/15/sql-createtable.html#SQL-CREATETABLE-UNLOGGED
 //
 // No connection outlives what empties the table, so it is looked at once for each of them,

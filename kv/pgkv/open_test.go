@@ -67,7 +67,7 @@ func TestOpenRefuses(t *testing.T) {
 		}
 		return n.URL("schema=" + s)
 	}
-	// One that was free a moment ago others may have been given since: this one nobody is.
+	// A port that was free a moment ago may be taken by now; nothing listens on this one.
 	const nobody = "127.0.0.1:1"
 	const meta = `CREATE SCHEMA $; CREATE TABLE $.meta(name text, value text); INSERT INTO $.meta VALUES`
 	for _, test := range []struct {

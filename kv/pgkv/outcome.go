@@ -17,10 +17,10 @@ import (
 //
 // Each DB has slots, of which a commit holds one until its outcome is known, and counts
 // numbers; the transaction puts its number there, unless a higher one is there already.
-// Who wants to know puts the number there as well, as not applied, unless it is there:
-// that waits for the transaction if it is under way, and if it didn't get that far yet
-// it never will. So the answer is final, whatever the old connection still does. A slot
-// is overwritten again and again, so the table stays small without being cleaned.
+// A caller that asks for the outcome puts the number there as well, as not applied, unless
+// it is there: that waits for the transaction if it is under way, and if it didn't get that
+// far yet it never will. So the answer is final, whatever the old connection still does. A
+// slot is overwritten again and again, so the table stays small without a cleanup.
 
 // A place is where the outcome of one commit is found.
 type place struct {
@@ -49,8 +49,7 @@ type doubt struct {
 }
 
 const (
-	// maxDoubts is how many of them are kept; whoever asks for one that was dropped is
-	// told that it is unknown.
+	// maxDoubts is how many of them are kept; the outcome of one that was dropped is unknown.
 	maxDoubts = 4096
 	// maxDoubt is how long the row of one is sure to be there.
 	maxDoubt = 12 * time.Hour
@@ -164,8 +163,8 @@ func (db *DB) Outcome(ctx context.Context, id kv.CommitID) (kv.Outcome, error) {
 			if applied {
 				o = kv.OutcomeApplied
 			}
-			// Somebody else may have had the answer meanwhile, and another commit the
-			// place: then what is there now says nothing about this one.
+			// Another caller may have got the answer meanwhile, and another commit the place:
+			// then what is there now says nothing about this one.
 			if !db.slots.resolve(d, func() { db.commits.Record(id, o) }) {
 				return db.commits.Outcome(id), nil
 			}
@@ -207,10 +206,10 @@ func (db *DB) lookUp(ctx context.Context, at place) (applied bool, err error) {
 	return applied && err == nil, err
 }
 
-// forget removes the rows of this DB: all its commits are known, or nobody asks any
-// more. That it doesn't always succeed is what the rows' age is for. If one that was
-// given up may still come, they stay: also those of later commits, because a slot that
-// was used again keeps all out that had it before.
+// forget removes the rows of this DB: the outcomes of all its commits are known, or won't be
+// asked for. If it fails, the rows go when they are old enough. If a commit that was given up
+// may still arrive, all rows stay, also those of later commits, because a slot that was used
+// again keeps out every commit that held it before.
 func (db *DB) forget() {
 	if db.opts.ReadOnly || db.slots.needed() {
 		return

@@ -2,20 +2,21 @@
 // outgrow one machine: many hosts use one store, and replication keeps it when a
 // server dies.
 //
-// All entries lie in one table, kv(key, value), whose order is that of the bytes. A
+// All entries lie in one table, kv(key, value), ordered by the bytes of the keys. A
 // commit is one transaction at READ COMMITTED that first locks the rows it checks,
-// in their order: whoever changes an actor checks its head, so commits of one actor
-// queue up there and see each other, and none fails for another reason than a check
-// that doesn't hold. Only one that removes keys and checks none runs alone. Everything goes to the server in one go, with COMMIT at its end:
-// a commit is one round trip. If the connection breaks before the answer is there,
-// the commit is looked up by its id over another connection, see outcome.go.
+// in their order. Every commit that changes an actor checks the actor's head, so commits
+// of one actor queue up there and see each other, and fail only by a check that doesn't
+// hold. Only a commit that removes keys and checks none runs alone. Everything goes to
+// the server in one go, with COMMIT at its end: a commit is one round trip. If the
+// connection breaks before the answer arrives, the commit is looked up by its id over
+// another connection, see outcome.go.
 //
 // A DB never waits for a connection while it holds another one, so its pools can't
 // deadlock: calls take a connection for one round trip; snapshots, scans of more
 // than one page and transactions take one of another pool for as long as they last.
 //
-// pgkv is the only package that imports pgx, and no type of pgx shows in its API. It
-// is no object-relational layer, and its tables are not for others to write into.
+// pgkv is the only package that imports pgx, and its API shows no type of pgx. It
+// isn't an object-relational layer, and other programs must not write into its tables.
 package pgkv
 
 // Files, from the top down:
@@ -48,8 +49,8 @@ type Options struct {
 	// 0 means 16. A call waits for a free one as its context says.
 	Calls int
 	// Pins is the largest number of snapshots, long scans and transactions that can
-	// be open at a time; 0 means 32. Who wants one more waits, and after PinWait gets
-	// ErrBusy: the one who waits may be the one who holds the others.
+	// be open at a time; 0 means 32. A caller that wants one more waits, and after PinWait
+	// gets ErrBusy, because it may itself hold the others.
 	Pins int
 	// PinWait is how long to wait for one of Pins; 0 means 10 seconds.
 	PinWait time.Duration
@@ -60,10 +61,10 @@ type Options struct {
 	// Timeout is how long one request may take before its connection is given up,
 	// not counting a second for each MiB it sends; 0 means 30 seconds.
 	Timeout time.Duration
-	// IdleFor is how long a connection stays open that nobody uses; 0 means a minute.
+	// IdleFor is how long an unused connection stays open; 0 means a minute.
 	IdleFor time.Duration
-	// Logger gets what is worth knowing: lost connections and retries, at level
-	// Debug. Nil means that nobody does. Nothing logged holds a password or a key.
+	// Logger gets lost connections and retries, at level Debug. Nil means no logging.
+	// Nothing logged holds a password or a key.
 	Logger *slog.Logger
 }
 
@@ -113,12 +114,12 @@ type DB struct {
 	watches watches
 
 	incarnations incarnations
-	unwatch      context.CancelFunc // ends the watch over the server; nil if there is none
+	unwatch      context.CancelFunc // ends the watch over the server; nil without one
 
 	// broken is when a connection last had to be given up, in Unix nanoseconds.
 	broken atomic.Int64
 
-	// trips counts the times that somebody waited for a server's answer.
+	// trips counts the waits for a server's answer.
 	trips atomic.Int64
 
 	message, stageAt, aloneAt int           // the constants, but in tests
@@ -130,8 +131,8 @@ var (
 	_ txn.Transactor = (*DB)(nil)
 )
 
-// Open opens the store that url names, creating it when there is none and opts
-// allow it. A nil opts is the zero Options.
+// Open opens the store that url names; if it doesn't exist, and opts allow it, Open
+// creates it. A nil opts is the zero Options.
 //
 // The url is PostgreSQL's (https://www.postgresql.org/docs/15/libpq-connect.html), as
 // pgx understands it: several hosts are tried in their order, for the one that takes

@@ -24,8 +24,8 @@ func newURL(t testing.TB) string {
 	return n.URL(patient + "&schema=" + url.QueryEscape(n.Schema()))
 }
 
-// patient, in an address, has a connection come about however busy the machine is: who
-// doesn't try again has only one.
+// patient, in an address, gives a connection enough time however busy the machine is: a
+// test without retries has only one try.
 const patient = "connect_timeout=60"
 
 // openAt opens a store that is closed with the test.

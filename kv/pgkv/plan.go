@@ -159,9 +159,9 @@ func (p *plan) takeOps(ops []kv.Op) {
 }
 
 // alone says that no other commit may be under way beside this one. It removes what it
-// can't lock, keys that are not there yet, and shares no row with those who write them:
-// at READ COMMITTED it would miss what they are just inserting. A commit that checks a
-// key is ordered by that one, among all that check it.
+// can't lock, keys that are not there yet, and shares no row with the commits that write
+// them: at READ COMMITTED it would miss what they are just inserting. A commit that checks
+// a key is ordered by that key, among all that check it.
 func (p *plan) alone() bool {
 	return len(p.checks)+len(p.absent) == 0 && len(p.clears)+len(p.ranges) > 0
 }

@@ -131,8 +131,7 @@ func (p *pool) drop(t time.Time) {
 	}
 }
 
-// close closes the idle connections, and has the others closed when they are given
-// back.
+// close closes the idle connections at once, and each other one when it is given back.
 func (p *pool) close() {
 	p.mu.Lock()
 	p.closed = true

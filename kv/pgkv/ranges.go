@@ -134,11 +134,11 @@ func (db *DB) scanRanges(ctx context.Context, list []kv.Range, yield func(kv.Ent
 	if err != nil {
 		return err
 	}
-	defer snap.Close() // it has been read; what can go wrong now is nobody's
+	defer snap.Close() // it was read; a late error doesn't matter
 	return snap.(*snapshot).scanRanges(ctx, list, yield)
 }
 
-// cloneRanges copies ranges for a read that may go on when nobody waits for it.
+// cloneRanges copies ranges for a read that may outlast its caller's wait.
 func cloneRanges(list []kv.Range) []kv.Range {
 	out := make([]kv.Range, len(list))
 	for i, r := range list {

@@ -82,7 +82,7 @@ func (db *DB) scan(ctx context.Context, r kv.Range, yield func(kv.Entry, error) 
 	if err != nil {
 		return err
 	}
-	defer snap.Close() // it has been read; what can go wrong now is nobody's
+	defer snap.Close() // it was read; a late error doesn't matter
 	s = newScan(db, r)
 	s.pages = 1 // more than the first page's worth
 	return snap.(*snapshot).scan(ctx, s, yield)

@@ -27,8 +27,8 @@ const (
 	lastPause  = 250 * time.Millisecond
 )
 
-// again waits before the next try after err, which leaves open that another one
-// succeeds. It returns what the call returns when there is none.
+// again waits before the next try after err, an error that may not come again. If the time
+// for retries is over, it returns the error that the call returns.
 func (r *retry) again(ctx context.Context, err error) error {
 	r.last = err
 	if r.db.opts.RetryFor < 0 || time.Now().Add(r.next()).After(r.until) {

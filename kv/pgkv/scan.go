@@ -20,7 +20,7 @@ type scan struct {
 	done   bool
 
 	// The group that is being read by itself, if any: its surrogates are below above,
-	// and of its rests those of [first, last) are left; a nil last is no bound.
+	// and its rests in [first, last) are left; a nil last means no bound.
 	group       bool
 	above       []byte
 	first, last []byte
@@ -35,9 +35,9 @@ type row struct {
 	key, rest, value []byte // the surrogate; rest is nil for a short key
 }
 
-// Bounds of a page. Who wants fewer rows sets a limit, and what isn't stored isn't sent,
-// so the first page is only a little smaller: if it isn't all, it was read in vain by
-// who has no snapshot yet. It has room for what is read ahead at once above, 1 MiB of
+// Bounds of a page. A caller that wants fewer rows sets a limit, and what isn't stored isn't
+// sent, so the first page is only a little smaller: if it isn't all, a caller without a
+// snapshot has read it in vain. It has room for what is read ahead at once above, 1 MiB of
 // pages in two rows each (vfs.maxWindow, and twice that after a leap).
 const (
 	firstRows  = 1280
@@ -47,7 +47,7 @@ const (
 )
 
 func newScan(db *DB, r kv.Range) *scan {
-	// A read that nobody waits for any more may still look at the bounds.
+	// A read that its caller has given up may still look at the bounds.
 	r.Start, r.End = bytes.Clone(r.Start), cloneBound(r.End)
 	s := &scan{db: db, r: r, left: -1}
 	if r.Limit > 0 {

@@ -230,7 +230,7 @@ func (db *DB) trySchema(outer context.Context) error {
 }
 
 // one runs a query without parameters and returns the first column of its only row,
-// as text; ok is false when it is NULL or there is no row.
+// as text; ok is false when that is NULL or the row is missing.
 func (c *conn) one(ctx context.Context, text string) (value string, ok bool, err error) {
 	results, err := c.pg.Exec(ctx, text).ReadAll()
 	c.look()
@@ -280,7 +280,7 @@ func (db *DB) version(ctx context.Context, c *conn) (int, error) {
 	return int(n), nil
 }
 
-// migrate makes or changes the tables, all at once, while others who would do the
+// migrate makes or changes the tables, all at once, while other hosts that would do the
 // same wait.
 func (db *DB) migrate(ctx context.Context, c *conn) (err error) {
 	schema := quote(db.target.schema)
@@ -319,9 +319,9 @@ func (db *DB) steps(from, to int) string {
 }
 
 // Drop removes the store at an address with all that is in it, and its schema unless
-// that holds something else. Nobody may have the store open: it waits for them, as ctx
-// allows. Where there is no store it is kv.ErrNoStore, and the other errors are those of
-// Open.
+// that holds something else. The store must not be open: Drop waits for its hosts, as ctx
+// allows. If the store doesn't exist the error is kv.ErrNoStore; the other errors are
+// those of Open.
 func Drop(ctx context.Context, url string) error {
 	t, o, err := parse(url, (&Options{MustExist: true}).orDefault(), nil)
 	if err != nil {

@@ -74,8 +74,8 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// TestUpgradeFails: an upgrade that doesn't come to its end leaves everything as it was.
-// What a newer one may have done is refused.
+// TestUpgradeFails: an upgrade that doesn't finish leaves everything as it was. The tables
+// of a newer version are refused.
 func TestUpgradeFails(t *testing.T) {
 	url, schema := olderStore(t, 1)
 	n := pgtest.Shared(t)

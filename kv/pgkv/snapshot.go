@@ -15,7 +15,7 @@ import (
 // readers take turns at. If the connection breaks the state is gone, and reads say so.
 type snapshot struct {
 	db *DB
-	// turn holds the token of who may use the connection.
+	// turn holds the token of the goroutine that may use the connection.
 	turn chan struct{}
 
 	mu     sync.Mutex
@@ -248,6 +248,6 @@ func (s *snapshot) Close() error {
 		}
 	}
 	s.db.pins.give(c)
-	s.turn <- struct{}{} // who still waits finds it closed
+	s.turn <- struct{}{} // a caller that still waits finds it closed
 	return nil
 }

@@ -72,7 +72,7 @@ type request struct {
 	row    func(columns [][]byte)
 }
 
-// stage has everything from here on kept back until the end, but for large arrays. It is
+// stage keeps everything from here on back until the end, but for large arrays. It is
 // called when the transaction has begun and holds nothing.
 func (f *flow) stage() {
 	if !f.c.staged {

@@ -87,23 +87,23 @@ type definer func(name, text string, oids ...uint32) *statement
 // be sent together with what it depends on.
 func (s *statements) defineWrites(def definer) {
 	// Keys and the values that they must have. Rows are locked in the order of their
-	// keys, and what was locked is what is compared: at READ COMMITTED a row that
-	// somebody else was changing is read again when the lock is there.
+	// keys, and the locked rows are the ones compared: at READ COMMITTED a row that
+	// another transaction was changing is read again once it is locked.
 	s.check = def("check", `
 		select case when count(*) > 0 then ('`+failedCheck+`' || min(c.i))::int end
 		from unnest($1::bytea[], $2::bytea[]) with ordinality c(k, v, i)
 		left join (select key, value from kv! where key = any($1::bytea[]) order by key for no key update) l on l.key = c.k
 		where l.value is distinct from c.v`, oidByteaArray, oidByteaArray)
-	// Keys that must be absent. That a key is absent can't be locked; that it has just
-	// been inserted can, and a key that is there is a unique violation.
+	// Keys that must be absent. An absent key can't be locked; one that was just inserted
+	// can, and a key that is there is a unique violation.
 	s.insert = def("insert", `
 		insert into kv!(key, rest, value) select * from unnest($1::bytea[], $2::bytea[], $3::bytea[])`,
 		oidByteaArray, oidByteaArray, oidByteaArray)
 	// A range of keys as they are stored; of whole keys for those that are not; and what
 	// stays because the commit sets it anyway: a row that is overwritten keeps its place,
-	// so that who waits for its lock finds it (as a subquery that is hashed: those may be
-	// many). Each range is a request of its own: in a join the planner may well read the
-	// table first.
+	// so that a transaction that waits for its lock finds it (as a subquery that is hashed:
+	// there may be many). Each range is a request of its own: in a join the planner may well
+	// read the table first.
 	s.clearRange = def("clear_range", `
 		delete from kv! where key >= $1 and key < $2
 		and (rest is null or substring(key from 1 for {prefix}) || rest >= $3 and substring(key from 1 for {prefix}) || rest < $4)

@@ -74,7 +74,7 @@ func (a *authority) serve(t testing.TB, n *pgtest.Node) {
 		t.Fatal(err)
 	}
 	for file, block := range map[string]*pem.Block{"server.crt": {Type: "CERTIFICATE", Bytes: der}, "server.key": {Type: "PRIVATE KEY", Bytes: private}} {
-		// The server writes them itself: they must be its own, and the key nobody else's.
+		// The server writes them itself: it must own them, and only it may read the key.
 		n.SQL(t, fmt.Sprintf(`copy (select '%s') to program 'umask 077; base64 -d > %s'`,
 			base64.StdEncoding.EncodeToString(pem.EncodeToMemory(block)), file))
 	}
@@ -83,7 +83,7 @@ func (a *authority) serve(t testing.TB, n *pgtest.Node) {
 	await(t, func() bool { return n.SQL(t, `show ssl`) == "on" })
 }
 
-// TestTLS: who is told to verify the server does, its certificate and its name.
+// TestTLS: a client told to verify the server checks its certificate and its name.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	n := pgtest.Start(t, "fsync=off")

@@ -13,9 +13,9 @@ import (
 	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
-// Transactions read from a snapshot. To commit, one takes a lock that all commits of the
-// store share and none else holds alone, the gate; looks whether the ranges that it has
-// read hold the same rows as in its snapshot; and changes what it has to. Nobody can
+// Transactions read from a snapshot. To commit, one takes the gate, a lock that the commits
+// of the store share, or one of them holds alone; checks that the ranges that it read
+// hold the same rows as in its snapshot; and makes its changes. No other commit can
 // have changed them since, or can until it is done: so it could as well have run at
 // that moment, alone. Except for the reads all this is one round trip.
 //
@@ -89,7 +89,7 @@ func (a *attempt) tooOld() bool {
 	return a.opts.MaxAge > 0 && a.opts.Now().Sub(a.since) > a.opts.MaxAge
 }
 
-// retryable has whoever runs the transaction run it again when its snapshot is lost.
+// retryable makes a lost snapshot a conflict, so that the caller runs the transaction again.
 func retryable(err error) error {
 	if errors.Is(err, errSnapshotLost) {
 		return fmt.Errorf("%w: %w", kv.ErrConflict, err)
@@ -215,7 +215,7 @@ func (t *txCommit) pinned(ctx context.Context, p *plan) error {
 	return err
 }
 
-// transact sends the transaction, and again if there is no version for it.
+// transact sends the transaction, and again if it first has to reserve a version.
 func (t *txCommit) transact(ctx context.Context, c *conn, p *plan, at place) error {
 	db := t.a.db
 	f := db.start(ctx, c, t.size())

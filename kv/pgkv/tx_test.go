@@ -142,7 +142,7 @@ func TestMixedPhantom(t *testing.T) {
 				return tx.Set([]byte("count"), []byte(strconv.Itoa(n)))
 			})
 		}
-		// Whoever adds or removes takes the number away, which must have been right.
+		// Each commit that adds or removes clears the number, which must be right before.
 		s, err := hosts[w%2].Snapshot(ctx)
 		if err != nil {
 			return err
@@ -178,8 +178,8 @@ func TestMixedPhantom(t *testing.T) {
 	}
 }
 
-// What is declared as written conflicts with who has read it, over hosts, and with
-// nobody else.
+// A declared write conflicts with transactions that read its range, over hosts, and with
+// no others.
 func TestDeclaredWrites(t *testing.T) {
 	_, txs := openTx(t)
 	for _, c := range []struct {

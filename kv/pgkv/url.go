@@ -89,8 +89,8 @@ func parse(address string, o Options, given *Options) (*target, Options, error) 
 	if t.config, err = pgconn.ParseConfig(base); err != nil {
 		return nil, o, fmt.Errorf("%w: a part of it is not understood", ErrURL)
 	}
-	// A single server may be a standby if nothing is to be written; of several the one
-	// that has the newest state is wanted even then.
+	// A single server may be a standby if nothing is to be written; among several servers the
+	// one with the newest state is wanted even then.
 	if !attrs && (!o.ReadOnly || strings.Contains(base, ",")) {
 		t.config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}

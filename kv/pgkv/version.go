@@ -9,25 +9,25 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 )
 
-// Versions count transactions, and a version that anybody may have seen is never given
+// Versions count transactions, and a version that a reader may have seen is never given
 // out again. Others see a transaction before it is on stable storage, and on standbys:
 // the server may crash, or be replaced, and know nothing of it. So versions are reserved:
 // the row of the table version holds a number V that is on stable storage, and up to
 // V + versionGap versions are given out, by the row of the table counter. That table is
 // unlogged, so that it is empty whenever something may have been lost: PostgreSQL empties
-// such tables in a crash recovery, and a standby has nothing of them. Whoever finds it
-// empty raises V by a gap, waits until that is on stable storage, and only then makes the
-// row of the counter, from V on.
+// such tables in a crash recovery, and a standby doesn't replicate them. A host that finds
+// it empty raises V by a gap, waits until that is on stable storage, and only then makes
+// the row of the counter, from V on.
 // https://www.postgresql.org/docs/15/sql-createtable.html#SQL-CREATETABLE-UNLOGGED
 //
-// A server that loses what it has acknowledged as durable, such as one whose standbys
-// nobody waits for, may lose V with it.
+// A server that loses what it acknowledged as durable, for example because commits didn't
+// wait for its standbys, may lose V with it.
 
 // versionGap is how many versions are reserved at a time. The tables of version 3 begin
 // with it, too.
 const versionGap = 1 << 20
 
-// errNoVersion says that the counter has to be made, or raised. Nothing was applied.
+// errNoVersion says that the counter must be made, or raised. Nothing was applied.
 var errNoVersion = errors.New("no version is reserved")
 
 // reserve sees to it that there are versions, over a connection without a transaction.

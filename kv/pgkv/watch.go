@@ -9,9 +9,9 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 )
 
-// watchEvery is how often those who watch a key are told to look at it, in case that
-// another host has changed it. PostgreSQL's own way to tell, NOTIFY, has all commits of
-// a database wait for each other.
+// watchEvery is how often watchers of a key are told to look at it, in case another host
+// changed it. PostgreSQL's own way to tell, NOTIFY, makes all commits of a database wait
+// for each other.
 const watchEvery = 250 * time.Millisecond
 
 // watches are the keys that are watched through one DB.
@@ -88,7 +88,7 @@ func (ws *watches) tick() {
 	ws.timer.Reset(watchEvery)
 }
 
-// commit tells those who watch what ops have changed.
+// commit wakes the watchers of what ops change.
 func (ws *watches) commit(ops []kv.Op) {
 	if ws.open.Load() == 0 {
 		return
