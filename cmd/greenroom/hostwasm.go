@@ -39,7 +39,7 @@ func (ms modules) Close() (err error) {
 }
 
 func (w *wasmTypes) types(ctx context.Context) (kinds []*host.Type, ms modules, err error) {
-	for _, arg := range w.files { // they may send messages to each other only
+	for _, arg := range w.files { // they may send messages only to each other
 		name, _, _ := strings.Cut(arg, "=")
 		w.options.Letters.To = append(w.options.Letters.To, name+"/*")
 	}
