@@ -4,7 +4,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -37,7 +36,7 @@ func TestBrowser(t *testing.T) {
 	r.furnish("room", content{steps: 12})
 	at := r.path("room")
 	p := r.visit(b, at, readSecret)
-	trace := at + regexp.MustCompile(`/traces/[0-9a-f]{32}`).FindString(r.get(at+"/traces"))
+	trace := at + traceLink.FindString(r.get(at+"/traces"))
 	paths := map[string]string{
 		"overview": "/", "actors": "/actors?label=label%3Dvalue", "trace": trace, "missing": at + "/tables/missing", "value": at + "/tables/t/cell?rowid=1&column=c",
 		"table": at + "/tables/t", "actor": at,
@@ -82,7 +81,7 @@ func TestBrowserHostile(t *testing.T) {
 	r.furnish("room"+text, content{text: text, long: text, steps: 1})
 	at := r.path("room" + text)
 	p := r.visit(b, at, readSecret)
-	trace := regexp.MustCompile(`/traces/[0-9a-f]{32}`).FindString(r.get(at + "/traces"))
+	trace := traceLink.FindString(r.get(at + "/traces"))
 	for i, path := range []string{"", "/tables", "/tables/" + url.PathEscape("t"+text), "/sql?sql=" + url.QueryEscape(text), "/keys", "/queue", "/workflow", "/connections", "/state", trace} {
 		if i%3 != 2 && !testkit.Long() {
 			continue

@@ -3,12 +3,14 @@ package inspector_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -32,7 +34,7 @@ const (
 
 // A rig is a store whose page is served.
 type rig struct {
-	*testing.T
+	testing.TB
 	store  *greenroom.Store
 	page   *inspector.Page
 	url    string
@@ -50,12 +52,12 @@ func newRig(t *testing.T) *rig {
 }
 
 // serve serves the page of a store, and the API below it.
-func serve(t *testing.T, store *greenroom.Store, opts *admin.Options) *rig {
+func serve(t testing.TB, store *greenroom.Store, opts *admin.Options) *rig {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	testkit.Must(t, err)
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	r := &rig{T: t, store: store, url: "http://" + ln.Addr().String()}
+	r := &rig{TB: t, store: store, url: "http://" + ln.Addr().String()}
 	r.page = inspector.New(func(ctx context.Context, secret string) (*admin.Client, error) {
 		return admin.DialAddress(ctx, ln.Addr().String(), secret)
 	}, &inspector.Options{Logger: log, Hosts: []string{"greenroom.test"}})
@@ -199,3 +201,9 @@ func (r *rig) furnish(name string, c content) {
 		return errors.Join(err, a.Sync(ctx))
 	})
 }
+
+// update has TestScreenshots write its pictures.
+var update = flag.Bool("update", false, "write the pictures of the docs anew")
+
+// traceLink matches the path of a trace, below that of its actor.
+var traceLink = regexp.MustCompile(`/traces/[0-9a-f]{32}`)

@@ -43,7 +43,7 @@ func TestViews(t *testing.T) {
 			}
 		}
 	}
-	trace := regexp.MustCompile(`/traces/[0-9a-f]{32}`).FindString(r.get(at + "/traces"))
+	trace := traceLink.FindString(r.get(at + "/traces"))
 	if body := r.get(at + trace); !strings.Contains(body, "attribute") || !strings.Contains(body, "status") {
 		t.Errorf("the trace is %s", body)
 	}
@@ -102,7 +102,7 @@ func TestHostile(t *testing.T) {
 		}
 		paths = append(paths, at+view)
 	}
-	paths = append(paths, at+regexp.MustCompile(`/traces/[0-9a-f]{32}`).FindString(r.get(at+"/traces")), at+"/tables/"+url.PathEscape(table)+"?sort=n&column=n&test=contains&value="+url.QueryEscape(text),
+	paths = append(paths, at+traceLink.FindString(r.get(at+"/traces")), at+"/tables/"+url.PathEscape(table)+"?sort=n&column=n&test=contains&value="+url.QueryEscape(text),
 		at+"/tables/"+url.PathEscape(table)+"/cell?rowid=2&column="+url.QueryEscape("c"+strings.ReplaceAll(text, "\x00", "")), at+"/keys?prefix="+url.QueryEscape(text),
 		at+"/queue?name="+url.QueryEscape(text), "/actors?prefix="+url.QueryEscape(text), at+"/sql?sql="+url.QueryEscape(text), "/login?next="+url.QueryEscape("/"+text))
 	for _, path := range paths {

@@ -153,8 +153,9 @@ func (s *samples) types() []typeRow {
 	first, last := s.all[0], s.all[len(s.all)-1]
 	var rows []typeRow
 	for name := range last.counts {
-		kind, ok := strings.CutPrefix(name, `greenroom_host_turns_total{type="`)
-		if kind, ok = strings.CutSuffix(kind, `"}`); !ok || strings.Contains(kind, `"`) {
+		kind, turns := strings.CutPrefix(name, `greenroom_host_turns_total{type="`)
+		kind, plain := strings.CutSuffix(kind, `"}`)
+		if !turns || !plain || strings.Contains(kind, `"`) {
 			continue
 		}
 		since := func(metric string) int64 {

@@ -45,7 +45,7 @@ func New(t *testing.T) *Browser {
 		}
 		t.Skipf("there is no Chromium (Debian's package chromium): %v", err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience(time.Minute))
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience(20*time.Second))
 	cmd := exec.CommandContext(ctx, path, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
 		"--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-background-timer-throttling",
 		"--disable-renderer-backgrounding", "--disable-backgrounding-occluded-windows",
