@@ -22,12 +22,11 @@ var sizes = struct{ actors, rows, messages, entries, spans [3]int }{
 }
 
 // fill makes a store with one actor that has much of everything, and many others.
-func fill(b *testing.B) *greenroom.Store {
+func fill(b *testing.B, pick func(n [3]int) int) *greenroom.Store {
 	ctx := b.Context()
 	store, err := greenroom.Open(ctx, filepath.Join(b.TempDir(), "store"), nil)
 	testkit.Must(b, err)
 	b.Cleanup(func() { testkit.Must(b, store.Close()) })
-	pick := func(n [3]int) int { return testkit.Pick(n[0], n[1], n[2]) }
 	for i := range pick(sizes.actors) {
 		a, err := store.Actor(ctx, fmt.Sprintf("many/%06d", i), nil)
 		testkit.Must(b, err)
@@ -84,7 +83,7 @@ func fill(b *testing.B) *greenroom.Store {
 
 // BenchmarkFirstPage: what a page takes does not grow with what the store has.
 func BenchmarkFirstPage(b *testing.B) {
-	store := fill(b)
+	store := fill(b, func(n [3]int) int { return testkit.Pick(n[0], n[1], n[2]) })
 	r := serve(b, store, &admin.Options{})
 	at := r.path("room")
 	trace := at + traceLink.FindString(r.get(at+"/traces"))

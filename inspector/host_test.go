@@ -3,9 +3,11 @@ package inspector_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -145,8 +147,12 @@ func TestScreenshots(t *testing.T) {
 	r.call(h, "north", "south", "east", "north", "west", "north")
 	r.actor("order/1001", func(a *greenroom.Actor) error {
 		_, err := greenroom.RunWorkflow(t.Context(), a, func(c *workflow.Context, order int) (string, error) {
-			for _, step := range []string{"reserve", "charge", "pack"} {
-				if _, err := workflow.Step(c, step, func(context.Context) (string, error) { return step + " done", nil }); err != nil {
+			for i, step := range []string{"reserve", "charge", "pack"} {
+				work := func(context.Context) (string, error) {
+					<-time.After(time.Duration(20*(i+1)) * time.Millisecond) // for the timeline
+					return step + " done", nil
+				}
+				if _, err := workflow.Step(c, step, work); err != nil {
 					return "", err
 				}
 			}
@@ -160,11 +166,13 @@ func TestScreenshots(t *testing.T) {
 	})
 	p := r.visit(b, "/", writeSecret)
 	p.Shown(browsertest.Look{Width: 1000, Height: 560})
-	for range 12 {
-		r.call(h, "north", "south", "south", "east")
-		p.Go(r.url + "/")
+	p.Go(r.url + "/")
+	for n := range 8 { // in which the page loads itself as often
+		r.call(h, slices.Repeat([]string{"north", "south", "east"}, 1+(n*7)%5)...)
+		p.Until(fmt.Sprintf(`Number(document.getElementById("main").dataset.loads ?? 0) > %d`, n))
 	}
-	for name, path := range map[string]string{"overview": "/", "table": r.path("shop/north") + "/tables/line", "workflow": r.path("order/1001") + "/workflow"} {
+	testkit.Must(t, os.WriteFile(filepath.Join("..", "docs", "images", "page-overview.png"), p.Screenshot(), 0o644))
+	for name, path := range map[string]string{"table": r.path("shop/north") + "/tables/line", "workflow": r.path("order/1001") + "/workflow"} {
 		p.Go(r.url + path)
 		testkit.Must(t, os.WriteFile(filepath.Join("..", "docs", "images", "page-"+name+".png"), p.Screenshot(), 0o644))
 	}

@@ -91,6 +91,9 @@ func readMetrics(in io.Reader) (map[string]float64, error) {
 	return counts, lines.Err()
 }
 
+// lagName is the name of the chart that a process with a backup has.
+const lagName = "Backup's lag"
+
 // charts returns what the samples say.
 //
 // +checklocks:s.mu
@@ -99,6 +102,14 @@ func (s *samples) charts() []chart {
 		return func(before, now sample) float64 {
 			return max(0, (now.counts[name]-before.counts[name])/now.at.Sub(before.at).Seconds())
 		}
+	}
+	failed := func(s sample) (n float64) {
+		for name, count := range s.counts {
+			if strings.HasPrefix(name, "greenroom_host_turns_failed_total{") {
+				n += count
+			}
+		}
+		return n
 	}
 	mean := func(name string) func(before, now sample) float64 {
 		return func(before, now sample) float64 {
@@ -117,10 +128,15 @@ func (s *samples) charts() []chart {
 		{"Actors awake", "", func(_, now sample) float64 { return now.counts["greenroom_host_actors_awake"] }},
 		{"Turns", "/s", rate("greenroom_host_turn_seconds_count")},
 		{"Mean turn", " ms", mean("greenroom_host_turn_seconds")},
-		{"Failed calls", "/s", rate("greenroom_front_calls_failed_total")},
+		{"Failed turns", "/s", func(before, now sample) float64 {
+			return max(0, (failed(now)-failed(before))/now.at.Sub(before.at).Seconds())
+		}},
 		{"Calls waiting", "", func(_, now sample) float64 { return now.counts["greenroom_host_calls_waiting"] }},
-		{"Backup's lag", " s", mean("greenroom_archive_lag_seconds")},
+		{lagName, " s", mean("greenroom_archive_lag_seconds")},
 	} {
+		if c.name == lagName && s.all[len(s.all)-1].counts["greenroom_archive_lag_seconds_count"] == 0 {
+			continue // the process doesn't back up the store
+		}
 		values := []float64{}
 		for i := range s.all {
 			values = append(values, c.of(s.all[max(0, i-1)], s.all[i]))
@@ -141,7 +157,7 @@ func points(values []float64) string {
 	}
 	var b strings.Builder
 	for i, v := range values {
-		fmt.Fprintf(&b, "%.1f,%.1f ", 100-float64(len(values)-1-i)*100/(maxSamples-1), 29-v/top*28)
+		fmt.Fprintf(&b, "%.1f,%.1f ", 100-float64(len(values)-1-i)*100/float64(max(len(values)-1, 29)), 29-v/top*28)
 	}
 	return strings.TrimSpace(b.String())
 }

@@ -44,6 +44,9 @@ func showWorkflow(ctx context.Context, v *visit) (*shown, error) {
 	for _, e := range w.Entries {
 		row := entryRow{WorkflowEntry: e, Around: strings.TrimSuffix(e.Path, e.Label), Indent: min(e.Depth, maxIndent)}
 		row.Bar = line.bar(parseTime(e.Created), parseTime(max(e.Completed, e.Undone)))
+		if row.Bar != nil && e.Completed == "" && e.Undone == "" {
+			row.Bar.Text = e.Status // which says more than that nothing says when it ended
+		}
 		p.Entries = append(p.Entries, row)
 	}
 	out.Data = p
