@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"strings"
@@ -20,11 +21,14 @@ type Key struct {
 	Key     string `json:"key"`  // in words
 	Size    int    `json:"size"` // of the value, in bytes
 	Updated Time   `json:"updated"`
+	Hex     string `json:"hex"`             // the key as it is stored, below that of its actor, in hexadecimal
+	Value   []byte `json:"value,omitempty"` // of the one key that was asked for
 }
 
 func keyReads() []route {
 	return []route{readActor("/keys", "List the keys of an actor in words.", []param{
-		{name: "prefix", kind: "string", what: "Keys whose words begin with it."}, afterParam, limitParam,
+		{name: "prefix", kind: "string", what: "Keys whose words begin with it."},
+		{name: "key", kind: "string", what: "The hex of a key: this one alone, with its value. The list is empty if it isn't there."}, afterParam, limitParam,
 	}, listKeys)}
 }
 
@@ -34,6 +38,12 @@ func listKeys(ctx context.Context, v *greenroom.View, q *query) (*KeyList, error
 		return nil, err
 	}
 	o := actorstore.ListOptions{KeysOnly: true}
+	if q.text("key") != "" {
+		if o.Start, err = hex.DecodeString(q.text("key")); err != nil {
+			return nil, invalid("key is the hex of a key")
+		}
+		o.End, o.KeysOnly = append(bytes.Clone(o.Start), 0), false
+	}
 	if q.text("after") != "" {
 		after, err := hex.DecodeString(q.text("after"))
 		if err != nil {
@@ -55,7 +65,7 @@ func listKeys(ctx context.Context, v *greenroom.View, q *query) (*KeyList, error
 			out.Next = hex.EncodeToString(last)
 			break
 		}
-		out.Keys = append(out.Keys, Key{words, k.Size, NewTime(k.Updated)})
+		out.Keys = append(out.Keys, Key{words, k.Size, NewTime(k.Updated), hex.EncodeToString(k.Key), bytes.Clone(k.Value)})
 		last = append(last[:0], k.Key...)
 	}
 	return out, nil

@@ -127,6 +127,13 @@ func TestReads(t *testing.T) {
 	if want := []string{"user/k", "user/z"}; !reflect.DeepEqual(keys, want) {
 		t.Errorf("the keys are %q", keys)
 	}
+	key := get[admin.KeyList](r, "/v1/actors/room/keys?prefix=user/&limit=1").Keys[0]
+	if one := get[admin.KeyList](r, "/v1/actors/room/keys?key="+key.Hex); len(one.Keys) != 1 || one.Keys[0].Key != "user/k" || string(one.Keys[0].Value) != "v" || key.Value != nil || one.Next != "" {
+		t.Errorf("the key %s is %+v", key.Hex, one)
+	}
+	if none := get[admin.KeyList](r, "/v1/actors/room/keys?key="+key.Hex+"00"); len(none.Keys) != 0 {
+		t.Errorf("a key that isn't there is %+v", none)
+	}
 	if s := get[admin.State](r, "/v1/actors/room/state"); string(s.State) != `[1,"Ag=="]` || s.Events == nil {
 		t.Errorf("the state is %s, %+v", s.State, s)
 	}
@@ -236,7 +243,7 @@ func TestBadReads(t *testing.T) {
 		"/v1/actors?state=nix": "invalid", "/v1/actors?order=nix": "invalid", "/v1/actors?label=x": "invalid", "/v1/actors?label=a%3D1&label=a%3D2": "invalid",
 		"/v1/actors?stuck=1": "invalid", "/v1/actors?schema_below=-1": "invalid", "/v1/actors?wakes_before=yesterday": "invalid", "/v1/actors?slept_before=0001-01-01T00:00:00Z": "invalid", "/v1/actors?after=%ff": "invalid",
 		"/v1/actors?nix=1": "invalid", "/v1/actors?%zz": "invalid",
-		"/v1/actors/nix": "not_found", "/v1/actors/id:zz": "invalid", "/v1/actors/nix/keys": "not_found", "/v1/actors/room/keys?after=x": "invalid",
+		"/v1/actors/nix": "not_found", "/v1/actors/id:zz": "invalid", "/v1/actors/nix/keys": "not_found", "/v1/actors/room/keys?after=x": "invalid", "/v1/actors/room/keys?key=x": "invalid",
 		"/v1/actors/room/state": "not_found", "/v1/actors/room/workflow": "not_found", "/v1/actors/room/queue?after=x": "invalid", "/v1/actors/room/queue?limit=-1": "invalid",
 		"/v1/actors/room/connections?after=hex:z": "invalid", "/v1/actors/room/traces?trace=1": "invalid", "/v1/actors/room/traces?after=x": "invalid", "/v1/actors/room/workflow?after=x": "invalid", "/v1/actors/room/traces?status=bad": "invalid",
 		"/v1/metrics": "not_found",

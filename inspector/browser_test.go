@@ -46,6 +46,7 @@ func TestBrowser(t *testing.T) {
 			paths[view[1:]] = at + view
 		}
 	}
+	paths["key"] = at + keyLink.FindString(r.get(at+"/keys?prefix=user%2F"))
 	dir := t.ArtifactDir()
 	var script string
 	t.Run("axe", func(t *testing.T) { script = browsertest.Axe(t) })

@@ -157,7 +157,7 @@ func (r *rig) furnish(name string, c content) {
 			}
 			if err == nil {
 				err = errors.Join(greenroom.SetState(tx, map[string]any{"state" + c.text: []any{"item" + c.text, 7, true, nil, c.long[:min(len(c.long), 6000)]}}),
-					tx.Label("label", "value"+strings.ReplaceAll(c.text, "\x00", "")), tx.Put([]byte("key"+c.text), nil))
+					tx.Label("label", "value"+strings.ReplaceAll(c.text, "\x00", "")), tx.Put([]byte("key"+c.text), []byte("value"+c.text)))
 			}
 			return err
 		})
@@ -204,6 +204,9 @@ func (r *rig) furnish(name string, c content) {
 
 // update has TestScreenshots write its pictures.
 var update = flag.Bool("update", false, "write the pictures of the docs anew")
+
+// keyLink matches the path of a key, below that of its actor.
+var keyLink = regexp.MustCompile(`/keys/[0-9a-f]+`)
 
 // traceLink matches the path of a trace, below that of its actor.
 var traceLink = regexp.MustCompile(`/traces/[0-9a-f]{32}`)

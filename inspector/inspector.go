@@ -90,7 +90,7 @@ func (p *Page) routes() *http.ServeMux {
 	}
 	for method, views := range map[string]map[string]view{
 		http.MethodGet: {
-			"": showActor, "/tables": listTables, "/tables/{table}": showTable, "/tables/{table}/cell": showCell, "/sql": showConsole, "/keys": listKeys, "/queue": listMessages,
+			"": showActor, "/tables": listTables, "/tables/{table}": showTable, "/tables/{table}/cell": showCell, "/sql": showConsole, "/keys": listKeys, "/keys/{key}": showKey, "/queue": listMessages,
 			"/workflow": showWorkflow, "/traces": listTraces, "/traces/{trace}": showTrace, "/connections": listConnections, "/state": showState,
 		},
 		http.MethodPost: {"/sql": runConsole, "/do/{verb}": do},

@@ -47,11 +47,14 @@ func TestViews(t *testing.T) {
 	if body := r.get(at + trace); !strings.Contains(body, "attribute") || !strings.Contains(body, "status") {
 		t.Errorf("the trace is %s", body)
 	}
+	if body := r.get(at + keyLink.FindString(r.get(at+"/keys?prefix=user%2F"))); !strings.Contains(body, "<bdi>value</bdi>") || !strings.Contains(body, "76 61 6c 75 65") {
+		t.Errorf("the key is %s", body)
+	}
 	if resp, body := r.send(http.MethodGet, "/actors/room/state", nil, bearer(readSecret)); resp.StatusCode != http.StatusOK || !strings.Contains(body, "item") {
 		t.Errorf("by its name: %s", resp.Status)
 	}
 	for path, want := range map[string]int{
-		"/nothing": 404, "/actors/missing": 404, at + "/tables/nothing": 404, at + "/tables/t?sort=nothing": 404, at + "/tables/t?after=x": 400, at + "/traces/x": 400,
+		"/nothing": 404, "/actors/missing": 404, at + "/tables/nothing": 404, at + "/tables/t?sort=nothing": 404, at + "/tables/t?after=x": 400, at + "/traces/x": 400, at + "/keys/x": 400, at + "/keys/00": 404,
 		at + "/tables/t/cell?rowid=9&column=c": 404, at + "/tables/t/cell?rowid=1&column=x": 404, "/actors?state=odd": 400, at + "/traces/" + strings.Repeat("1", 32): 404,
 	} {
 		if resp, body := r.send(http.MethodGet, path, nil, bearer(readSecret)); resp.StatusCode != want || !strings.Contains(body, `role="alert"`) {
@@ -102,7 +105,7 @@ func TestHostile(t *testing.T) {
 		}
 		paths = append(paths, at+view)
 	}
-	paths = append(paths, at+traceLink.FindString(r.get(at+"/traces")), at+"/tables/"+url.PathEscape(table)+"?sort=n&column=n&test=contains&value="+url.QueryEscape(text),
+	paths = append(paths, at+keyLink.FindString(r.get(at+"/keys?prefix=user%2F")), at+traceLink.FindString(r.get(at+"/traces")), at+"/tables/"+url.PathEscape(table)+"?sort=n&column=n&test=contains&value="+url.QueryEscape(text),
 		at+"/tables/"+url.PathEscape(table)+"/cell?rowid=2&column="+url.QueryEscape("c"+strings.ReplaceAll(text, "\x00", "")), at+"/keys?prefix="+url.QueryEscape(text),
 		at+"/queue?name="+url.QueryEscape(text), "/actors?prefix="+url.QueryEscape(text), at+"/sql?sql="+url.QueryEscape(text), "/login?next="+url.QueryEscape("/"+text))
 	for _, path := range paths {

@@ -2,7 +2,11 @@ package inspector
 
 import (
 	"context"
+	"encoding/hex"
+	"encoding/json"
+	"net/url"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/greenroomdb/greenroom/admin"
 )
@@ -25,6 +29,7 @@ type keyNode struct {
 	Count  int
 	Size   int
 	Latest admin.Time
+	Hex    string // of a key
 }
 
 // maxKeys is how many keys a page reads.
@@ -51,7 +56,7 @@ func listKeys(ctx context.Context, v *visit) (*shown, error) {
 			name, below = parts[0], p.Prefix+parts[0]
 		}
 		if last == nil || below == "" || last.Prefix != below {
-			last = &keyNode{Name: name, Prefix: below}
+			last = &keyNode{Name: name, Prefix: below, Hex: k.Hex}
 			p.Nodes = append(p.Nodes, last)
 		}
 		last.Count++
@@ -60,6 +65,39 @@ func listKeys(ctx context.Context, v *visit) (*shown, error) {
 	}
 	return &shown{Title: "Keys", Template: "keys", Data: p, Live: "actor"}, nil
 }
+
+// A keyPage is a key with its value.
+type keyPage struct {
+	admin.Key
+	Text string // of a value that is one
+	JSON json.RawMessage
+	Dump string // of the beginning
+	Cut  bool
+}
+
+// showKey shows the value of a key, as text and JSON where it is that.
+func showKey(ctx context.Context, v *visit) (*shown, error) {
+	list, err := get[admin.KeyList](ctx, v, "/keys", url.Values{"key": {v.r.PathValue("key")}})
+	if err != nil {
+		return nil, err
+	}
+	if len(list.Keys) == 0 {
+		return nil, &admin.Error{Code: "not_found", Message: "The actor has no such key."}
+	}
+	p := &keyPage{Key: list.Keys[0]}
+	begin := p.Value[:min(len(p.Value), maxWhole)]
+	p.Cut = len(begin) < len(p.Value)
+	if json.Valid(p.Value) {
+		p.JSON = p.Value
+	} else if utf8.Valid(p.Value) && len(begin) > 0 {
+		p.Text = whole(string(p.Value))
+	}
+	p.Dump = hex.Dump(begin[:min(len(begin), maxDump)])
+	return &shown{Title: "Key", Template: "key", Data: p, Live: "actor"}, nil
+}
+
+// maxDump bounds the bytes of a dump.
+const maxDump = 4 << 10
 
 // splitWords splits the words of a key behind each slash that isn't within quotes.
 func splitWords(words string) (parts []string) {
