@@ -72,7 +72,7 @@ func fill(b *testing.B, pick func(n [3]int) int) *greenroom.Store {
 	testkit.Must(b, err)
 	tr, err := a.Traces(ctx)
 	testkit.Must(b, err)
-	inside, root := tr.Start(ctx, "root", nil)
+	inside, root := tr.Start(ctx, "span", nil)
 	for i := range pick(sizes.spans) {
 		_, span := tr.Start(inside, fmt.Sprint("span ", i), nil)
 		span.End()
@@ -86,7 +86,7 @@ func BenchmarkFirstPage(b *testing.B) {
 	store := fill(b, func(n [3]int) int { return testkit.Pick(n[0], n[1], n[2]) })
 	r := serve(b, store, &admin.Options{})
 	at := r.path("room")
-	trace := at + traceLink.FindString(r.get(at+"/traces"))
+	trace := r.trace(at)
 	for _, page := range []struct{ name, path string }{
 		{"overview", "/"}, {"actors", "/actors"}, {"labelled", "/actors?label=part%3D7"}, {"actor", at}, {"table", at + "/tables/t"}, {"table-desc", at + "/tables/t?desc=true"}, {"keys", at + "/keys"},
 		{"queue", at + "/queue"}, {"workflow", at + "/workflow"}, {"traces", at + "/traces"}, {"trace", trace}, {"sort", at + "/tables/t?sort=n"},

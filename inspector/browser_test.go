@@ -36,7 +36,7 @@ func TestBrowser(t *testing.T) {
 	r.furnish("room", content{steps: 12})
 	at := r.path("room")
 	p := r.visit(b, at, readSecret)
-	trace := at + traceLink.FindString(r.get(at+"/traces"))
+	trace := r.trace(at)
 	paths := map[string]string{
 		"overview": "/", "actors": "/actors?label=label%3Dvalue", "trace": trace, "missing": at + "/tables/missing", "value": at + "/tables/t/cell?rowid=1&column=c",
 		"table": at + "/tables/t", "actor": at,
@@ -82,7 +82,7 @@ func TestBrowserHostile(t *testing.T) {
 	r.furnish("room"+text, content{text: text, long: text, steps: 1})
 	at := r.path("room" + text)
 	p := r.visit(b, at, readSecret)
-	trace := traceLink.FindString(r.get(at + "/traces"))
+	trace := strings.TrimPrefix(r.trace(at), at)
 	for i, path := range []string{"", "/tables", "/tables/" + url.PathEscape("t"+text), "/sql?sql=" + url.QueryEscape(text), "/keys", "/queue", "/workflow", "/connections", "/state", trace} {
 		if i%3 != 2 && !testkit.Long() {
 			continue

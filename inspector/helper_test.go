@@ -180,7 +180,7 @@ func (r *rig) furnish(name string, c content) {
 			return err
 		}
 		_, span := tr.Start(ctx, "span"+c.text, nil)
-		span.SetAttributes(traces.String("attribute"+c.text, "is"+c.text))
+		span.SetAttributes(traces.String("attribute"+c.text, "is"+c.text), traces.String("workflow.step.id", "step"+c.text))
 		span.SetStatus(traces.StatusError, "status"+c.text)
 		span.End()
 		err = a.Update(ctx, func(tx *greenroom.Tx) error {
@@ -208,5 +208,12 @@ var update = flag.Bool("update", false, "write the pictures of the docs anew")
 // keyLink matches the path of a key, below that of its actor.
 var keyLink = regexp.MustCompile(`/keys/[0-9a-f]+`)
 
-// traceLink matches the path of a trace, below that of its actor.
-var traceLink = regexp.MustCompile(`/traces/[0-9a-f]{32}`)
+// trace returns the path of the trace of the span that furnish makes.
+func (r *rig) trace(at string) string {
+	r.Helper()
+	m := regexp.MustCompile(`(/traces/[0-9a-f]{32})"><bdi>span`).FindStringSubmatch(r.get(at + "/traces"))
+	if m == nil {
+		r.Fatal("the trace isn't there")
+	}
+	return at + m[1]
+}

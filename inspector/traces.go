@@ -79,6 +79,19 @@ type span struct {
 // Failed reports whether the span has ended with an error.
 func (s *span) Failed() bool { return s.Status.Code == 2 }
 
+// attrStep is the attribute by which a span names the entry of a workflow that it is an attempt at, as package workflow records it.
+const attrStep = "workflow.step.id"
+
+// Step returns the id of the entry of the workflow that the span is an attempt at, "" for none.
+func (s *span) Step() string {
+	for _, a := range s.Attributes {
+		if a.Key == attrStep {
+			return a.Text()
+		}
+	}
+	return ""
+}
+
 // An attribute is one of OTLP.
 type attribute struct {
 	Key   string                     `json:"key"`
