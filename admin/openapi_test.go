@@ -103,6 +103,11 @@ func TestAnswers(t *testing.T) {
 	hold(http.MethodPost, actor+"keys/put", "room", "", `{"key":"a","value":"dg=="}`, 200)
 	hold(http.MethodPost, actor+"keys/delete", "room", "", `{"keys":["a"]}`, 200)
 	hold(http.MethodPost, actor+"labels", "room", "", `{"labels":{"customer":"42"}}`, 200)
+	hold(http.MethodPost, actor+"state/set", "room", "", `{"state":1}`, 501) // it has bytes
+	r.actor("plain", func(a *greenroom.Actor) error {
+		return a.Update(t.Context(), func(tx *greenroom.Tx) error { return greenroom.SetState(tx, 7) })
+	})
+	hold(http.MethodPost, actor+"state/set", "plain", "", `{"state":[1]}`, 200)
 	hold(http.MethodPost, "/v1/index/repair", "", "", `{}`, 200)
 	hold(http.MethodPost, actor+"queue/send", "new", "?create=true", `{"name":"n","body":{"x":[null,1.5]}}`, 200)
 	hold(http.MethodPost, actor+"queue/delete", "new", "", `{"ids":[77]}`, 200)

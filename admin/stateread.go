@@ -15,7 +15,8 @@ type State struct {
 	Initialized bool            `json:"initialized"`
 	Input       json.RawMessage `json:"input,omitempty"` // what it was created with; left out without one
 	State       json.RawMessage `json:"state"`
-	Events      []Event         `json:"events"` // the schedule, the next one first
+	Exact       bool            `json:"exact,omitempty"` // State says all that is stored, so that SetState can replace it
+	Events      []Event         `json:"events"`          // the schedule, the next one first
 }
 
 // An Event is one of the schedule.
@@ -41,7 +42,9 @@ func stateReads() []route {
 		if err != nil {
 			return nil, err
 		}
-		return NewState(c, StateIsJSON(c)), nil
+		s := NewState(c, StateIsJSON(c))
+		s.Exact = exactState(c.State, s.State)
+		return s, nil
 	})}
 }
 

@@ -14,6 +14,7 @@ import (
 type statePage struct {
 	State        *admin.State // nil if the actor has none
 	Tree, Inputs *node
+	Before, Text string // the state as the form sends it back, and as it shows it
 }
 
 // showState shows the state of an actor, and its schedule.
@@ -25,7 +26,12 @@ func showState(ctx context.Context, v *visit) (*shown, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &shown{Title: "State", Template: "state", Data: &statePage{State: s, Tree: tree(s.State), Inputs: tree(s.Input)}, Live: "actor"}, nil
+	p := &statePage{State: s, Tree: tree(s.State), Inputs: tree(s.Input), Before: string(s.State)}
+	var text bytes.Buffer
+	if json.Indent(&text, s.State, "", "  ") == nil {
+		p.Text = text.String()
+	}
+	return &shown{Title: "State", Template: "state", Data: p, Live: "actor"}, nil
 }
 
 // A node is a part of a value of JSON.

@@ -53,6 +53,13 @@ var verbs = map[string]verb{
 		return err
 	},
 	"cell": setCell,
+	"state": func(ctx context.Context, c *admin.Client, actor string, form url.Values) error {
+		if !json.Valid([]byte(form.Get("state"))) {
+			return &admin.Error{Code: "invalid", Message: "The state is not JSON."}
+		}
+		_, err := admin.SetState.Ask(ctx, c, actor, false, &admin.SetStateIn{State: json.RawMessage(form.Get("state")), Before: json.RawMessage(form.Get("before"))})
+		return err
+	},
 }
 
 // send enqueues a message.
