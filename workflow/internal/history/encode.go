@@ -14,7 +14,7 @@ const maxText = 16 << 10
 
 // encode makes e what can be stored, and appends its stored form to dst, of which the
 // result is a part that nothing else writes to.
-func (h *History) encode(e *Entry, dst []byte) ([]byte, error) {
+func (c *contents) encode(e *Entry, dst []byte) ([]byte, error) {
 	kind, err := cleanKind(e.Kind)
 	switch {
 	case err != nil:
@@ -23,49 +23,49 @@ func (h *History) encode(e *Entry, dst []byte) ([]byte, error) {
 	case !utf8.ValidString(e.ID):
 		err = errors.New("its id is not UTF-8")
 	default:
-		err = h.named(e.Location)
+		err = c.named(e.Location)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w entry %s: %w", errInvalid, h.Path(e.Location), err)
+		return nil, fmt.Errorf("%w entry %s: %w", errInvalid, c.Path(e.Location), err)
 	}
 	e.Kind = kind
 	value := piece(dst, appendEntry(dst, e))
 	var buf [128]byte
-	if err := h.fitsAt(e.Location, appendEntryKey(h.actor.Layout(), buf[:0], e.Location), value); err != nil {
+	if err := c.fitsAt(e.Location, appendEntryKey(c.actor.Layout(), buf[:0], e.Location), value); err != nil {
 		return nil, err
 	}
-	return value, h.fitsAt(e.Location, appendMetadataKey(h.actor.Layout(), buf[:0], e.ID), nil)
+	return value, c.fitsAt(e.Location, appendMetadataKey(c.actor.Layout(), buf[:0], e.ID), nil)
 }
 
 // encodeMetadata does the same for metadata.
-func (h *History) encodeMetadata(l Location, id string, m *Metadata, dst []byte) ([]byte, error) {
+func (c *contents) encodeMetadata(l Location, id string, m *Metadata, dst []byte) ([]byte, error) {
 	if int(m.Status) >= len(statuses) {
-		return nil, fmt.Errorf("%w metadata of %s: status %d", errInvalid, h.Path(l), m.Status)
+		return nil, fmt.Errorf("%w metadata of %s: status %d", errInvalid, c.Path(l), m.Status)
 	}
 	m.Error, m.RollbackError = cleanText(m.Error), cleanText(m.RollbackError)
 	value := piece(dst, appendMetadata(dst, m))
 	var buf [64]byte
-	return value, h.fitsAt(l, appendMetadataKey(h.actor.Layout(), buf[:0], id), value)
+	return value, c.fitsAt(l, appendMetadataKey(c.actor.Layout(), buf[:0], id), value)
 }
 
 // piece returns what was appended to dst.
 func piece(dst, extended []byte) []byte { return extended[len(dst):] }
 
 // named returns an error if a segment of l has no name.
-func (h *History) named(l Location) error {
-	h.mu.RLock()
-	defer h.mu.RUnlock()
+func (c *contents) named(l Location) error {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
 	for s := range l.segments() {
-		if int64(s.Name) >= int64(len(h.m.names)) {
+		if int64(s.Name) >= int64(len(c.m.names)) {
 			return fmt.Errorf("there is no name %d", s.Name)
 		}
 	}
 	return nil
 }
 
-func (h *History) fitsAt(l Location, key, value []byte) error {
-	if err := h.limits.Check(batch.Op{Kind: batch.Put, Key: key, Value: value}); err != nil {
-		return sizeError(h.Path(l), err)
+func (c *contents) fitsAt(l Location, key, value []byte) error {
+	if err := c.limits.Check(batch.Op{Kind: batch.Put, Key: key, Value: value}); err != nil {
+		return sizeError(c.Path(l), err)
 	}
 	return nil
 }

@@ -108,21 +108,7 @@ func (tx *Tx) Reset(again bool) error {
 		return err
 	}
 	tx.Delete("")
-	tx.reset, tx.restart, tx.to, tx.failure = true, again, Pending, nil
-	for f := range fields {
-		tx.set[f], tx.values[f] = true, nil
-	}
-	return nil
-}
-
-// mayReset says why a workflow in the state can't be reset.
-func mayReset(from State, again bool) error {
-	switch {
-	case again && !from.over():
-		return &transitionError{from, Pending}
-	case !again && from == Cancelled:
-		return fmt.Errorf("history: reset: %w", ErrCancelled)
-	}
+	tx.removeAll(again)
 	return nil
 }
 
@@ -163,64 +149,4 @@ func (tx *Tx) Restore(s *Snapshot) error {
 		}
 	}
 	return tx.SetState(s.State)
-}
-
-// restoreNames registers names, which must be the first.
-func (h *History) restoreNames(names []string) error {
-	for _, name := range names {
-		if err := h.checkName(name); err != nil {
-			return err
-		}
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.m.names) > 0 || len(h.m.order) > 0 {
-		return fmt.Errorf("%w: there is a history already", errInvalid)
-	}
-	for i, name := range names {
-		if h.m.register(name) != NameIndex(i) {
-			return fmt.Errorf("%w name %q: it comes twice", errInvalid, clip(name))
-		}
-	}
-	return nil
-}
-
-// allowed says why the workflow can't become what tx makes of it.
-//
-// +checklocksread:tx.h.mu
-func (tx *Tx) allowed() error {
-	from := tx.h.m.state
-	values := tx.set[fieldOutput] || tx.set[fieldError] || tx.set[fieldInput]
-	switch {
-	case tx.reset:
-		if err := mayReset(from, tx.restart); err != nil {
-			return err
-		}
-	case from == Cancelled && values:
-		return fmt.Errorf("history: %w", ErrCancelled)
-	}
-	if tx.reset {
-		from = Pending
-	}
-	if tx.set[fieldState] && !from.may(tx.to) {
-		return &transitionError{from, tx.to}
-	}
-	return nil
-}
-
-// sets reports whether tx changes a field, also as what follows from the state that it
-// sets.
-func (tx *Tx) sets(f field) bool {
-	if tx.set[f] || !tx.set[fieldState] {
-		return tx.set[f]
-	}
-	switch f {
-	case fieldOutput:
-		return tx.to == Completed || tx.to == Failed || tx.to == RollingBack
-	case fieldError:
-		return tx.to == Completed
-	case fieldWaits:
-		return tx.to.over() || tx.to == RollingBack
-	}
-	return false
 }

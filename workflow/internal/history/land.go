@@ -2,10 +2,97 @@ package history
 
 import (
 	"bytes"
-	"slices"
+	"context"
+	"fmt"
 
 	"github.com/greenroomdb/greenroom/batch"
 )
+
+// Stage makes tx land with b, together with everything that was deferred and all new names.
+// What is written is decided under the actor's commit lock, when b is sealed; b must be
+// Atomic and take no other Tx of this History, else it is refused then, as it is with the
+// errors of the methods above. Memory changes when b is applied. If b is given up tx is as
+// it was, and may be staged again.
+//
+// A commit reads nothing for it.
+func (tx *Tx) Stage(b *batch.Batch) { b.Enlist(tx, (*staged)(tx)) }
+
+// Commit lands tx in a batch of its own and returns when it is on stable storage, and so
+// is everything that was committed before. Errors are those of the methods above and of
+// Actor.Commit. If there is nothing to write it writes nothing.
+func (tx *Tx) Commit(ctx context.Context) error {
+	b := tx.h.works.Get().(*batch.Batch)
+	tx.Stage(b)
+	err := tx.h.actor.Commit(ctx, b)
+	b.Reset()
+	tx.h.works.Put(b)
+	return err
+}
+
+// A staged is a Tx in the batch in which it is staged, whose batch.Participant it is.
+type staged Tx
+
+var _ batch.Participant = (*staged)(nil)
+
+// Landed does nothing: see flight.
+func (*staged) Landed() {}
+
+// Failed does nothing: see flight.
+func (*staged) Failed(error, bool) {}
+
+// Late stages everything. The batch calls it again when it is sealed again after a refusal.
+func (s *staged) Late(b *batch.Batch) error {
+	tx := (*Tx)(s)
+	h := tx.h
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := tx.ready(b); err != nil {
+		return err
+	}
+	var later batch.Captured[deferred]
+	if h.dirty.Len() > 0 && tx.naming == 0 {
+		later = h.dirty.Capture()
+	}
+	tx.plan.begin(&h.m, &tx.draft, b, later)
+	tx.plan.stage()
+	state, stuck := tx.plan.found()
+	h.actor.StageWorkflow(b, state, stuck)
+	// The flight comes first, so that memory follows the commit before Reload or Close goes on.
+	b.Enlist(h, (*flight)(tx))
+	return h.enter(b, &tx.entry)
+}
+
+// ready says why tx can't be staged.
+//
+// +checklocks:tx.h.mu
+func (tx *Tx) ready(b *batch.Batch) error {
+	h := tx.h
+	if err := h.usable(); err != nil {
+		return err
+	}
+	switch {
+	case tx.used:
+		return errUsed
+	case b.Mode != batch.Atomic:
+		return errOrdered
+	case b.Enlisted(h) != nil:
+		return errTwo
+	}
+	if err := tx.allowed(h.m.state); err != nil {
+		return err
+	}
+	for i := range tx.changes {
+		c := &tx.changes[i]
+		if rec := tx.record(&h.m, c.entry.Location); c.value == nil && (rec == nil || rec.ID != c.entry.ID) {
+			return fmt.Errorf("%w metadata: the entry %s is gone", errInvalid, appendPath(nil, c.entry.Location, h.m.names))
+		}
+	}
+	return nil
+}
+
+var errTwo = fmt.Errorf("%w batch: it has another transaction of this history", errInvalid)
+
+var errOrdered = fmt.Errorf("%w batch: a history lands whole, and the batch is %v", errInvalid, batch.Ordered)
 
 // A flight is a Tx in the commit that is under way, of which a batch may see several until one
 // isn't refused. A batch has one flight for each History.
@@ -18,158 +105,23 @@ func (f *flight) Late(*batch.Batch) error { return nil }
 
 // Landed makes memory follow what the Tx has written.
 func (f *flight) Landed() {
-	tx := (*Tx)(f)
-	h := tx.h
+	h, told := f.h, f.h.opts.Changed
 	h.mu.Lock()
-	tx.used = true
-	change := tx.apply()
+	f.used = true
+	change := f.plan.follow(told != nil)
+	h.written(f.plan.deferred)
 	h.mu.Unlock()
-	if h.opts.Changed != nil && change.any() {
-		h.opts.Changed(change)
+	if told != nil && change.any() {
+		told(change)
 	}
 }
 
 // Failed leaves everything as it is. Nothing of an atomic batch lands in part. Reload may have read the store before
 // this: then the orphans are there already, and are put over themselves.
 func (f *flight) Failed(error, bool) {
-	tx := (*Tx)(f)
-	tx.h.mu.Lock()
-	defer tx.h.mu.Unlock()
-	tx.keepOrphans()
-}
-
-// apply changes memory, and says what has changed.
-//
-// +checklocks:tx.h.mu
-func (tx *Tx) apply() (change Change) {
-	p, m := &tx.plan, &tx.h.m
-	for _, s := range tx.spans {
-		for _, rec := range m.remove(s) {
-			change.Deleted = append(change.Deleted, rec.Entry)
-		}
-		if s == everything {
-			m.removeOrphans()
-		}
-	}
-	for i := range tx.changes {
-		if gone := tx.applyChange(&tx.changes[i]); gone != nil {
-			change.Deleted = append(change.Deleted, *gone)
-		}
-	}
-	m.landed(p.writes)
-	tx.dropOrphans()
-	change.FirstName = m.stored
-	for ; m.stored < p.names; m.stored++ {
-		m.count(len(appendNameKey(m.layout, p.key[:0], m.stored)), absent, len(m.names[m.stored]))
-	}
-	if tx.h.opts.Changed != nil {
-		change.Names = slices.Clone(m.names[change.FirstName:m.stored])
-		change.Entries = m.changed(p.writes)
-	}
-	tx.applyFields()
-	change.State, change.fields = m.state, p.fields != [fields]bool{}
-	tx.h.written(p.deferred)
-	return change
-}
-
-// applyChange puts what tx puts at one place into memory.
-//
-// +checklocks:tx.h.mu
-func (tx *Tx) applyChange(c *change) (gone *Entry) {
-	m := &tx.h.m
-	rec := m.records[c.entry.Location]
-	if c.value != nil {
-		rec, gone = m.put(c.entry)
-		rec.value = nil
-	}
-	if c.metaValue != nil && rec != nil && rec.ID == c.entry.ID {
-		rec.Metadata, rec.metaValue = c.metadata, nil
-	}
-	return gone
-}
-
-// landed notes the sizes of what is stored.
-func (m *memory) landed(writes []write) {
-	for _, w := range writes {
-		rec := m.records[w.at]
-		switch {
-		case w.what == whatEntry:
-			m.count(entryKeySize(m.layout, w.at), rec.size, len(w.value))
-			rec.size = len(w.value)
-		default:
-			m.count(metadataKeySize(m.layout, w.id), rec.metaSize, len(w.value))
-			rec.metaSize = len(w.value)
-		}
-	}
-}
-
-// changed returns the entries that were written, each once, sorted.
-func (m *memory) changed(writes []write) []Entry {
-	es := make([]Entry, 0, len(writes))
-	for _, w := range writes {
-		es = append(es, m.records[w.at].Entry)
-	}
-	slices.SortFunc(es, byLocation)
-	return slices.CompactFunc(es, func(a, b Entry) bool { return a.Location == b.Location })
-}
-
-// applyFields puts the fields that tx sets into memory, and notes what is stored.
-//
-// +checklocks:tx.h.mu
-func (tx *Tx) applyFields() {
-	p, m := &tx.plan, &tx.h.m
-	tx.setFields()
-	for f := range fields {
-		if !p.fields[f] {
-			continue
-		}
-		if f == fieldState {
-			m.values[f] = p.text
-		}
-		size := absent
-		if m.values[f] != nil {
-			size = len(m.values[f])
-		}
-		m.count(len(appendFieldKey(m.layout, p.key[:0], f)), m.sizes[f], size)
-		m.sizes[f] = size
-	}
-}
-
-// setFields makes the fields in memory what tx sets.
-//
-// +checklocks:tx.h.mu
-func (tx *Tx) setFields() {
-	m := &tx.h.m
-	if tx.set[fieldState] {
-		m.state = tx.to
-	}
-	for f := fieldState + 1; f < fields; f++ {
-		if tx.sets(f) {
-			m.values[f] = tx.values[f]
-		}
-	}
-	if tx.sets(fieldError) {
-		m.failure = tx.failure
-	}
-}
-
-// written forgets that something was deferred which has been written since.
-//
-// +checklocks:h.mu
-func (h *History) written(c batch.Captured[deferred]) {
-	h.dirty.Clear(c)
-	for _, d := range c.Keys() {
-		rec := h.m.records[d.at]
-		if rec == nil || h.dirty.Dirty(d) {
-			continue // gone, or deferred again
-		}
-		switch d.what {
-		case whatEntry:
-			rec.value = nil
-		case whatMetadata:
-			rec.metaValue = nil
-		}
-	}
+	f.h.mu.Lock()
+	defer f.h.mu.Unlock()
+	f.plan.giveUp()
 }
 
 // Defer changes memory at once, and leaves it to the next commit of this History to write
@@ -185,35 +137,25 @@ func (tx *Tx) Defer() error {
 	case tx.used:
 		err = errUsed
 	default:
-		err = tx.allowed()
+		err = tx.allowed(h.m.state)
 	}
 	if err != nil {
 		return err
 	}
-	if tx.removing() {
+	if tx.removing(&h.m) {
 		panic("history: what is removed can't be deferred")
 	}
 	tx.used = true
 	for i := range tx.changes {
 		tx.deferChange(&tx.changes[i])
 	}
-	tx.setFields()
+	h.m.follow(&tx.fieldChanges)
 	for f := range fields {
 		if tx.sets(f) {
 			h.dirty.Mark(deferred{what: whatField, field: f})
 		}
 	}
 	return nil
-}
-
-// removing reports whether tx removes something.
-//
-// +checklocks:tx.h.mu
-func (tx *Tx) removing() bool {
-	return len(tx.spans) > 0 || slices.ContainsFunc(tx.changes, func(c change) bool {
-		rec := tx.h.m.records[c.entry.Location]
-		return rec != nil && rec.ID != c.entry.ID
-	})
 }
 
 // deferChange puts a change into memory, and marks it.
@@ -227,7 +169,7 @@ func (tx *Tx) deferChange(c *change) {
 		rec.value = bytes.Clone(c.value) // the memory of tx is used again
 		tx.h.dirty.Mark(deferred{what: whatEntry, at: l})
 	}
-	if c.metaValue != nil && rec != nil && !rec.stores(c) {
+	if c.metaValue != nil && rec != nil && !c.stored(rec) {
 		rec.Metadata, rec.metaValue = c.metadata, bytes.Clone(c.metaValue)
 		tx.h.dirty.Mark(deferred{what: whatMetadata, at: l})
 	}

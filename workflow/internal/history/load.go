@@ -153,8 +153,7 @@ func (l *loader) foundMetadata(key []byte, id string, value []byte) error {
 	}
 	at, ok := l.ids[id]
 	if !ok {
-		l.orphans[id] = orphan{m, len(value)}
-		l.lost = append(l.lost, id)
+		l.orphans.add(lostOrphan{id, orphan{m, len(value)}})
 		l.damages = append(l.damages, Damage{Key: bytes.Clone(key), Harmless: true,
 			Err: fmt.Errorf("%w: there is no such entry", errCorrupt)})
 		return nil

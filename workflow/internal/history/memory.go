@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/greenroomdb/greenroom/actorstore"
@@ -15,13 +16,6 @@ type record struct {
 	value, metaValue []byte
 }
 
-// stores reports whether the metadata of c are what is stored for rec, the same entry: as
-// of a loop that goes on.
-func (rec *record) stores(c *change) bool {
-	return rec.ID == c.entry.ID && rec.metaValue == nil && rec.metaSize == len(c.metaValue) &&
-		equalMetadata(rec.Metadata, c.metadata)
-}
-
 // absent is the size of a value that isn't stored.
 const absent = -1
 
@@ -33,31 +27,23 @@ func prior(size int) batch.Prior {
 	return batch.Stored(size)
 }
 
-// A memory is a history as it is in memory.
+// A memory is a history as it is in memory, for the holder of the lock of contents.
 type memory struct {
 	layout actorstore.Layout // of the keys
-
-	names  []string
-	index  map[string]NameIndex
-	stored NameIndex // the names below it are stored
+	registry
+	fieldSet
 
 	records map[Location]*record
 	order   []Location // of records, sorted
 	ids     map[string]Location
-	orphans map[string]orphan
-	lost    []string // ids of orphans, and of some that are none any more
-
-	state   State
-	values  [fields][]byte // encoded; nil for none. That of the state is what is stored.
-	failure *Failure       // what the error's value says
-	sizes   [fields]int    // of the stored values, absent if there are none
+	orphans orphans
 
 	bytes int64 // stored, as a quota counts them
 }
 
 func newMemory(l actorstore.Layout) memory {
-	m := memory{layout: l, index: map[string]NameIndex{}, records: map[Location]*record{}, ids: map[string]Location{},
-		orphans: map[string]orphan{}}
+	m := memory{layout: l, registry: registry{index: map[string]NameIndex{}}, records: map[Location]*record{},
+		ids: map[string]Location{}, orphans: orphans{byID: map[string]orphan{}}}
 	for f := range m.sizes {
 		m.sizes[f] = absent
 	}
@@ -101,9 +87,8 @@ func (m *memory) put(e Entry) (rec *record, gone *Entry) {
 		delete(m.ids, rec.ID)
 	}
 	rec.Entry, rec.metaSize = Entry{ID: e.ID, Location: e.Location, Kind: e.Kind}, absent
-	if o, ok := m.orphans[e.ID]; ok {
+	if o, ok := m.orphans.take(e.ID); ok {
 		rec.Metadata, rec.metaSize = o.Metadata, o.size
-		delete(m.orphans, e.ID)
 	}
 	m.ids[e.ID] = e.Location
 	return rec, gone
@@ -136,6 +121,55 @@ func (m *memory) remove(s span) []*record {
 	return gone
 }
 
+// entries returns the entries in a span, sorted.
+func (m *memory) entries(s span) []Entry {
+	from, to := m.span(s)
+	es := make([]Entry, 0, to-from)
+	for _, l := range m.order[from:to] {
+		es = append(es, m.records[l].Entry)
+	}
+	return es
+}
+
+// metaSize returns the size of the metadata that are stored for an id, which is mostly that
+// of rec.
+func (m *memory) metaSize(rec *record, id string) int {
+	if rec != nil && rec.ID == id {
+		return rec.metaSize
+	}
+	if l, ok := m.ids[id]; ok {
+		return m.records[l].metaSize
+	}
+	if o, ok := m.orphans.byID[id]; ok {
+		return o.size
+	}
+	return absent
+}
+
+// freed returns the bytes that are stored for the entries in a span.
+func (m *memory) freed(s span) (n int64) {
+	from, to := m.span(s)
+	for _, l := range m.order[from:to] {
+		if size := m.records[l].size; size != absent {
+			n += int64(entryKeySize(m.layout, l) + batch.WrapperBytes + size)
+		}
+	}
+	return n
+}
+
+// freedMetadata returns the bytes that are stored for all metadata.
+func (m *memory) freedMetadata() (n int64) {
+	for _, rec := range m.records {
+		if rec.metaSize != absent {
+			n += int64(metadataKeySize(m.layout, rec.ID) + batch.WrapperBytes + rec.metaSize)
+		}
+	}
+	for id, o := range m.orphans.byID {
+		n += int64(metadataKeySize(m.layout, id) + batch.WrapperBytes + o.size)
+	}
+	return n
+}
+
 // A span is the locations in [start, end).
 type span struct{ start, end Location }
 
@@ -145,3 +179,5 @@ func in(scope Location) span { return span{scope, scope + "\xff"} }
 var everything = in("")
 
 func (s span) holds(l Location) bool { return s.start <= l && l < s.end }
+
+func byLocation(a, b Entry) int { return cmp.Compare(a.Location, b.Location) }

@@ -261,7 +261,7 @@ func (m *model) land(mt *modelTx) {
 func (m *model) defers(mt *modelTx) bool {
 	m.r.h.mu.Lock()
 	defer m.r.h.mu.Unlock()
-	return !mt.tx.removing()
+	return !mt.tx.removing(&m.r.h.m)
 }
 
 // compare compares memory and store with what they should be.

@@ -1,11 +1,5 @@
 package history
 
-import (
-	"slices"
-
-	"github.com/greenroomdb/greenroom/batch"
-)
-
 // An orphan is metadata of an entry that isn't there: a program that deletes both one after
 // the other has ended in between. An entry that is put with its id takes it; else commits
 // remove it, a few each time.
@@ -14,74 +8,66 @@ type orphan struct {
 	size int
 }
 
-// maxOrphans is how many orphans a commit removes, and maxBeside how many writes it has at
-// most: it must not become too large for that.
-const (
-	maxOrphans = 8
-	maxBeside  = 32
-)
-
-// stageOrphans stages that some orphans are removed, if there is something to write. They
-// are no orphans from here on: nothing may take one.
-//
-// +checklocks:tx.h.mu
-func (tx *Tx) stageOrphans(b *batch.Batch) {
-	p, m := &tx.plan, &tx.h.m
-	if len(p.writes) == 0 || len(p.writes) > maxBeside || slices.Contains(tx.spans, everything) {
-		return
-	}
-	for len(m.lost) > 0 && len(p.orphans) < maxOrphans {
-		id := m.lost[0]
-		o, ok := m.orphans[id]
-		if ok && tx.findID(id) >= 0 {
-			return // it is about to be taken
-		}
-		if m.lost = m.lost[1:]; ok {
-			delete(m.orphans, id)
-			p.orphans = append(p.orphans, lostOrphan{id, o})
-			p.key = appendMetadataKey(p.layout, p.key[:0], id)
-			b.DeletePrior(p.key, batch.Stored(o.size))
-		}
-	}
-}
-
-// A lostOrphan is one that a commit removes.
+// A lostOrphan is an orphan with its id.
 type lostOrphan struct {
 	id string
 	orphan
 }
 
-// dropOrphans takes what was removed off the count.
-//
-// +checklocks:tx.h.mu
-func (tx *Tx) dropOrphans() {
-	for _, o := range tx.plan.orphans {
-		tx.h.m.count(metadataKeySize(tx.h.m.layout, o.id), o.size, absent)
-	}
-	tx.plan.orphans = nil
+// orphans are all metadata of a workflow that have no entry. They are a part of memory, under its lock.
+type orphans struct {
+	byID map[string]orphan
+	lost []string // ids of orphans, the longest known first; some are no orphans any more
 }
 
-// keepOrphans gives back what wasn't removed after all.
-//
-// +checklocks:tx.h.mu
-func (tx *Tx) keepOrphans() {
-	m := &tx.h.m
-	for _, o := range tx.plan.orphans {
+func (o *orphans) add(l lostOrphan) {
+	o.byID[l.id] = l.orphan
+	o.lost = append(o.lost, l.id)
+}
+
+// take takes out the orphan of that id.
+func (o *orphans) take(id string) (orphan, bool) {
+	taken, ok := o.byID[id]
+	delete(o.byID, id)
+	return taken, ok
+}
+
+// pop takes out the orphan that is known longest. ok is false without one, and if kept says that its entry is about to be put.
+func (o *orphans) pop(kept func(id string) bool) (l lostOrphan, ok bool) {
+	for len(o.lost) > 0 && !ok {
+		l.id = o.lost[0]
+		if _, ok = o.byID[l.id]; ok && kept(l.id) {
+			return l, false
+		}
+		o.lost = o.lost[1:]
+		l.orphan, ok = o.take(l.id)
+	}
+	return l, ok
+}
+
+// keep gives back what pop took out and wasn't removed after all.
+func (m *memory) keep(lost []lostOrphan) {
+	for _, o := range lost {
 		if l, ok := m.ids[o.id]; ok { // put meanwhile
 			m.records[l].metaSize = o.size
 			continue
 		}
-		m.orphans[o.id] = o.orphan
-		m.lost = append(m.lost, o.id)
+		m.orphans.add(o)
 	}
-	tx.plan.orphans = nil
 }
 
-// removeOrphans forgets all.
+// drop takes what pop took out, and was removed, off the count.
+func (m *memory) drop(lost []lostOrphan) {
+	for _, o := range lost {
+		m.count(metadataKeySize(m.layout, o.id), o.size, absent)
+	}
+}
+
+// removeOrphans forgets all orphans, which were removed.
 func (m *memory) removeOrphans() {
-	for id, o := range m.orphans {
+	for id, o := range m.orphans.byID {
 		m.count(metadataKeySize(m.layout, id), o.size, absent)
 	}
-	clear(m.orphans)
-	m.lost = nil
+	clear(m.orphans.byID)
+	m.orphans.lost = nil
 }

@@ -2,7 +2,6 @@ package history
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
@@ -10,9 +9,13 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 )
 
-// A plan is what one commit writes: a transaction, and what was deferred.
+// A plan is what one commit writes: a transaction's draft, and what was deferred. It belongs to the transaction. It is made and
+// followed (follow.go) under the lock of contents.
 type plan struct {
-	layout   actorstore.Layout // of the keys
+	memory *memory
+	draft  *draft
+	batch  *batch.Batch
+
 	writes   []write
 	deferred batch.Captured[deferred]
 	names    NameIndex // those below it are stored then
@@ -29,126 +32,69 @@ type write struct {
 	id     string
 	value  []byte
 	before int // size of the value that is stored
-	// deferred says that the value isn't the transaction's.
-	deferred bool
 }
 
-// A staged is a Tx in the batch in which it is staged, whose batch.Participant it is.
-type staged Tx
-
-var _ batch.Participant = (*staged)(nil)
-
-// Landed does nothing: see flight.
-func (*staged) Landed() {}
-
-// Failed does nothing: see flight.
-func (*staged) Failed(error, bool) {}
-
-// Late stages everything. The batch calls it again when it is sealed again after a refusal.
-func (s *staged) Late(b *batch.Batch) error {
-	tx := (*Tx)(s)
-	h := tx.h
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if err := tx.ready(b); err != nil {
-		return err
-	}
-	p := &tx.plan
-	tx.keepOrphans() // if this is not the first time
-	*p = plan{layout: h.m.layout, writes: p.writes[:0], key: p.key[:0], names: h.m.stored}
-	if h.dirty.Len() > 0 && tx.naming == 0 {
-		p.deferred = h.dirty.Capture()
-	}
-	tx.collect()
-	tx.stageDeletions(b, true)
-	tx.stageNames(b)
-	p.stageWrites(b)
-	tx.stageFields(b)
-	tx.stageDeletions(b, false)
-	tx.stageOrphans(b)
-	p.stageFound(tx, b)
-	state, input := h.m.state, h.m.values[fieldInput]
-	if tx.set[fieldState] {
-		state = tx.to
-	}
-	if tx.set[fieldInput] {
-		input = tx.values[fieldInput]
-	}
-	if input != nil && !state.over() {
-		b.WakeBy(time.Time{})
-	}
-	// The flight comes first, so that memory follows the commit before Reload or Close goes on.
-	b.Enlist(h, (*flight)(tx))
-	if _, open := tx.entry.Enter(b, &h.gate); !open {
-		return ErrClosed
-	}
-	h.begun++
-	return nil
+// begin makes p a plan without a write.
+func (p *plan) begin(m *memory, d *draft, b *batch.Batch, later batch.Captured[deferred]) {
+	p.giveUp() // if this is not the first time
+	*p = plan{memory: m, draft: d, batch: b, deferred: later, writes: p.writes[:0], key: p.key[:0], names: m.stored}
 }
 
-// ready says why tx can't be staged.
-//
-// +checklocks:tx.h.mu
-func (tx *Tx) ready(b *batch.Batch) error {
-	h := tx.h
-	if err := h.usable(); err != nil {
-		return err
+// giveUp takes back what of a plan isn't the transaction's own.
+func (p *plan) giveUp() {
+	if len(p.orphans) > 0 {
+		p.memory.keep(p.orphans)
+		p.orphans = nil
 	}
-	switch {
-	case tx.used:
-		return errUsed
-	case b.Mode != batch.Atomic:
-		return errOrdered
-	case b.Enlisted(h) != nil:
-		return errTwo
-	}
-	if err := tx.allowed(); err != nil {
-		return err
-	}
-	for i := range tx.changes {
-		c := &tx.changes[i]
-		if rec := tx.record(c.entry.Location); c.value == nil && (rec == nil || rec.ID != c.entry.ID) {
-			return fmt.Errorf("%w metadata: the entry %s is gone", errInvalid, appendPath(nil, c.entry.Location, h.m.names))
-		}
-	}
-	return nil
 }
 
-var errTwo = fmt.Errorf("%w batch: it has another transaction of this history", errInvalid)
-
-var errOrdered = fmt.Errorf("%w batch: a history lands whole, and the batch is %v", errInvalid, batch.Ordered)
+// stage decides what is written, and stages it.
+func (p *plan) stage() {
+	p.collect()
+	p.stageDeletions(true)
+	p.stageNames()
+	p.stageWrites()
+	p.stageFields()
+	p.stageDeletions(false)
+	p.stageOrphans()
+	input := p.memory.values[fieldInput]
+	if p.draft.set[fieldInput] {
+		input = p.draft.values[fieldInput]
+	}
+	if input != nil && !p.draft.state(p.memory.state).over() {
+		p.batch.WakeBy(time.Time{})
+	}
+}
 
 // collect puts the entries and then the metadata that are written into the plan, each
 // sorted by location.
-//
-// +checklocksread:tx.h.mu
-func (tx *Tx) collect() {
-	p, m := &tx.plan, &tx.h.m
-	for _, d := range p.deferred.Keys() {
-		rec := m.records[d.at]
-		if d.what == whatField || rec == nil || tx.removes(d.at) {
+func (p *plan) collect() {
+	d, m := p.draft, p.memory
+	for _, later := range p.deferred.Keys() {
+		rec := m.records[later.at]
+		if later.what == whatField || rec == nil || d.removes(later.at) {
 			continue
 		}
-		c := tx.find(d.at)
+		c := d.find(later.at)
 		switch {
-		case d.what == whatEntry && rec.value != nil && (c == nil || c.value == nil):
-			p.add(write{whatEntry, d.at, rec.ID, rec.value, rec.size, true})
-		case d.what == whatMetadata && rec.metaValue != nil && (c == nil || c.metaValue == nil && c.entry.ID == rec.ID):
-			p.add(write{whatMetadata, d.at, rec.ID, rec.metaValue, rec.metaSize, true})
+		case later.what == whatEntry && rec.value != nil && (c == nil || c.value == nil):
+			p.add(write{whatEntry, later.at, rec.ID, rec.value, rec.size})
+		case later.what == whatMetadata && rec.metaValue != nil && (c == nil || c.metaValue == nil && c.entry.ID == rec.ID):
+			p.add(write{whatMetadata, later.at, rec.ID, rec.metaValue, rec.metaSize})
 		}
 	}
-	for i := range tx.changes {
-		c := &tx.changes[i]
+	for i := range d.changes {
+		c := &d.changes[i]
 		rec := m.records[c.entry.Location]
 		if c.value != nil {
 			before := absent
 			if rec != nil {
 				before = rec.size
 			}
-			p.add(write{whatEntry, c.entry.Location, c.entry.ID, c.value, before, false})
+			p.add(write{whatEntry, c.entry.Location, c.entry.ID, c.value, before})
 		}
-		if c.metaValue != nil && (rec == nil || tx.removes(rec.Location) || !rec.stores(c)) {
-			p.add(write{whatMetadata, c.entry.Location, c.entry.ID, c.metaValue, m.metaSize(rec, c.entry.ID), false})
+		if c.metaValue != nil && (rec == nil || d.removes(rec.Location) || !c.stored(rec)) {
+			p.add(write{whatMetadata, c.entry.Location, c.entry.ID, c.metaValue, m.metaSize(rec, c.entry.ID)})
 		}
 	}
 	slices.SortFunc(p.writes, func(a, b write) int {
@@ -156,42 +102,25 @@ func (tx *Tx) collect() {
 	})
 }
 
-// metaSize returns the size of the metadata that are stored for an id, which is mostly that
-// of rec.
-func (m *memory) metaSize(rec *record, id string) int {
-	if rec != nil && rec.ID == id {
-		return rec.metaSize
-	}
-	if l, ok := m.ids[id]; ok {
-		return m.records[l].metaSize
-	}
-	if o, ok := m.orphans[id]; ok {
-		return o.size
-	}
-	return absent
-}
-
 func (p *plan) add(w write) { p.writes = append(p.writes, w) }
 
 // stageNames stages the names that aren't stored, if entries are that may need them.
 // Those of other transactions may be among them, which makes no difference.
-//
-// +checklocksread:tx.h.mu
-func (tx *Tx) stageNames(b *batch.Batch) {
-	p, m := &tx.plan, &tx.h.m
+func (p *plan) stageNames() {
+	d, m := p.draft, p.memory
 	end := NameIndex(len(m.names))
 	switch {
-	case tx.naming > 0:
-		end = min(end, p.names+tx.naming)
+	case d.naming > 0:
+		end = min(end, p.names+d.naming)
 	case len(p.writes) == 0 || p.writes[0].what != whatEntry:
 		return
 	}
-	if tx.naming == 0 && end-p.names > fewNames {
+	if d.naming == 0 && end-p.names > fewNames {
 		end = p.needed() // the others' may be too many for a commit
 	}
 	for ; p.names < end; p.names++ {
-		p.key = appendNameKey(p.layout, p.key[:0], p.names)
-		b.PutPrior(p.key, []byte(m.names[p.names]), batch.Absent)
+		p.key = appendNameKey(m.layout, p.key[:0], p.names)
+		p.batch.PutPrior(p.key, []byte(m.names[p.names]), batch.Absent)
 	}
 }
 
@@ -211,59 +140,131 @@ func (p *plan) needed() NameIndex {
 	return n
 }
 
-func (p *plan) stageWrites(b *batch.Batch) {
+func (p *plan) stageWrites() {
 	for _, w := range p.writes {
 		if w.what == whatEntry {
-			p.key = appendEntryKey(p.layout, p.key[:0], w.at)
+			p.key = appendEntryKey(p.memory.layout, p.key[:0], w.at)
 		} else {
-			p.key = appendMetadataKey(p.layout, p.key[:0], w.id)
+			p.key = appendMetadataKey(p.memory.layout, p.key[:0], w.id)
 		}
-		b.PutPrior(p.key, w.value, prior(w.before))
+		p.batch.PutPrior(p.key, w.value, prior(w.before))
 	}
 }
 
 // stageFields stages the fields that change.
-//
-// +checklocksread:tx.h.mu
-func (tx *Tx) stageFields(b *batch.Batch) {
-	p, m := &tx.plan, &tx.h.m
+func (p *plan) stageFields() {
+	d, m := p.draft, p.memory
 	for f := range fields {
 		later := slices.Contains(p.deferred.Keys(), deferred{what: whatField, field: f})
-		if !tx.sets(f) && !later {
+		if !d.sets(f) && !later {
 			continue
 		}
 		value, same := m.values[f], false
 		if f == fieldState {
-			value = tx.stateText()
+			value = d.state(m.state).stored()
 			same = string(value) == string(m.values[f]) && (value == nil) == (m.values[f] == nil)
-		} else if tx.sets(f) {
-			same = !later && string(tx.values[f]) == string(value) && (tx.values[f] == nil) == (value == nil)
-			value = tx.values[f]
+		} else if d.sets(f) {
+			same = !later && string(d.values[f]) == string(value) && (d.values[f] == nil) == (value == nil)
+			value = d.values[f]
 		}
 		if same || value == nil && m.sizes[f] == absent {
 			continue
 		}
 		p.fields[f] = true
-		p.key = appendFieldKey(p.layout, p.key[:0], f)
+		p.key = appendFieldKey(m.layout, p.key[:0], f)
 		if f == fieldState {
 			p.text = value
 		}
 		if value == nil {
-			b.DeletePrior(p.key, prior(m.sizes[f]))
+			p.batch.DeletePrior(p.key, prior(m.sizes[f]))
 		} else {
-			b.PutPrior(p.key, value, prior(m.sizes[f]))
+			p.batch.PutPrior(p.key, value, prior(m.sizes[f]))
 		}
 	}
 }
 
-// stageFound stages what the actor is found by: the state of the workflow as it will be stored.
-//
-// +checklocksread:tx.h.mu
-func (p *plan) stageFound(tx *Tx, b *batch.Batch) {
-	m := &tx.h.m
+// stageDeletions stages what is removed. What is put where something is removed must come
+// after it, so such deletions are staged early; all others after everything else.
+func (p *plan) stageDeletions(early bool) {
+	d, m := p.draft, p.memory
+	for _, s := range d.spans {
+		puts := slices.ContainsFunc(d.changes, func(c change) bool { return s.holds(c.entry.Location) })
+		if puts != early {
+			continue
+		}
+		if s == everything {
+			p.stageRange(m.layout.AppendWorkflowPart(nil, actorstore.WorkflowHistory),
+				m.layout.AppendWorkflowPart(nil, actorstore.WorkflowHistory+1), m.freed(s))
+			p.stageRange(m.layout.AppendWorkflowPart(nil, actorstore.WorkflowEntries),
+				m.layout.AppendWorkflowPart(nil, actorstore.WorkflowEntries+1), m.freedMetadata())
+			continue
+		}
+		p.stageRange(appendEntryKey(m.layout, nil, s.start), appendEntryKey(m.layout, nil, s.end), m.freed(s))
+		from, to := m.span(s)
+		for _, l := range m.order[from:to] {
+			p.deleteMetadata(m.records[l])
+		}
+	}
+	if !early {
+		p.stageReplaced()
+	}
+}
+
+// stageReplaced removes the metadata of entries in whose place others come.
+func (p *plan) stageReplaced() {
+	d, m := p.draft, p.memory
+	for i := range d.changes {
+		e := &d.changes[i].entry
+		if rec := d.record(m, e.Location); rec != nil && rec.ID != e.ID {
+			p.deleteMetadata(rec)
+		}
+	}
+}
+
+func (p *plan) stageRange(start, end []byte, freed int64) {
+	if freed > 0 {
+		p.batch.DeleteRangePrior(start, end, batch.Freed(freed))
+	}
+}
+
+func (p *plan) deleteMetadata(rec *record) {
+	if rec.metaSize != absent {
+		p.key = appendMetadataKey(p.memory.layout, p.key[:0], rec.ID)
+		p.batch.DeletePrior(p.key, prior(rec.metaSize))
+	}
+}
+
+// maxOrphans is how many orphans a commit removes, and maxBeside how many writes it has at
+// most: it must not become too large for that.
+const (
+	maxOrphans = 8
+	maxBeside  = 32
+)
+
+// stageOrphans stages that some orphans are removed, if there is something to write. They
+// are no orphans from here on: nothing may take one.
+func (p *plan) stageOrphans() {
+	d, m := p.draft, p.memory
+	if len(p.writes) == 0 || len(p.writes) > maxBeside || slices.Contains(d.spans, everything) {
+		return
+	}
+	for len(p.orphans) < maxOrphans {
+		o, ok := m.orphans.pop(func(id string) bool { return d.findID(id) >= 0 })
+		if !ok {
+			return
+		}
+		p.orphans = append(p.orphans, o)
+		p.key = appendMetadataKey(m.layout, p.key[:0], o.id)
+		p.batch.DeletePrior(p.key, batch.Stored(o.size))
+	}
+}
+
+// found returns what the actor is found by: the state of the workflow as it will be stored.
+func (p *plan) found() (state string, stuck bool) {
+	m := p.memory
 	stored := func(f field) []byte {
-		if p.fields[f] && tx.sets(f) {
-			return tx.values[f]
+		if p.fields[f] && p.draft.sets(f) {
+			return p.draft.values[f]
 		}
 		return m.values[f]
 	}
@@ -271,110 +272,5 @@ func (p *plan) stageFound(tx *Tx, b *batch.Batch) {
 	if p.fields[fieldState] {
 		text = string(p.text)
 	}
-	state, stuck := found(text, input, stored(fieldWaits))
-	tx.h.actor.StageWorkflow(b, state, stuck)
-}
-
-// found returns by which state of its workflow an actor is found, "" for none, and whether it is stuck: see Snapshot.Stuck.
-func found(text string, input, waits []byte) (state string, stuck bool) {
-	s, err := parseState(cmp.Or(text, Pending.String()))
-	switch {
-	case err != nil, s == Pending && input == nil:
-		return "", false
-	case s != Sleeping:
-		return s.String(), false
-	}
-	return s.String(), (&Snapshot{State: s, Input: input, Rested: rested(waits)}).Stuck()
-}
-
-// stateText returns the text of the state that is to be stored, nil for none.
-//
-// +checklocksread:tx.h.mu
-func (tx *Tx) stateText() []byte {
-	to := tx.h.m.state
-	if tx.set[fieldState] {
-		to = tx.to
-	}
-	if to == Pending {
-		return nil
-	}
-	return []byte(to.String())
-}
-
-// stageDeletions stages what is removed. What is put where something is removed must come
-// after it, so such deletions are staged early; all others after everything else.
-//
-// +checklocksread:tx.h.mu
-func (tx *Tx) stageDeletions(b *batch.Batch, early bool) {
-	p, m := &tx.plan, &tx.h.m
-	for _, s := range tx.spans {
-		puts := slices.ContainsFunc(tx.changes, func(c change) bool { return s.holds(c.entry.Location) })
-		if puts != early {
-			continue
-		}
-		if s == everything {
-			p.stageRange(b, p.layout.AppendWorkflowPart(nil, actorstore.WorkflowHistory),
-				p.layout.AppendWorkflowPart(nil, actorstore.WorkflowHistory+1), m.freed(s))
-			p.stageRange(b, p.layout.AppendWorkflowPart(nil, actorstore.WorkflowEntries),
-				p.layout.AppendWorkflowPart(nil, actorstore.WorkflowEntries+1), m.freedMetadata())
-			continue
-		}
-		p.stageRange(b, appendEntryKey(p.layout, nil, s.start), appendEntryKey(p.layout, nil, s.end), m.freed(s))
-		from, to := m.span(s)
-		for _, l := range m.order[from:to] {
-			p.deleteMetadata(b, m.records[l])
-		}
-	}
-	if !early {
-		tx.stageReplaced(b)
-	}
-}
-
-// stageReplaced removes the metadata of entries in whose place others come.
-//
-// +checklocksread:tx.h.mu
-func (tx *Tx) stageReplaced(b *batch.Batch) {
-	for i := range tx.changes {
-		e := &tx.changes[i].entry
-		if rec := tx.record(e.Location); rec != nil && rec.ID != e.ID {
-			tx.plan.deleteMetadata(b, rec)
-		}
-	}
-}
-
-func (p *plan) stageRange(b *batch.Batch, start, end []byte, freed int64) {
-	if freed > 0 {
-		b.DeleteRangePrior(start, end, batch.Freed(freed))
-	}
-}
-
-func (p *plan) deleteMetadata(b *batch.Batch, rec *record) {
-	if rec.metaSize != absent {
-		p.key = appendMetadataKey(p.layout, p.key[:0], rec.ID)
-		b.DeletePrior(p.key, prior(rec.metaSize))
-	}
-}
-
-// freed returns the bytes that are stored for the entries in a span.
-func (m *memory) freed(s span) (n int64) {
-	from, to := m.span(s)
-	for _, l := range m.order[from:to] {
-		if size := m.records[l].size; size != absent {
-			n += int64(entryKeySize(m.layout, l) + batch.WrapperBytes + size)
-		}
-	}
-	return n
-}
-
-// freedMetadata returns the bytes that are stored for all metadata.
-func (m *memory) freedMetadata() (n int64) {
-	for _, rec := range m.records {
-		if rec.metaSize != absent {
-			n += int64(metadataKeySize(m.layout, rec.ID) + batch.WrapperBytes + rec.metaSize)
-		}
-	}
-	for id, o := range m.orphans {
-		n += int64(metadataKeySize(m.layout, id) + batch.WrapperBytes + o.size)
-	}
-	return n
+	return found(text, input, stored(fieldWaits))
 }

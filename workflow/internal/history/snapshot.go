@@ -35,26 +35,14 @@ func (m *memory) snapshot() *Snapshot {
 		State: m.state, Input: m.values[fieldInput], Output: m.values[fieldOutput], Error: m.failure,
 		Names: slices.Clone(m.names), Entries: m.entries(everything), Rested: rested(m.values[fieldWaits]),
 	}
-	for id, o := range m.orphans {
+	for id, o := range m.orphans.byID {
 		if s.Orphans == nil {
-			s.Orphans = make(map[string]*Metadata, len(m.orphans))
+			s.Orphans = make(map[string]*Metadata, len(m.orphans.byID))
 		}
 		s.Orphans[id] = o.Metadata
 	}
 	return s
 }
-
-// entries returns the entries in a span, sorted.
-func (m *memory) entries(s span) []Entry {
-	from, to := m.span(s)
-	es := make([]Entry, 0, to-from)
-	for _, l := range m.order[from:to] {
-		es = append(es, m.records[l].Entry)
-	}
-	return es
-}
-
-func byLocation(a, b Entry) int { return cmp.Compare(a.Location, b.Location) }
 
 // Waits returns what the workflow waits for, what is due first at the front; nil for one that is over or has no input.
 //
@@ -178,4 +166,16 @@ func Found(ctx context.Context, r actorstore.Reader) (state string, stuck bool, 
 	}
 	state, stuck = found(string(values[fieldState]), values[fieldInput], values[fieldWaits])
 	return state, stuck, since, nil
+}
+
+// found returns by which state of its workflow an actor is found, "" for none, and whether it is stuck: see Snapshot.Stuck.
+func found(text string, input, waits []byte) (state string, stuck bool) {
+	s, err := parseState(cmp.Or(text, Pending.String()))
+	switch {
+	case err != nil, s == Pending && input == nil:
+		return "", false
+	case s != Sleeping:
+		return s.String(), false
+	}
+	return s.String(), (&Snapshot{State: s, Input: input, Rested: rested(waits)}).Stuck()
 }

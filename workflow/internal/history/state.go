@@ -34,6 +34,14 @@ func parseState(text string) (State, error) {
 	return State(i), nil
 }
 
+// stored returns the text of the state that is to be stored, nil for none.
+func (s State) stored() []byte {
+	if s == Pending {
+		return nil
+	}
+	return []byte(s.String())
+}
+
 // may reports whether a workflow in the state s may be put into the state to:
 //
 //   - Cancelled stays, but for Tx.Reset, if it is said;

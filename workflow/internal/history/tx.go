@@ -1,9 +1,7 @@
 package history
 
 import (
-	"context"
 	"fmt"
-	"slices"
 
 	"github.com/greenroomdb/greenroom/batch"
 )
@@ -14,25 +12,12 @@ import (
 // it lands. Then, or when it was deferred, it is used up, and its methods are errInvalid.
 // Free has another Begin use its memory.
 type Tx struct {
-	h *History
-
-	changes []change
-	at      map[Location]int // where they are in changes, once they are many
-	ids     map[string]int   // the same by id
-	spans   []span           // that are removed, none of which touch
-	reset   bool
-	restart bool           // of one that is over
-	set     [fields]bool   // which fields are changed
-	values  [fields][]byte // to what; nil: removed. That of the state isn't used.
-	to      State
-	failure *Failure // what the error's value says
-
-	// naming says that tx only writes names, as many as this.
-	naming NameIndex
+	h *committer
+	draft
+	plan plan
 
 	buf   []byte // what values of changes are parts of
 	used  bool
-	plan  plan
 	entry batch.Entry // while a commit is under way
 
 	// What the usual transaction takes, a step's.
@@ -43,19 +28,8 @@ type Tx struct {
 	}
 }
 
-// A change is an entry that is put, or whose metadata are, or both.
-type change struct {
-	entry     Entry  // with an ID, and without a Kind if it isn't put
-	value     []byte // encoded, nil: the entry isn't put
-	metadata  *Metadata
-	metaValue []byte // encoded, nil: the metadata aren't put
-}
-
-// Begin returns an empty transaction. It takes no lock, and needn't be ended.
-func (h *History) Begin() *Tx { return h.txs.Get().(*Tx) }
-
 // newTx returns a transaction whose memory serves all that come after it.
-func (h *History) newTx() *Tx {
+func newTx(h *committer) *Tx {
 	tx := &Tx{h: h}
 	tx.empty()
 	return tx
@@ -65,10 +39,9 @@ func (h *History) newTx() *Tx {
 func (tx *Tx) empty() {
 	clear(tx.room.changes[:])
 	clear(tx.room.writes[:])
-	tx.changes, tx.at, tx.ids, tx.spans = tx.room.changes[:0], nil, nil, nil
-	tx.reset, tx.restart, tx.set, tx.values, tx.to, tx.failure = false, false, [fields]bool{}, [fields][]byte{}, Pending, nil
-	tx.buf, tx.used, tx.naming = tx.room.buf[:0], false, 0
+	tx.draft = draft{changes: tx.room.changes[:0]}
 	tx.plan = plan{writes: tx.room.writes[:0], key: tx.plan.key[:0]}
+	tx.buf, tx.used = tx.room.buf[:0], false
 }
 
 // Free gives tx up, whose memory another Begin uses: neither tx nor a batch that it is
@@ -110,126 +83,16 @@ func (tx *Tx) identify(e *Entry) error {
 	tx.h.mu.RLock()
 	defer tx.h.mu.RUnlock()
 	if e.ID != "" {
-		return tx.unique(e)
+		return tx.unique(&tx.h.m, e)
 	}
 	if c := tx.find(e.Location); c != nil {
 		e.ID = c.entry.ID
-	} else if rec := tx.record(e.Location); rec != nil {
+	} else if rec := tx.record(&tx.h.m, e.Location); rec != nil {
 		e.ID = rec.ID
 	} else {
 		e.ID = tx.h.opts.NewID()
 	}
 	return nil
-}
-
-// unique returns an error if another entry has the ID of e. An entry doesn't move: one that
-// tx removes has it, too, unless that is everything.
-//
-// +checklocksread:tx.h.mu
-func (tx *Tx) unique(e *Entry) error {
-	other, taken := tx.h.m.ids[e.ID]
-	if taken = taken && !slices.Contains(tx.spans, everything); !taken {
-		if i := tx.findID(e.ID); i >= 0 {
-			other, taken = tx.changes[i].entry.Location, true
-		}
-	}
-	if taken && other != e.Location {
-		return fmt.Errorf("%w entry: %s has the id %q", errInvalid, appendPath(nil, other, tx.h.m.names), e.ID)
-	}
-	return nil
-}
-
-// record returns what is at l in memory, nil if there is nothing or tx removes it.
-//
-// +checklocksread:tx.h.mu
-func (tx *Tx) record(l Location) *record {
-	if tx.removes(l) {
-		return nil
-	}
-	return tx.h.m.records[l]
-}
-
-// removes reports whether tx removes what is at l in memory.
-func (tx *Tx) removes(l Location) bool {
-	return slices.ContainsFunc(tx.spans, func(s span) bool { return s.holds(l) })
-}
-
-// few is how many changes are looked through without a map.
-const few = 8
-
-// find returns the change at l, nil for none. It is good until the next one is added.
-func (tx *Tx) find(l Location) *change {
-	if len(tx.changes) > few {
-		if i, ok := tx.at[l]; ok {
-			return &tx.changes[i]
-		}
-		return nil
-	}
-	for i := range tx.changes {
-		if tx.changes[i].entry.Location == l {
-			return &tx.changes[i]
-		}
-	}
-	return nil
-}
-
-// findID returns which change is of the entry id, −1 if none is.
-func (tx *Tx) findID(id string) int {
-	if len(tx.changes) > few {
-		if i, ok := tx.ids[id]; ok {
-			return i
-		}
-		return -1
-	}
-	return slices.IndexFunc(tx.changes, func(c change) bool { return c.entry.ID == id })
-}
-
-// change returns the change at l of the entry id, a new one if it has none, or only one
-// of another entry.
-func (tx *Tx) change(l Location, id string) *change {
-	c := tx.find(l)
-	if c == nil {
-		tx.changes = append(tx.changes, change{entry: Entry{ID: id, Location: l}})
-		c = &tx.changes[len(tx.changes)-1]
-		switch n := len(tx.changes); {
-		case n == few+1:
-			tx.reindex()
-		case n > few:
-			tx.at[l], tx.ids[id] = n-1, n-1
-		}
-	} else if c.entry.ID != id {
-		*c = change{entry: Entry{ID: id, Location: l}}
-		if len(tx.changes) > few {
-			tx.reindex()
-		}
-	}
-	return c
-}
-
-// reindex makes the maps of the changes anew.
-func (tx *Tx) reindex() {
-	tx.at, tx.ids = make(map[Location]int, 2*few), make(map[string]int, 2*few)
-	for i := range tx.changes {
-		tx.at[tx.changes[i].entry.Location] = i
-		tx.ids[tx.changes[i].entry.ID] = i
-	}
-}
-
-// Split returns a transaction of the first n entries that tx puts, which may land before it,
-// and leaves tx the rest; nil if there are no more, or if tx removes something.
-func (tx *Tx) Split(n int) *Tx {
-	if len(tx.changes) <= n || len(tx.spans) > 0 || tx.used {
-		return nil
-	}
-	first := tx.h.Begin()
-	first.changes = append(first.changes, tx.changes[:n]...)
-	tx.changes = tx.changes[n:]
-	for _, part := range []*Tx{first, tx} {
-		if len(part.changes) > few {
-			part.reindex()
-		}
-	}
-	return first
 }
 
 // PutMetadata replaces the metadata of the entry at l, which must be there, or put by tx
@@ -239,7 +102,7 @@ func (tx *Tx) PutMetadata(l Location, m Metadata) error {
 		return errUsed
 	}
 	tx.h.mu.RLock()
-	rec := tx.record(l)
+	rec := tx.record(&tx.h.m, l)
 	tx.h.mu.RUnlock()
 	var id string
 	if c := tx.find(l); c != nil {
@@ -275,48 +138,13 @@ func (tx *Tx) DeleteIterations(l Location, from, to uint32) {
 	}
 }
 
-// remove adds a span, and forgets what is put in it.
-func (tx *Tx) remove(s span) {
-	tx.changes = slices.DeleteFunc(tx.changes, func(c change) bool { return s.holds(c.entry.Location) })
-	if len(tx.changes) > few {
-		tx.reindex()
+// Split returns a transaction of the first n entries that tx puts, which may land before it,
+// and leaves tx the rest; nil if there are no more, or if tx removes something.
+func (tx *Tx) Split(n int) *Tx {
+	if len(tx.changes) <= n || len(tx.spans) > 0 || tx.used {
+		return nil
 	}
-	// What touches becomes one: the store is told what a range holds, and counts it once.
-	tx.spans = slices.DeleteFunc(tx.spans, func(o span) bool {
-		if o.end < s.start || s.end < o.start {
-			return false
-		}
-		s = span{min(s.start, o.start), max(s.end, o.end)}
-		return true
-	})
-	tx.spans = append(tx.spans, s)
-}
-
-// Stage has tx land with b, together with everything that was deferred and all new names.
-// What is written is decided under the actor's commit lock, when b is sealed; b must be
-// Atomic and take no other Tx of this History, else it is refused then, as it is with the
-// errors of the methods above. Memory changes when b is applied. If b is given up tx is as
-// it was, and may be staged again.
-//
-// A commit reads nothing for it.
-func (tx *Tx) Stage(b *batch.Batch) { b.Enlist(tx, (*staged)(tx)) }
-
-// Commit lands tx in a batch of its own and returns when it is on stable storage, and so
-// is everything that was committed before. Errors are those of the methods above and of
-// Actor.Commit. If there is nothing to write it writes nothing.
-func (tx *Tx) Commit(ctx context.Context) error {
-	b := tx.h.works.Get().(*batch.Batch)
-	tx.Stage(b)
-	err := tx.h.actor.Commit(ctx, b)
-	b.Reset()
-	tx.h.works.Put(b)
-	return err
-}
-
-// Flush writes what was deferred, and returns when that and everything that was committed
-// before is on stable storage.
-func (h *History) Flush(ctx context.Context) error {
-	tx := h.Begin()
-	defer tx.Free()
-	return tx.Commit(ctx)
+	first := tx.h.txs.Get().(*Tx)
+	tx.split(n, &first.draft)
+	return first
 }
