@@ -36,7 +36,7 @@ func TestDefer(t *testing.T) {
 	later := r.h.Begin()
 	must(t, later.Put(Entry{Location: l, Kind: Step{Output: []byte("2")}}))
 	must(t, later.Defer())
-	must(t, r.actor.Commit(ctx, &b))
+	must(t, r.Actor.Commit(ctx, &b))
 	if s, _ := r.read(); len(s.Entries) != 1 || string(s.Entries[0].Kind.(Step).Output) != "1" ||
 		s.Entries[0].Metadata.Status != StatusFailed || s.State != Running || string(s.Input) != "in" {
 		t.Errorf("stored %+v", s)
@@ -121,7 +121,7 @@ func TestReload(t *testing.T) {
 	must(t, b.Seal())
 	done := make(chan error)
 	go func() { done <- r.h.Reload(ctx) }()
-	must(t, r.actor.Commit(ctx, &b))
+	must(t, r.Actor.Commit(ctx, &b))
 	must(t, <-done)
 	r.wantPaths("reloaded", "a", "c")
 	r.verify("reloaded")
@@ -132,7 +132,7 @@ func TestReloadOvertaken(t *testing.T) {
 	r := newRig(t, Options{}, batch.Limits{})
 	r.commit(func(tx *Tx) { r.step(tx, "1", "a") })
 	landed := false
-	r.engine.Hook(func(op faultkv.Op) error {
+	r.Engine.Hook(func(op faultkv.Op) error {
 		if op.Point == faultkv.BeforeEntry && !landed {
 			landed = true
 			r.commit(func(tx *Tx) { r.step(tx, "2", "b") })
@@ -140,7 +140,7 @@ func TestReloadOvertaken(t *testing.T) {
 		return nil
 	})
 	must(t, r.h.Reload(ctx))
-	r.engine.Hook(nil)
+	r.Engine.Hook(nil)
 	if !landed {
 		t.Error("nothing landed meanwhile")
 	}
@@ -154,7 +154,7 @@ func TestCloseWaits(t *testing.T) {
 		r := newRig(t, Options{}, batch.Limits{})
 		r.commit(func(tx *Tx) { r.step(tx, "1", "a") })
 		gate := make(chan struct{})
-		r.engine.Hook(func(op faultkv.Op) error {
+		r.Engine.Hook(func(op faultkv.Op) error {
 			if op.Point == faultkv.BeforeCommit {
 				<-gate
 			}
@@ -174,7 +174,7 @@ func TestCloseWaits(t *testing.T) {
 		if n := len(closed); n > 0 {
 			t.Errorf("%d Closes didn't wait", n)
 		}
-		if _, err := Open(ctx, r.actor, nil); !errors.Is(err, actorstore.ErrKept) {
+		if _, err := Open(ctx, r.Actor, nil); !errors.Is(err, actorstore.ErrKept) {
 			t.Errorf("opened while a commit of the one before is under way: %v", err)
 		}
 		late := r.h.Begin()
@@ -186,9 +186,9 @@ func TestCloseWaits(t *testing.T) {
 		must(t, <-committed)
 		<-closed
 		<-closed
-		r.engine.Hook(nil)
+		r.Engine.Hook(nil)
 		var err error
-		r.h, err = Open(ctx, r.actor, nil)
+		r.h, err = Open(ctx, r.Actor, nil)
 		must(t, err)
 		r.wantPaths("opened again", "a", "b")
 		r.verify("opened again")
@@ -207,7 +207,7 @@ func TestDeferLate(t *testing.T) {
 	deferred := r.h.Begin()
 	must(t, deferred.Put(Entry{ID: noID, Location: r.at("a"), Kind: Step{Output: []byte("deferred")}}))
 	must(t, deferred.Defer())
-	must(t, r.actor.Commit(ctx, &b))
+	must(t, r.Actor.Commit(ctx, &b))
 	must(t, r.h.Flush(ctx))
 	r.verify("after")
 	if e, _ := r.h.Get(r.at("a")); string(e.Kind.(Step).Output) != "lands" {
@@ -245,7 +245,7 @@ func TestDeferFails(t *testing.T) {
 	r.step(tx, "1", "e")
 	must(t, tx.SetState(Running))
 	must(t, tx.Defer())
-	fault := r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Err: kv.ErrTooLarge})
+	fault := r.Engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Err: kv.ErrTooLarge})
 	wantErr(t, "flush", r.h.Flush(ctx), batch.ErrTooLarge)
 	fault.Remove()
 	if c := r.counted(func() { must(t, r.h.Flush(ctx)) }); c.Commits != 1 {

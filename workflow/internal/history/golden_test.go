@@ -266,7 +266,7 @@ func TestFieldsGolden(t *testing.T) {
 				t.Fatalf("what is %q?", what)
 			}
 			must(t, tx.Commit(ctx))
-			got, err := r.actor.Get(ctx, key, nil)
+			got, err := r.Actor.Get(ctx, key, nil)
 			if must(t, err); !bytes.Equal(got, want) {
 				t.Errorf("got %x, want %s", got, v.Hex)
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/envlimits"
 	"github.com/greenroomdb/greenroom/internal/testkit"
+	actorrig "github.com/greenroomdb/greenroom/internal/testkit/rig"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -37,13 +38,10 @@ var whole = batch.Limits{AtomicBatches: envlimits.Unlimited}
 
 // A rig is an actor with a history, on an engine that counts and fails.
 type rig struct {
-	t      testing.TB
-	engine *faultkv.Engine
-	limits batch.Limits
-	opts   Options
-	store  *actorstore.Store
-	actor  *actorstore.Actor
-	h      *History
+	*actorrig.Rig
+	t    testing.TB
+	opts Options
+	h    *History
 }
 
 func newRig(t testing.TB, opts Options, limits batch.Limits) *rig {
@@ -52,37 +50,24 @@ func newRig(t testing.TB, opts Options, limits batch.Limits) *rig {
 
 func newRigOn(t testing.TB, engine kv.Engine, opts Options, limits batch.Limits) *rig {
 	t.Helper()
-	limits, err := envlimits.Apply(limits)
-	must(t, err)
-	r := &rig{t: t, engine: faultkv.New(engine), limits: limits, opts: opts}
-	must(t, r.open())
-	t.Cleanup(r.close)
+	r := &rig{actorrig.New(t, actorrig.Options{Below: engine, Limits: limits, Layout: layout}), t, opts, nil}
+	r.open()
 	return r
 }
 
-func (r *rig) open() (err error) {
-	if r.store, err = actorstore.Open(ctx, r.engine, &actorstore.Options{Limits: r.limits}); err != nil {
-		return err
-	}
-	if r.actor, err = r.store.Named(ctx, "order-1", &actorstore.ActorOptions{Layout: layout}); err != nil {
-		return err
-	}
-	r.h, err = Open(ctx, r.actor, &r.opts)
-	return err
+func (r *rig) open() {
+	r.t.Helper()
+	var err error
+	r.h, err = Open(ctx, r.Actor, &r.opts)
+	must(r.t, err)
+	r.t.Cleanup(r.close)
 }
 
+// close closes the history, not the actor.
 func (r *rig) close() {
 	if r.h != nil {
 		r.h.Close()
 		r.h = nil
-	}
-	if r.actor != nil {
-		must(r.t, r.actor.Close())
-		r.actor = nil
-	}
-	if r.store != nil {
-		must(r.t, r.store.Close())
-		r.store = nil
 	}
 }
 
@@ -90,7 +75,8 @@ func (r *rig) close() {
 func (r *rig) reopen() {
 	r.t.Helper()
 	r.close()
-	must(r.t, r.open())
+	r.Reopen(r.t, r.Limits)
+	r.open()
 }
 
 // at returns the location of names, of which "name~3" is iteration 3 of the loop name.
@@ -149,7 +135,7 @@ func (r *rig) wantPaths(what string, want ...string) {
 // read returns what is stored.
 func (r *rig) read() (*Snapshot, []Damage) {
 	r.t.Helper()
-	snap, err := r.actor.Snapshot(ctx)
+	snap, err := r.Actor.Snapshot(ctx)
 	must(r.t, err)
 	defer func() { must(r.t, snap.Close()) }()
 	s, damages, err := Read(ctx, snap)
@@ -173,7 +159,7 @@ func (r *rig) verify(where string) {
 	defer r.h.mu.RUnlock()
 	m := &r.h.m
 	used := int64(0)
-	for e, err := range r.actor.List(ctx, actorstore.ListOptions{Prefix: []byte(layout.Prefix(actorstore.NamespaceWorkflow))}) {
+	for e, err := range r.Actor.List(ctx, actorstore.ListOptions{Prefix: []byte(layout.Prefix(actorstore.NamespaceWorkflow))}) {
 		must(r.t, err)
 		used += int64(len(e.Key) + 2 + len(e.Value))
 	}
@@ -189,7 +175,7 @@ func (r *rig) verify(where string) {
 			r.t.Errorf("%s: record %+v", where, rec)
 		}
 	}
-	for f, err := range r.store.Check(ctx) {
+	for f, err := range r.Store.Check(ctx) {
 		must(r.t, err)
 		r.t.Errorf("%s: check: %s", where, f)
 	}
@@ -208,9 +194,9 @@ func wantEqual(t testing.TB, what string, got, want *Snapshot) {
 
 // counted returns what fn asks of the engine.
 func (r *rig) counted(fn func()) faultkv.Counts {
-	r.engine.Reset()
+	r.Engine.Reset()
 	fn()
-	return r.engine.Counts()
+	return r.Engine.Counts()
 }
 
 // A vector is one golden encoding.

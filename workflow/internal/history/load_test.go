@@ -39,7 +39,7 @@ func TestLoadLarge(t *testing.T) {
 		must(t, tx.Commit(ctx))
 		r.h.Close()
 		var err error
-		c := r.counted(func() { r.h, err = Open(ctx, r.actor, nil) })
+		c := r.counted(func() { r.h, err = Open(ctx, r.Actor, nil) })
 		must(t, err)
 		if c.Scans != 1 || c.Gets > 1 || c.Snapshots > 1 {
 			t.Errorf("%d entries: %+v", n, c)
@@ -93,7 +93,7 @@ func TestCost(t *testing.T) {
 // A second history of an actor would not see the first one's changes.
 func TestOneAtATime(t *testing.T) {
 	r := newRig(t, Options{}, batch.Limits{})
-	_, err := Open(ctx, r.actor, nil)
+	_, err := Open(ctx, r.Actor, nil)
 	wantErr(t, "a second", err, actorstore.ErrKept)
 	tx := r.h.Begin()
 	r.step(tx, "1", "a")
@@ -103,7 +103,7 @@ func TestOneAtATime(t *testing.T) {
 	wantErr(t, "defer", tx.Defer(), ErrClosed)
 	wantErr(t, "reload", r.h.Reload(ctx), ErrClosed)
 	wantErr(t, "err", r.h.failure(), ErrClosed)
-	r.h, err = Open(ctx, r.actor, nil)
+	r.h, err = Open(ctx, r.Actor, nil)
 	must(t, err)
 	must(t, r.h.failure())
 	r.wantPaths("nothing landed")
@@ -152,7 +152,7 @@ func TestDamage(t *testing.T) {
 		})
 		r.h.Close()
 		r.h = nil
-		must(t, r.actor.Put(ctx, tt.key, tt.value))
+		must(t, r.Actor.Put(ctx, tt.key, tt.value))
 		s, damages := r.read()
 		if tt.want == nil {
 			if len(damages) > 0 {
@@ -172,7 +172,7 @@ func TestDamage(t *testing.T) {
 		for _, e := range s.Entries {
 			s.Path(e.Location)
 		}
-		h, err := Open(ctx, r.actor, nil)
+		h, err := Open(ctx, r.Actor, nil)
 		var damage *damageError
 		switch {
 		case tt.harmless:
@@ -190,8 +190,8 @@ func TestDamage(t *testing.T) {
 // Metadata without their entry are counted, and taken by an entry of their id.
 func TestOrphans(t *testing.T) {
 	r := newRig(t, Options{}, batch.Limits{})
-	must(t, r.actor.Put(ctx, appendMetadataKey(layout, nil, "x"), appendMetadata(nil, &Metadata{Attempts: 3})))
-	must(t, r.actor.Put(ctx, appendMetadataKey(layout, nil, "y"), appendMetadata(nil, &Metadata{Attempts: 4})))
+	must(t, r.Actor.Put(ctx, appendMetadataKey(layout, nil, "x"), appendMetadata(nil, &Metadata{Attempts: 3})))
+	must(t, r.Actor.Put(ctx, appendMetadataKey(layout, nil, "y"), appendMetadata(nil, &Metadata{Attempts: 4})))
 	r.reopen()
 	r.commit(func(tx *Tx) { must(t, tx.Put(Entry{ID: "x", Location: r.at("a"), Kind: Step{}})) })
 	if e, _ := r.h.Get(r.at("a")); e.Metadata == nil || e.Metadata.Attempts != 3 {
@@ -216,7 +216,7 @@ func TestOrphansGo(t *testing.T) {
 	r := newRig(t, Options{}, batch.Limits{})
 	for i := range 20 {
 		id := fmt.Sprint(i)
-		must(t, r.actor.Put(ctx, appendMetadataKey(layout, nil, id), appendMetadata(nil, &Metadata{Attempts: 3, Error: &id})))
+		must(t, r.Actor.Put(ctx, appendMetadataKey(layout, nil, id), appendMetadata(nil, &Metadata{Attempts: 3, Error: &id})))
 	}
 	r.reopen()
 	r.commit(func(*Tx) {}) // nothing to write
@@ -224,7 +224,7 @@ func TestOrphansGo(t *testing.T) {
 		if s, _ := r.read(); len(s.Orphans) != want || len(r.h.Snapshot().Orphans) != want {
 			t.Errorf("%d orphans in memory and %d stored, want %d", len(r.h.Snapshot().Orphans), len(s.Orphans), want)
 		}
-		fault := r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Err: kv.ErrTooLarge})
+		fault := r.Engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Err: kv.ErrTooLarge})
 		tx := r.h.Begin()
 		r.step(tx, "1", "a")
 		wantErr(t, "commit", tx.Commit(ctx), batch.ErrTooLarge)
@@ -250,19 +250,19 @@ func TestDamagedRows(t *testing.T) {
 	r.h = nil
 	key := appendEntryKey(layout, nil, Location("").Name(1))
 	var row []byte // of the data of that key
-	for e, err := range r.engine.Unwrap().Scan(ctx, kv.Range{End: []byte{0xff}}) {
+	for e, err := range r.Engine.Unwrap().Scan(ctx, kv.Range{End: []byte{0xff}}) {
 		must(t, err)
 		if bytes.Contains(e.Key, escaped(key)) && row == nil {
 			row = bytes.Clone(e.Key)
 		}
 	}
-	must(t, r.engine.Unwrap().Commit(ctx, &kv.Commit{Ops: []kv.Op{{Kind: kv.OpClear, Key: row}}}))
+	must(t, r.Engine.Unwrap().Commit(ctx, &kv.Commit{Ops: []kv.Op{{Kind: kv.OpClear, Key: row}}}))
 	s, damages := r.read()
 	// The entry, and the metadata that have lost it.
 	if len(damages) != 2 || !bytes.Equal(damages[0].Key, key) || damages[0].Harmless || !damages[1].Harmless || len(s.Entries) != 3 {
 		t.Errorf("%v, %d entries", damages, len(s.Entries))
 	}
-	_, err := Open(ctx, r.actor, nil)
+	_, err := Open(ctx, r.Actor, nil)
 	var damage *damageError
 	if !errors.As(err, &damage) || !bytes.Equal(damage.Key, key) {
 		t.Errorf("open: %v", err)
@@ -278,18 +278,18 @@ func TestLoadFails(t *testing.T) {
 	r := newRig(t, Options{}, batch.Limits{})
 	r.commit(func(tx *Tx) { r.step(tx, "1", "a"); r.step(tx, "2", "b") })
 	for _, point := range []faultkv.Point{faultkv.BeforeSnapshot, faultkv.BeforeScan, faultkv.BeforeEntry} {
-		fault := r.engine.Fail(faultkv.Rule{Point: point, Skip: int(point) % 2})
+		fault := r.Engine.Fail(faultkv.Rule{Point: point, Skip: int(point) % 2})
 		err := r.h.Reload(ctx)
 		if fault.Remove(); fault.Hits() > 0 {
 			wantErr(t, fmt.Sprint("reload at point ", point), err, faultkv.ErrInjected)
 			r.wantPaths("as it was", "a", "b")
 		}
 		r.h.Close()
-		fault = r.engine.Fail(faultkv.Rule{Point: point})
-		_, err = Open(ctx, r.actor, nil)
+		fault = r.Engine.Fail(faultkv.Rule{Point: point})
+		_, err = Open(ctx, r.Actor, nil)
 		fault.Remove()
 		wantErr(t, fmt.Sprint("open at point ", point), err, faultkv.ErrInjected)
-		r.h, err = Open(ctx, r.actor, nil)
+		r.h, err = Open(ctx, r.Actor, nil)
 		must(t, err)
 		r.wantPaths("opened", "a", "b")
 	}

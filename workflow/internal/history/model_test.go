@@ -186,7 +186,7 @@ func (mt *modelTx) run(s modelState) (modelState, error) {
 
 // land commits a transaction, defers it, or lets it fail.
 func (m *model) land(mt *modelTx) {
-	t, e := m.r.t, m.r.engine
+	t, e := m.r.t, m.r.Engine
 	want, wantErr := mt.run(m.mem)
 	if wantErr != nil {
 		m.note("…refused: %v", wantErr)
@@ -249,7 +249,7 @@ func (m *model) land(mt *modelTx) {
 		var b batch.Batch
 		b.Put([]byte{4}, []byte{byte(m.rng.Uint32())})
 		mt.tx.Stage(&b)
-		must(t, m.r.actor.Commit(ctx, &b))
+		must(t, m.r.Actor.Commit(ctx, &b))
 	default:
 		must(t, mt.tx.Commit(ctx))
 	}
@@ -290,7 +290,7 @@ func (m *model) compare() {
 	if reflect.DeepEqual(m.mem, m.stored) && m.r.h.dirty.Len() == 0 {
 		m.r.verify("the same")
 	}
-	for f, err := range m.r.store.Check(ctx) {
+	for f, err := range m.r.Store.Check(ctx) {
 		must(t, err)
 		t.Errorf("check: %s", f)
 	}

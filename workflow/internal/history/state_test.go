@@ -227,9 +227,9 @@ func TestWakes(t *testing.T) {
 		{"the end", func(tx *Tx) error { return tx.SetState(Completed) }, false},
 		{"a step behind the end", func(tx *Tx) error { r.step(tx, "3", "c"); return nil }, false},
 	} {
-		must(t, r.actor.SetWake(t.Context(), actorstore.Wake{}))
+		must(t, r.Actor.SetWake(t.Context(), actorstore.Wake{}))
 		r.commit(func(tx *Tx) { must(t, step.fn(tx)) })
-		if wakes := !r.actor.Wake().At.IsZero(); wakes != step.wakes {
+		if wakes := !r.Actor.Wake().At.IsZero(); wakes != step.wakes {
 			t.Errorf("%s: the actor is to be woken: %v, want %v", step.what, wakes, step.wakes)
 		}
 	}

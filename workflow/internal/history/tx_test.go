@@ -158,14 +158,14 @@ func TestDeleteWrites(t *testing.T) {
 				must(t, tx.Put(Entry{Location: loop.Iteration(0, i).Name(0), Kind: Step{}}))
 			}
 		})
-		r.engine.Hook(func(op faultkv.Op) error {
+		r.Engine.Hook(func(op faultkv.Op) error {
 			if op.Point == faultkv.BeforeCommit {
 				count += len(op.Commit.Ops)
 			}
 			return nil
 		})
 		r.commit(func(tx *Tx) { remove(tx, loop) })
-		r.engine.Hook(nil)
+		r.Engine.Hook(nil)
 		r.verify("removed")
 		return count
 	}
@@ -222,7 +222,7 @@ func TestStage(t *testing.T) {
 	must(t, r.h.Reload(ctx)) // which waits for what is being committed
 	r.commit(func(tx *Tx) { r.step(tx, "0", "between") })
 	b.Put([]byte{4, 'k'}, []byte("v"))
-	must(t, r.actor.Commit(ctx, &b))
+	must(t, r.Actor.Commit(ctx, &b))
 	r.wantPaths("landed", "a", "between")
 	r.verify("landed")
 
@@ -230,11 +230,11 @@ func TestStage(t *testing.T) {
 	tx = r.h.Begin()
 	r.step(tx, "2", "b")
 	tx.Stage(&ordered)
-	wantErr(t, "ordered", r.actor.Commit(ctx, &ordered), errInvalid)
+	wantErr(t, "ordered", r.Actor.Commit(ctx, &ordered), errInvalid)
 	var twice batch.Batch
 	tx.Stage(&twice)
 	r.h.Begin().Stage(&twice)
-	wantErr(t, "two in a batch", r.actor.Commit(ctx, &twice), errInvalid)
+	wantErr(t, "two in a batch", r.Actor.Commit(ctx, &twice), errInvalid)
 	must(t, tx.Commit(ctx))
 	r.verify("after those")
 }
@@ -267,7 +267,7 @@ func TestWriteOrder(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q\nwant %q", got, want)
 	}
-	must(t, r.actor.Commit(ctx, &b))
+	must(t, r.Actor.Commit(ctx, &b))
 	r.verify("after")
 }
 

@@ -18,7 +18,7 @@ func TestWithSQL(t *testing.T) {
 	for name, limits := range map[string]batch.Limits{"atomic": whole, "journal": {AtomicBatches: 1, Entries: 16}} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, Options{}, limits)
-			db, err := vfs.Open(ctx, r.actor, &vfs.Options{Env: part.Env{Logger: slog.New(slog.DiscardHandler)}})
+			db, err := vfs.Open(ctx, r.Actor, &vfs.Options{Env: part.Env{Logger: slog.New(slog.DiscardHandler)}})
 			must(t, err)
 			t.Cleanup(func() { must(t, db.Close()) })
 			_, err = db.ExecContext(ctx, "create table t(x)")
@@ -49,7 +49,7 @@ func TestWithSQL(t *testing.T) {
 			}
 			r.verify("landed")
 			// The commit that would land both is refused.
-			fault := r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Skip: int(c.Commits) - 1, Err: kv.ErrTooLarge})
+			fault := r.Engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Skip: int(c.Commits) - 1, Err: kv.ErrTooLarge})
 			err = work("two")
 			fault.Remove()
 			if landed := len(r.paths()) == 2; landed != (err == nil) || landed != (rows() == 80) {

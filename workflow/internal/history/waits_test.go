@@ -93,7 +93,7 @@ func TestSetWaits(t *testing.T) {
 		}
 		r.h.Close()
 		r.h = nil
-		must(t, r.actor.Put(ctx, appendFieldKey(layout, nil, fieldWaits), []byte{1, 0, 2, 0}))
+		must(t, r.Actor.Put(ctx, appendFieldKey(layout, nil, fieldWaits), []byte{1, 0, 2, 0}))
 		r.reopen()
 		if waits := r.h.Waiting().Waits(); len(waits) != 1 || waits[0].For != WaitRun {
 			t.Errorf("damaged waits: %+v", waits)
