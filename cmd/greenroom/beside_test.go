@@ -74,7 +74,7 @@ func commandName(cmd *cobra.Command) string {
 
 // reading are the commands that write nothing, of those that docs/operations.md lists.
 var reading = []string{
-	"backup ls", "backup verify", "check", "conns ls", "docs check", "docs explain", "docs export", "docs find", "docs get", "docs ls", "docs search", "export", "get", "hosts",
+	"serve", "backup ls", "backup verify", "check", "conns ls", "docs check", "docs explain", "docs export", "docs find", "docs get", "docs ls", "docs search", "export", "get", "hosts",
 	"items check", "items get", "items ls", "items schema", "items sync", "ls", "queue ls", "queue peek", "queue stats",
 	"state show", "top", "traces ls", "traces show", "workflow ls", "workflow save", "workflow show",
 }
@@ -85,10 +85,10 @@ func TestCommandTable(t *testing.T) {
 	for cmd := range leaves() {
 		use, does := strings.TrimSuffix(cmd.UseLine(), " [flags]"), "writes"
 		switch name := commandName(cmd); {
-		case slices.Contains(exclusive, name):
-			does = "needs the store for itself"
 		case slices.Contains(reading, name):
 			does = "reads"
+		case slices.Contains(exclusive, name):
+			does = "needs the store for itself"
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", strings.ReplaceAll(use, "|", "\\|"), cmd.Short, does)
 	}

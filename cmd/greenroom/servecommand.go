@@ -26,11 +26,13 @@ func (p *pageServer) command() *cobra.Command {
 		Use:   "serve STORE",
 		Short: "Serve a page that shows a store",
 		Long: `Serve a page in a browser that shows a store: its actors, and what each of them has, which
-is tables, keys, messages, workflow, traces, connections and state. The store must not be
-open in another process, unless it is in PostgreSQL: a host shows its own at --admin.
+is tables, keys, messages, workflow, traces, connections and state. It prints a link with a
+token, which is good until it ends, and listens on loopback only.
 
-It prints a link with a token, which is good until it ends. With --write that token may
-change what is in the store, too. It listens on loopback only.`,
+With --write the token may change what is in the store, too; then the store must not be open
+in another process, unless it is in PostgreSQL. Without it another process may have the store
+open, if it lets tools in: the page shows what that process does when it is loaded again. A
+host shows its own store at --admin, with live updates.`,
 		Example: `  greenroom serve data`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

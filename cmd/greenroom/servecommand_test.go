@@ -29,8 +29,16 @@ func TestServe(t *testing.T) {
 	}
 	for _, test := range []struct {
 		flags  []string
-		status int // of what writes
-	}{{nil, http.StatusForbidden}, {[]string{"--write"}, http.StatusOK}} {
+		status int  // of what writes
+		beside bool // a host that has the store open
+	}{{nil, http.StatusForbidden, false}, {[]string{"--write"}, http.StatusOK, false}, {nil, http.StatusForbidden, true}} {
+		end := func() {}
+		if test.beside {
+			end = hosted(t, dir)
+			if r := program(t.Context(), nil, "serve", "--write", "--listen", "127.0.0.1:0", dir); r.code != exitFailed {
+				t.Errorf("to write beside a host: %+v", r)
+			}
+		}
 		p := startServer(t, "", "serve", append(test.flags, dir)...)
 		m := regexp.MustCompile(`(http://\S+)/login#token=(\S+)`).FindStringSubmatch(strings.Join(p.said, "\n"))
 		if m == nil {
@@ -59,6 +67,7 @@ func TestServe(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-p.ended
+		end()
 	}
 	for code, args := range map[int][]string{exitUsage: {"--listen", "0.0.0.0:0", dir}, exitFailed: {"--listen", "127.0.0.1:0", dir + "x"}} {
 		if r := program(t.Context(), nil, append([]string{"serve"}, args...)...); r.code != code {
