@@ -41,7 +41,7 @@ func TestFootprint(t *testing.T) {
 			each[name] = s.measured(1000).took.Seconds() * (1 << 30) / 1000
 		})
 	}
-	at.sizes.actors = 1000 // a timer has a hundred bytes, and one goroutine that ends late a few thousand
+	at.sizes.actors = 1000 // a timer takes about 100 bytes, and a goroutine that ends late takes thousands
 	staged(t, at, func(s *stand) {
 		linesOf("host/asleep")[0].peer.open(s)
 		s.measured(1000)
