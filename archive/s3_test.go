@@ -25,11 +25,21 @@ func TestFaultsS3(t *testing.T) {
 		}
 		m := newOnCrashDisk(t, 200+seed, b)
 		rnd := rand.New(rand.NewPCG(seed, 5))
+		var deck []s3fake.Fault // is dealt until it is empty, so that few requests meet each fault
 		f.Plan(func(r *http.Request) s3fake.Fault {
-			fault := s3fake.Faulty[rnd.IntN(len(s3fake.Faulty))]
-			if rnd.IntN(4) > 0 || fault == s3fake.Late && r.Method == http.MethodPut && r.Header.Get("If-None-Match") == "" {
+			if len(deck) == 0 {
+				for _, i := range rnd.Perm(len(s3fake.Faulty)) {
+					deck = append(deck, s3fake.Faulty[i])
+				}
+			}
+			fault := deck[0]
+			if fault == s3fake.Late && r.Method == http.MethodPut && r.Header.Get("If-None-Match") == "" {
 				return s3fake.None
 			}
+			if rnd.IntN(4) > 0 {
+				return s3fake.None
+			}
+			deck = deck[1:]
 			return fault
 		})
 		m.lives(seed, 6, 50*time.Millisecond)

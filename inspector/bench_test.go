@@ -35,7 +35,7 @@ func fill(b *testing.B, pick func(n [3]int) int) *greenroom.Store {
 		})
 		testkit.Must(b, errors.Join(err, a.Close()))
 	}
-	a, err := store.Actor(ctx, "room", &greenroom.ActorOptions{Traces: &greenroom.TracesOptions{}})
+	a, err := store.Actor(ctx, "room", &greenroom.ActorOptions{Traces: &greenroom.TracesOptions{}, Queue: &greenroom.QueueOptions{MaxMessages: 1 << 30}})
 	testkit.Must(b, err)
 	defer func() { testkit.Must(b, errors.Join(a.Sync(ctx), a.Close())) }()
 	testkit.Must(b, a.Update(ctx, func(tx *greenroom.Tx) error {
