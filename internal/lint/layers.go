@@ -22,7 +22,7 @@ type layer struct {
 // have their place all the same; the table of docs/design.md says so of them.
 var layers = []layer{
 	{0, []string{"tuple"}, "FoundationDB's ordered tuple encoding, and `Subspace`. Standard library only"},
-	{0, []string{"batch"}, "limits, the splitter, ordered writes and who takes part in their commit, rollback-safe dirty flags. Standard library only"},
+	{0, []string{"batch"}, "limits, the splitter, ordered writes and the participants of their commit, rollback-safe dirty flags. Standard library only"},
 	{0, []string{"internal/bare"}, "the BARE codec and its versioned envelope. Standard library only"},
 	{0, []string{"internal/drain"}, "lets a Close wait for what is under way. Standard library only"},
 	{0, []string{"internal/errkind"}, "the kinds of errors that a caller branches on. Standard library only"},
