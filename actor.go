@@ -27,7 +27,7 @@ import (
 
 // ActorOptions change what Store.Actor does; nil is the zero ActorOptions.
 type ActorOptions struct {
-	// MustExist refuses an actor that has never been written to: ErrNotFound.
+	// MustExist refuses an actor that was never written to: ErrNotFound.
 	MustExist bool
 	// Wait waits until the actor is free, instead of returning ErrInUse. It ends with the
 	// context.
@@ -80,9 +80,8 @@ type Actor struct {
 	workflows []*opening // of workflows; it grows before ending  +checklocks:mu
 }
 
-// Actor takes the actor of that name, and creates it if there is none: it exists from its
-// first commit on. The parts of it are opened when they are first used, and closed by
-// Actor.Close.
+// Actor takes the actor of that name, and creates it if it doesn't exist: it exists from its first
+// commit on. The parts of it are opened when they are first used, and closed by Actor.Close.
 //
 // Errors: ErrInUse, ErrNotFound, ErrReadOnly, ErrCorrupt, those of the engine.
 func (s *Store) Actor(ctx context.Context, name string, opts *ActorOptions) (*Actor, error) {
@@ -242,11 +241,11 @@ func (a *Actor) check() error {
 	return a.actor.Err()
 }
 
-// Close gives the actor up. Run and a workflow that runs are ended, and an Update that runs
-// is waited for: neither its function nor a step of the workflow may call Close. What
-// UpdateApplied has landed stays applied, and is not waited for. Open rows and transactions of
-// SQL make it fail with vfs.ErrBusy: end them and close it again; nothing else can be done
-// with it meanwhile. A Close after one that succeeded does nothing.
+// Close gives the actor up. Run and a workflow that runs are ended, and an Update that runs is waited
+// for: neither its function nor a step of the workflow may call Close. What UpdateApplied landed
+// stays applied, and Close doesn't wait for stable storage. Open rows and transactions of SQL make it
+// fail with vfs.ErrBusy: end them and close it again; nothing else can be done with it meanwhile. A
+// Close after one that succeeded does nothing.
 func (a *Actor) Close() error { return a.end(func() error { return nil }) }
 
 // Drop removes everything that the actor stores, and its name, and closes the actor, which
@@ -302,9 +301,8 @@ func (a *Actor) Handle(name string, fn func(tx *Tx, d *Delivery) error) {
 // that; beside another Run it is persist.ErrStarted.
 func (a *Actor) Run(ctx context.Context) error { return a.deliveries.run(ctx) }
 
-// View is Store.View of the actor. It may run beside an Update, and within one: it does
-// not see what that has not landed yet. An actor that has never been written to is
-// ErrNotFound.
+// View is Store.View of the actor. It may run beside an Update, and within one: it doesn't see the
+// Update's writes before they land. An actor that was never written to is ErrNotFound.
 func (a *Actor) View(ctx context.Context, fn func(v *View) error) error {
 	if err := a.check(); err != nil {
 		return err

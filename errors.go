@@ -10,7 +10,7 @@ import (
 // the module says more, in words of its own, and is of one of these kinds if there is
 // something to be done about it.
 var (
-	// ErrNotFound: there is no such key, actor or store. Make it, or go by a default.
+	// ErrNotFound: the key, actor or store doesn't exist. Make it, or go by a default.
 	ErrNotFound = errkind.ErrNotFound
 	// ErrInUse: another handle, process or host has the actor, or the store. Wait for it
 	// (ActorOptions.Wait), take the actor (Force), or ask its owner.

@@ -102,7 +102,7 @@ const largestTx = 64 << 20
 // beside b.
 func hasRoom(a *actorstore.Actor, t *traces.Traces, b *batch.Batch) bool {
 	l := a.Limits()
-	spans := int64(t.Stats().PendingBytes + 2*l.ValueSize) // what waits, what is no chunk yet, and the index
+	spans := int64(t.Stats().PendingBytes + 2*l.ValueSize) // what waits, what isn't a chunk yet, and the index
 	if l.AtomicBatches == 0 && a.Used()+spans+largestTx <= l.Storage {
 		return true
 	}

@@ -110,7 +110,7 @@ func TestStateTooLarge(t *testing.T) {
 	}
 }
 
-// TestInput: an actor has what it was created with, whatever is said later.
+// TestInput: an actor keeps the input of its creation, whatever is said later.
 func TestInput(t *testing.T) {
 	r := newRig(t, batch.Limits{})
 	for name, create := range map[string]bool{"late": false, "with its record": true} {

@@ -57,9 +57,8 @@ type Store struct {
 	roster roster // of *Actor
 }
 
-// Open opens the store in the directory dir, which one process can have open at a time,
-// and creates it if there is none. The engine is Pebble, with its default options; for
-// others see New.
+// Open opens the store in the directory dir, which one process can have open at a time, and creates it if it doesn't
+// exist. The engine is Pebble, with its default options; for others see New.
 //
 // Errors: ErrNotFound, ErrInUse, ErrNewerFormat, ErrCorrupt, those of the file system.
 func Open(ctx context.Context, dir string, opts *Options) (*Store, error) {

@@ -113,8 +113,8 @@ func TestViewIsOneState(t *testing.T) {
 	}
 }
 
-// TestIDs: with Options.IDs an actor that has no name is reached by its id, as any other is;
-// without, the text of an id is a name.
+// TestIDs: with Options.IDs an actor without a name is reached by its id, as any other
+// is; without, the text of an id is a name.
 func TestIDs(t *testing.T) {
 	engine := memkv.New()
 	defer engine.Close()

@@ -115,8 +115,8 @@ func (tx *Tx) Query(query string, args ...any) (*sql.Rows, error) {
 	return s.QueryContext(tx.ctx, query, args...)
 }
 
-// QueryRow executes a query that returns at most one row, as sql.Tx.QueryRow: an error is
-// that of Row.Scan, sql.ErrNoRows if there is no row.
+// QueryRow executes a query that returns at most one row, as sql.Tx.QueryRow: an error is that of Row.Scan,
+// sql.ErrNoRows if the query returns none.
 func (tx *Tx) QueryRow(query string, args ...any) *sql.Row {
 	s, err := tx.SQL()
 	if err != nil {

@@ -40,8 +40,8 @@ func (tx *Tx) Enqueue(s queue.Send) (queue.ID, error) {
 	return id, err
 }
 
-// Receive takes the oldest visible message that has one of the names, any if there are none:
-// nil if there is no such message, for which it doesn't wait. The message is the
+// Receive takes the oldest visible message that has one of the names, or of any name
+// without names. If the queue has none it returns nil, and doesn't wait. The message is the
 // transaction's: it is leased when that lands, and comes again after the lease unless it is
 // completed, now or later.
 func (tx *Tx) Receive(names ...string) (*Message, error) {
@@ -179,7 +179,7 @@ func (tx *Tx) Events() ([]persist.Event, error) {
 }
 
 // RawState returns the actor's state in CBOR as the transaction leaves it, the undefined of
-// JavaScript if there is none. It must not be changed. See State.
+// JavaScript if the actor has none. It must not be changed. See State.
 func (tx *Tx) RawState() ([]byte, error) {
 	r, err := tx.record()
 	if err != nil {

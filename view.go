@@ -129,7 +129,7 @@ func (v *View) Query(query string, args ...any) (*sql.Rows, error) {
 }
 
 // QueryRow executes a query that returns at most one row, as sql.DB.QueryRow: an error is
-// that of Row.Scan, sql.ErrNoRows if there is no row.
+// that of Row.Scan, sql.ErrNoRows if the query returns none.
 func (v *View) QueryRow(query string, args ...any) *sql.Row {
 	db, err := v.SQL()
 	if err != nil {
@@ -138,8 +138,8 @@ func (v *View) QueryRow(query string, args ...any) *sql.Row {
 	return db.QueryRowContext(v.ctx, query, args...)
 }
 
-// RawState returns the actor's state in CBOR, the undefined of JavaScript if there is none.
-// It must not be changed. See State.
+// RawState returns the actor's state in CBOR, the undefined of JavaScript if the actor has
+// none. It must not be changed. See State.
 func (v *View) RawState() ([]byte, error) {
 	c, err := v.record()
 	return c.State, err

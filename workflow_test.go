@@ -52,7 +52,7 @@ func TestStepTxCrash(t *testing.T) {
 				if out, err := greenroom.RunWorkflow(ctx, r.actor, book, "new"); err != nil || out != "newnew" {
 					t.Errorf("the workflow returns %q, %v", out, err)
 				}
-				// One of the messages that the steps have enqueued the workflow has received.
+				// The workflow received one of the messages that its steps enqueued.
 				if got, want := r.holds(t), "2 rows, k=new, state new, e(new), 1 messages, 2 connections"; got != want {
 					t.Errorf("the actor has %s, want %s", got, want)
 				}

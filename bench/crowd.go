@@ -76,8 +76,8 @@ func beginCycles(s *stand, a *actorstore.Actor, i int) worker {
 const sqliteFile = "sqlite-file"
 
 // openFileQueue is the peer of queue/cycle with one actor: a message is inserted, taken and
-// deleted, three durable transactions. It has no leases that run out, no retries and no
-// waiting receivers: it is the queue that one writes first.
+// deleted, three durable transactions. It knows neither leases nor retries nor waiting
+// receivers: it is a first, simple queue.
 func openFileQueue(s *stand) {
 	c := openPlace(s, fileWALFull, "queue")()
 	check(c.Exec(`CREATE TABLE message(id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, body BLOB NOT NULL, taken INTEGER)`))

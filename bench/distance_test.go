@@ -19,7 +19,7 @@ func TestDistance(t *testing.T) {
 	} {
 		t.Run(strings.ReplaceAll(name, "/", " "), func(t *testing.T) {
 			dir := t.TempDir()
-			synctest.Test(t, func(t *testing.T) { // where no lease has to be renewed
+			synctest.Test(t, func(t *testing.T) { // where leases don't need renewal
 				staged(t, site{dir: dir, on: engineMem, sizes: o.sizes, trip: o.distance}, func(s *stand) {
 					workloadOf(name).subject()(s)
 					s.measured(8) // the first ones find nothing in any cache

@@ -31,7 +31,8 @@ func updates(way func(*stand, *greenroom.Store) executor) func(*stand) {
 	}
 }
 
-// throughDoor has statements run by the root package, which opens the database with the first.
+// throughDoor runs statements through the root package, which opens the database with the
+// first.
 func throughDoor(s *stand, store *greenroom.Store) executor {
 	a := owned(s, must(store.Actor(s.ctx, "bench", nil)))
 	return func(ctx context.Context, query string, args ...any) error {
@@ -42,7 +43,7 @@ func throughDoor(s *stand, store *greenroom.Store) executor {
 	}
 }
 
-// throughVFS has statements run by package vfs.
+// throughVFS runs statements through package vfs.
 func throughVFS(s *stand, store *greenroom.Store) executor {
 	a := owned(s, must(store.Lower().Named(s.ctx, "bench", nil)))
 	db := owned(s, must(vfs.Open(s.ctx, a, nil)))

@@ -89,8 +89,8 @@ func liveMemory() int64 {
 	return int64(s[0].Value.Uint64() + s[1].Value.Uint64())
 }
 
-// openAwake has actors awake that have made a turn, and openAsleep those that have made
-// one and sleep until an alarm rings, in a year.
+// openAwake measures actors that are awake after a turn, and openAsleep actors that sleep
+// after one until an alarm rings, in a year.
 func openAwake(s *stand) { weighActors(s, s.sizes.actors) }
 
 func openAsleep(s *stand) { weighActors(s, 1) }

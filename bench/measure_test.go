@@ -19,7 +19,8 @@ import (
 type script struct {
 	name string
 	log  *[]string
-	// fail is the call of run that fails, counted from 1; 0 is none.
+	// fail is the call of run that fails, counted from 1; 0 means that no call
+	// fails.
 	fail  int
 	calls int
 }

@@ -72,8 +72,7 @@ func openCold(s *stand, enter func(*stand) *sqlite3.Conn) {
 	})}
 }
 
-// openColdActor has an actor opened with a store of its own on one engine, and openColdFile a
-// file.
+// openColdActor opens an actor with a store of its own on one engine, and openColdFile a file.
 func openColdActor(s *stand) {
 	s.openEngine()
 	openCold(s, func(s *stand) *sqlite3.Conn { s.openStore(); return enterActor(s, 0) })

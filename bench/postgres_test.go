@@ -104,8 +104,8 @@ func TestPostgresInterrupted(t *testing.T) {
 	emptied(t, n, o)
 }
 
-// TestDropStore: the store of a side goes also when its work failed half way, and it is
-// no error when there is none.
+// TestDropStore: the store of a side goes even if its work failed half way, and a
+// missing store isn't an error.
 func TestDropStore(t *testing.T) {
 	n := pgtest.Shared(t)
 	o := onPostgres(t, n)
@@ -134,7 +134,7 @@ func TestPostgresStarted(t *testing.T) {
 	pgtest.Shared(t) // or the test is skipped
 	o := tiny(t, "-json", "-run", "kv")
 	o.engine = enginePostgres
-	// Who runs the server must get to its folder.
+	// The user that runs the server must get to its folder.
 	for dir := o.dir; len(dir) > len(os.TempDir()); dir = filepath.Dir(dir) {
 		if err := os.Chmod(dir, 0o755); err != nil {
 			t.Fatal(err)

@@ -74,7 +74,7 @@ func number(x float64) *float64 {
 	return &x
 }
 
-// spread is the 95 % interval as text, empty where there is none.
+// spread is the 95 % interval as text, empty if the record has none.
 func (r record) spread() string {
 	if r.RatioHigh == 0 {
 		return ""

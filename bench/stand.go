@@ -186,7 +186,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// end has f called when the stand closes, before what was registered earlier.
+// end registers f. The stand calls it when it closes, before what was registered earlier.
 func (s *stand) end(f func() error) { s.ends = append(s.ends, f) }
 
 // owned returns v, which the stand closes.

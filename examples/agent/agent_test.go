@@ -89,7 +89,8 @@ done bob 1 I don't know
 done ada 9 not allowed
 knows ada task: mail bob the report: mailed
 `
-		// An assistant may be quicker than who hands over a task: the lines are in any order.
+		// An assistant may be quicker than the one that hands over a task: the lines are
+		// in any order.
 		lines := func(text string) []string { return slices.Sorted(strings.Lines(text)) }
 		if got := out.String(); !slices.Equal(lines(got), lines(want)) {
 			t.Errorf("got\n%s", got)

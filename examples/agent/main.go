@@ -3,8 +3,8 @@
 //
 //	go run ./examples/agent FOLDER
 //
-// Then type commands, one a line; ada is the name of an assistant, who is there from the
-// first time that it is used:
+// Then type commands, one a line; ada is the name of an assistant, which exists from the
+// first use of that name:
 //
 //	learn ada bob is at bob@example.org     she keeps that in mind
 //	recall ada bob                          what she knows about bob

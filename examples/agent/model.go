@@ -12,7 +12,7 @@ type plan struct {
 	Tool  string `json:"tool"`
 	To    string `json:"to"`
 	Text  string `json:"text"`
-	Risky bool   `json:"risky"` // nobody can undo it: a human being is to be asked
+	Risky bool   `json:"risky"` // it can't be undone: a human being must agree
 }
 
 // think is the model: from a task, and what the assistant knows about it, the best first,

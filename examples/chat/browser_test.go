@@ -78,7 +78,7 @@ func (s *served) start() {
 
 func (s *served) kill() {
 	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait() // that it was killed is no news
+	_ = s.cmd.Wait() // it reports that the process was killed
 }
 
 // A page is the chat in a browser.
@@ -137,7 +137,7 @@ func TestBrowser(t *testing.T) {
 	ann.shows(all...)
 	bob.shows(all...)
 
-	// They are the connections that they were, and who joins sees everything.
+	// The connections are the same as before, and a new guest sees everything.
 	resp, err := http.Post(s.url+"/actors/chat/the%20bar%2F1/actions/people", "application/json", nil)
 	must(t, err)
 	people, err := io.ReadAll(resp.Body)

@@ -18,8 +18,8 @@ func Page() http.Handler {
 	}
 	server := http.FileServerFS(page)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// What somebody says is never a part of the page but as text; this is for the case
-		// that it becomes one all the same.
+		// A guest's words are in the page as text alone. This policy holds if
+		// they become part of the page all the same.
 		w.Header().Set("Content-Security-Policy", "default-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'none'")
 		w.Header().Set("Referrer-Policy", "no-referrer")
 		server.ServeHTTP(w, r)

@@ -1,9 +1,9 @@
-// Package chat is a chat room: an actor that keeps its messages in SQLite, tells everybody
-// who is connected of new ones, and sleeps while nobody says anything, however many are
-// connected. The page that goes with it is in Page.
+// Package chat is a chat room: an actor that keeps its messages in SQLite, sends new ones
+// to all connections, and sleeps between messages, however many guests are connected. The
+// page that goes with it is in Page.
 //
 // It is an example, to be read beside docs/front.md, and what greenroom host --demo
-// serves. It knows nobody: who says to be Ann is Ann.
+// serves. It doesn't check names: a guest that says to be Ann is Ann.
 package chat
 
 import (
@@ -25,7 +25,7 @@ const (
 	maxHistory = 200  // messages at once
 )
 
-// A message is what somebody has said.
+// A message is what a guest said.
 type message struct {
 	ID   int64  `json:"id"` // grows by one
 	At   int64  `json:"at"` // Unix milliseconds
@@ -40,13 +40,13 @@ type hello struct {
 	Since int64 `json:"since"`
 }
 
-// A saying is what somebody wants to say.
+// A saying is what a guest wants to say.
 type saying struct {
 	Text string `json:"text"`
 	// Key is the client's own for this message, and makes it safe to send it again when the
 	// answer was lost: the same key says nothing twice. Empty for none.
 	Key string `json:"key"`
-	// Name is for who has no connection, whose name it is otherwise.
+	// Name is used without a connection; otherwise the connection's name counts.
 	Name string `json:"name"`
 }
 
@@ -56,7 +56,7 @@ var (
 	Say = host.NewAction("say", say)
 	// History returns the messages behind the one with that id, up to 200.
 	History = host.NewAction("history", history)
-	// People returns the names of those who are connected, or may come back.
+	// People returns the names of the guests that are connected, or may come back.
 	People = host.NewAction("people", people)
 )
 
@@ -79,8 +79,8 @@ func create(c *host.Context) error {
 	return err
 }
 
-// connect lets somebody in. The name is kept with the connection, for as long as that is
-// there: also while the room sleeps, and after a restart.
+// connect lets a guest in. The name is kept with the connection, for as long as that
+// exists: also while the room sleeps, and after a restart.
 func connect(c *host.Context, n *host.Conn) error {
 	var hello hello
 	if err := n.Parameters(&hello); err != nil {
@@ -110,7 +110,7 @@ func checkName(name string) (string, error) {
 	return name, nil
 }
 
-// say adds a message and tells everybody. Nobody is told before it is durable.
+// say adds a message and broadcasts it, which waits until the message is durable.
 func say(c *host.Context, s saying) (m message, err error) {
 	name := s.Name
 	if n := c.Conn(); n != nil {
@@ -151,7 +151,7 @@ const (
 	newest = `select * from (select id, at, name, text from message where id > ? order by id desc limit ?) order by id`
 )
 
-// history returns messages behind one. Who gets as many as there may be asks again.
+// history returns the messages behind one. A caller that gets a full page asks again.
 func history(c *host.Context, since int64) ([]message, error) {
 	return messages(c, behind, since, maxHistory)
 }
@@ -174,7 +174,7 @@ func messages(c *host.Context, query string, args ...any) (ms []message, err err
 	return ms, rows.Err()
 }
 
-// people returns the names of those who are connected, or may come back.
+// people returns the names of the guests that are connected, or may come back.
 func people(c *host.Context, _ struct{}) ([]string, error) {
 	names := []string{}
 	for _, n := range c.Connections() {

@@ -82,7 +82,7 @@ func (h *house) close() {
 	must(h, h.host.Close(ctx))
 }
 
-// A guest is somebody in the lobby.
+// A guest is a client in the lobby.
 type guest struct {
 	*house
 	ws          *websocket.Conn
@@ -274,7 +274,8 @@ func TestSay(t *testing.T) {
 	}
 }
 
-// TestHistory: it is whole, a page at a time, and who joins gets the end of it.
+// TestHistory: it is whole, a page at a time, and a new guest gets the end of
+// it.
 func TestHistory(t *testing.T) {
 	h := newHouse(t)
 	const n = maxHistory*2 + 5

@@ -1,7 +1,7 @@
 // Command order is a shop whose orders are workflows: payment, retries, a timeout,
 // compensation, and the approval of a human being by message. It may be killed at any
-// moment; started again, it goes on with every order where that was, charges nobody twice,
-// and forgets nobody's answer.
+// moment; started again, it continues every order where that stopped, charges each
+// customer once, and forgets no answer.
 //
 //	go run ./examples/order FOLDER
 //
@@ -104,7 +104,7 @@ func (s *shop) open(ctx context.Context, name string) (*order, error) {
 	return s.orders[name], nil
 }
 
-// start has an order be worked on.
+// start starts the work on an order.
 func (s *shop) start(ctx context.Context, name string, o *order) {
 	s.runs.Go(func() {
 		out, err := o.run.Live(ctx)

@@ -77,7 +77,7 @@ func (b *bank) order(c *workflow.Context, o Order) (string, error) {
 	})
 }
 
-// approved waits for somebody to say yes.
+// approved waits for a human being to say yes.
 func approved(c *workflow.Context) error {
 	m, err := workflow.ReceiveWith[any](c, "approval", &workflow.ReceiveOptions{Names: []string{"approve", "reject"}, Timeout: reply})
 	switch {

@@ -42,7 +42,7 @@ var (
 )
 
 // TestKill kills the shop with SIGKILL after each line that it says, and starts it again: all
-// orders end as they do undisturbed, and nobody is charged, served or paid back twice.
+// orders end as they do undisturbed, and each customer is charged, served or paid back once.
 func TestKill(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip(err)
@@ -121,8 +121,7 @@ func wantBooks(t *testing.T, folder string) {
 // must fails the test if err is not nil.
 var must = testkit.Must
 
-// TestNoReply: two weeks are a moment in a test, and an order that nobody answers is paid
-// back.
+// TestNoReply: two weeks are a moment in a test, and an order without an answer is paid back.
 func TestNoReply(t *testing.T) {
 	workflowtest.Run(t, func(t *testing.T, e *workflowtest.Env) {
 		b := &bank{file: filepath.Join(t.TempDir(), "ledger.txt")}
@@ -147,7 +146,7 @@ func TestNoReply(t *testing.T) {
 	})
 }
 
-// TestCut: a line that the end of the process has cut off is written anew.
+// TestCut: a line that the end of the process cut off is written anew.
 func TestCut(t *testing.T) {
 	b := &bank{file: filepath.Join(t.TempDir(), "ledger.txt")}
 	o := Order{"a", "b", 1}

@@ -4,8 +4,8 @@
 //	mattn FILE insert|bulk|point|range|scan ROWS
 //
 // It reads numbers from its standard input, one a line. For each it does as many operations
-// and prints the number. It ends with its input. Who measures it takes the time between.
-// Without a C compiler it does not build.
+// and prints the number. It ends with its input. The program that measures it takes the
+// time between. Without a C compiler it does not build.
 package main
 
 import (

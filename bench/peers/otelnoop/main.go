@@ -3,9 +3,9 @@
 //
 //	otelnoop
 //
-// It reads numbers from its standard input, one a line. For each it records as many spans,
-// waits until the exporter has them, and prints the number. It ends with its input. Who
-// measures it measures the time from the one line to the other.
+// It reads numbers from its standard input, one a line. For each it records as many
+// spans, waits until the exporter has them, and prints the number. It ends with its
+// input. The program that measures it takes the time from the one line to the other.
 package main
 
 import (

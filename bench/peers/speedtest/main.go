@@ -1,6 +1,6 @@
-// Command speedtest runs SQLite's speedtest1, one of its developers' own measures of
-// speed, in a database of one kind or another: it is both sides of the line
-// sqlite/speedtest1. It is no measurement itself.
+// Command speedtest runs SQLite's speedtest1, one of its developers' own measures of speed,
+// in a database of one kind or another: it is both sides of the line sqlite/speedtest1. It
+// measures nothing itself.
 //
 //	speedtest PLACE SIZE DIR [URL]
 //

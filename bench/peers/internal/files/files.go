@@ -1,6 +1,6 @@
 // Package files does bench's SQLite workloads on a file through a database/sql driver, for
-// the programs that are peers of Greenroom. It measures nothing: who asks it for operations
-// takes the time.
+// the programs that are peers of Greenroom. It measures nothing: the program that asks it
+// for operations takes the time.
 package files
 
 import (
@@ -108,7 +108,7 @@ func (s *session) prepare(w workload) error {
 	return err
 }
 
-// load fills the table, and has the log written into the file.
+// load fills the table, and writes the log into the file.
 func (s *session) load() (err error) {
 	if s.stmt, err = s.conn.PrepareContext(s.ctx, insertRow); err != nil {
 		return err
