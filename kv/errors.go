@@ -38,7 +38,7 @@ var (
 	// ErrStoreInUse: another process, or another engine of this one, has the
 	// store open.
 	ErrStoreInUse = errkind.New("kv: store is in use", errkind.ErrInUse)
-	// ErrNotAStore: what the path names is there, but is no store.
+	// ErrNotAStore: what the path names exists, but is not a store.
 	ErrNotAStore = errors.New("kv: not a store")
 	// ErrNoStore: nothing is at the path, and the options don't allow creating it.
 	ErrNoStore = errkind.New("kv: no such store", errkind.ErrNotFound)

@@ -10,8 +10,8 @@ import (
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
-// A commit applies whole or not at all, and only while its checks hold: whoever
-// read a value and builds on it checks that it is still there.
+// A commit applies whole or not at all, and only while its checks hold: a
+// writer that builds on a value it read checks that the value is still there.
 func Example() {
 	ctx := context.Background()
 	var engine kv.Engine = memkv.New()

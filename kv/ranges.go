@@ -12,10 +12,10 @@ import (
 // engines needn't offer it.
 type RangesScanner interface {
 	// ScanRanges yields the entries of the first range, then those of the second, and
-	// so on, each with the limit and in the direction of its own, as Scan does. All are
-	// of one state, fixed when iteration starts. The slices of ranges must not change
-	// until the iteration ends. It returns nil when it can't: so does a decorator of
-	// what is no RangesScanner.
+	// so on, each with the limit and in the direction of its own, as Scan does. All
+	// are of one state, fixed when iteration starts. The slices of ranges must not
+	// change until the iteration ends. It returns nil when it can't: so does a
+	// decorator of an engine that isn't a RangesScanner.
 	ScanRanges(ctx context.Context, ranges []Range) iter.Seq2[Entry, error]
 }
 

@@ -46,7 +46,7 @@ type Sink interface {
 }
 
 // A Meter tells To, unless that is nil: what counts something has a Meter in the place of the
-// Sink of its options, and needn't ask whether there is one. The zero Meter tells nobody, and
+// Sink of its options, and needn't ask whether there is one. The zero Meter tells nothing, and
 // costs no more than that question. It may be copied, and used by many goroutines at once if
 // To may be.
 type Meter struct{ To Sink }
@@ -71,8 +71,8 @@ func (m Meter) Observe(metric *Metric, d time.Duration) {
 // as Metric says; they are not checked, and no two metrics should have the same name.
 func NewCounter(name, help string) *Metric { return &Metric{Name: name, Help: help} }
 
-// NewTimer returns a Timer without a label, as NewCounter returns a Counter. What it is told is
-// a time.Duration: whoever shows it chooses the unit.
+// NewTimer returns a Timer without a label, as NewCounter returns a Counter. It is told a
+// time.Duration: the Sink chooses the unit to show.
 func NewTimer(name, help string) *Metric { return &Metric{Kind: Timer, Name: name, Help: help} }
 
 // Labelled returns a function that makes the Counters of one name: one for each value of the

@@ -228,9 +228,9 @@ func nextID(b []byte) (Element, []byte, error) {
 }
 
 // NextBytes decodes the first element of b, which must be a byte string, and
-// appends it to dst: Next without an allocation when dst has room. It returns
-// the extended dst and what follows the element in b; anything else than a byte
-// string is ErrMalformed.
+// appends it to dst: Next without an allocation when dst is large enough. It
+// returns the extended dst and what follows the element in b; anything else than
+// a byte string is ErrMalformed.
 func NextBytes(dst, b []byte) (value, rest []byte, err error) {
 	if len(b) == 0 || b[0] != codeBytes {
 		return nil, nil, malformed("not a byte string")

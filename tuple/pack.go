@@ -86,8 +86,8 @@ func (p *packer) element(el Element, depth int) error {
 // packed, which is a mistake in the program; Append returns the error.
 func (t Tuple) Pack() []byte { return t.appendPack(nil) }
 
-// appendPack appends the encoding of t to dst and returns the extended slice. It
-// panics as Pack does. When dst has room nothing is allocated.
+// appendPack appends the encoding of t to dst and returns the extended slice.
+// It panics as Pack does. It allocates nothing when dst is large enough.
 func (t Tuple) appendPack(dst []byte) []byte {
 	dst, err := Append(dst, t)
 	if err != nil {
@@ -98,7 +98,7 @@ func (t Tuple) appendPack(dst []byte) []byte {
 
 // Append appends the encoding of t to dst and returns the extended slice; it
 // retains neither. An element that can't be packed is ErrUnsupported, and then
-// dst is returned as it was. When dst has room nothing is allocated.
+// dst is returned as it was. It allocates nothing when dst is large enough.
 func Append(dst []byte, t Tuple) ([]byte, error) {
 	p := packer{dst: dst}
 	if err := p.tuple(t, 0); err != nil {

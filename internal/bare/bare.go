@@ -1,10 +1,10 @@
 // Package bare encodes and decodes BARE messages, and the two bytes of version
 // that stand before them in stored values.
 //
-// BARE (https://baremessages.org) is a compact binary form for messages whose
-// schema both sides know: nothing in the bytes says what they are. There is no
-// schema compiler here. A type writes its fields with the Append functions, in
-// order, and reads them with a Reader in the same order:
+// BARE (https://baremessages.org) is a compact binary form for messages whose schema both
+// sides know: nothing in the bytes says what they are. This package has no schema
+// compiler. A type writes its fields with the Append functions, in order, and reads them
+// with a Reader in the same order:
 //
 //	dst = bare.AppendVersion(dst, 1)
 //	dst = bare.AppendU64(dst, size)

@@ -17,7 +17,7 @@
 //   - undefined (F7) is not null (F6).
 //   - A Date is seconds under tag 1. A time of Go is text under tag 0, which JavaScript
 //     reads as a Date as well: a Date has neither nanoseconds nor a time zone.
-//   - There is no NaN and no infinity: what is stored must mean something to everybody.
+//   - NaN and infinity are refused: a stored value must mean something to every reader.
 //
 // Go values are encoded by github.com/fxamacker/cbor, with its struct tags (`cbor`,
 // or `json` where that is missing), and what it writes is rewritten into the profile.

@@ -35,7 +35,7 @@ const (
 	tagUint8s  = 64
 	tagSet     = 258
 	tagMap     = 259
-	tagNumber  = 0x67726e6d // of nobody: see integers
+	tagNumber  = 0x67726e6d // not a registered tag: see integers
 	maxMembers = math.MaxUint16
 )
 

@@ -9,8 +9,8 @@ import (
 // that JavaScript writes for large ones, so that they can be read into integers. It
 // doesn't change data, and returns it as it is when there are none.
 //
-// Of 8 bytes they would be bigints to who keeps the bytes. So these stand under a tag
-// which readers skip, as it means nothing to them, and Keep finds them by it.
+// Of 8 bytes they would be bigints to code that keeps the bytes. So these stand under
+// a tag which readers skip, as it means nothing to them, and Keep finds them by it.
 func integers(data []byte) []byte {
 	var dst []byte
 	done, date := 0, false
@@ -45,9 +45,9 @@ func integers(data []byte) []byte {
 // headNumber is the head of tagNumber.
 var headNumber = AppendHead(nil, majorTag, tagNumber)
 
-// Keep returns a copy of what an UnmarshalCBOR was given by Unmarshal, as it was: numbers
-// which Unmarshal has made integers of are floats again, where an integer would be a
-// bigint. Who keeps bytes to have them read elsewhere must use it.
+// Keep returns a copy of what an UnmarshalCBOR was given by Unmarshal, as it was:
+// numbers that Unmarshal turned into integers are floats again, where an integer
+// would be a bigint. Code that keeps bytes for readers elsewhere must use it.
 func Keep(b []byte) []byte {
 	if !bytes.Contains(b, headNumber) || Wellformed(b) != nil {
 		return append([]byte{}, b...)

@@ -53,7 +53,7 @@ func TestKeep(t *testing.T) {
 			t.Errorf("%x became %x, %v", whole, out, err)
 		}
 	}
-	var set any // a tag that nobody has asked for
+	var set any // a tag without a type that wants it
 	if err := Unmarshal(marshal(t, Set{1 << 40}), &set); err != nil || !reflect.DeepEqual(set, []any{int64(1 << 40)}) {
 		t.Errorf("a Set became %#v, %v", set, err)
 	}
@@ -77,13 +77,13 @@ func TestKeptByOthers(t *testing.T) {
 	}
 }
 
-// FuzzKeep: who keeps bytes has the same value.
+// FuzzKeep: kept bytes stand for the same value.
 func FuzzKeep(f *testing.F) {
 	f.Add([]byte{0x82, 0xfb, 0x42, 0x70, 0, 0, 0, 0, 0, 0, 0x1b, 0, 0, 1, 0, 0, 0, 0, 0})
 	f.Add([]byte{0xda, 0x67, 0x72, 0x6e, 0x6d, 0xfb, 0x42, 0x70, 0, 0, 0, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		want, err := Decode(data)
-		if err != nil || bytes.Contains(data, headNumber) { // the tag is lost, which nobody else writes
+		if err != nil || bytes.Contains(data, headNumber) { // the tag, which this package alone writes, is lost
 			return
 		}
 		var k []kept

@@ -38,7 +38,7 @@ var (
 		MaxMapPairs:      maxElements,
 		IntDec:           cbor.IntDecConvertSignedOrBigInt,
 		BigIntDec:        cbor.BigIntDecodePointer,
-		// A Set is a []any to who has no better type, and so on.
+		// A Set is a []any unless the target has a better type, and so on.
 		UnrecognizedTagToAny: cbor.UnrecognizedTagContentToAny,
 	}
 

@@ -14,7 +14,7 @@ type rewriter struct {
 	path     path // to the item, for errors
 	left     int  // how deep items may still be nested
 	keys     bool // keys of one map may be alike, and tags may mean nothing
-	foreign  bool // written by others, who may store what Marshal doesn't: it is only checked
+	foreign  bool // written by others, which may store what Marshal doesn't: it is only checked
 }
 
 // refuse returns the error of the item.

@@ -50,7 +50,7 @@ type Member struct {
 // A pair is a key and a value of a Map.
 type pair struct{ Key, Value any }
 
-// Get returns the value of the first member of that name, nil if there is none.
+// Get returns the value of the first member of that name, nil if the object has none.
 func (o Object) Get(name string) any {
 	for _, m := range o {
 		if m.Name == name {
@@ -63,7 +63,7 @@ func (o Object) Get(name string) any {
 // MarshalCBOR implements the interface of github.com/fxamacker/cbor.
 func (Undefined) MarshalCBOR() ([]byte, error) { return []byte{headUndefined}, nil }
 
-// UnmarshalCBOR takes any value: who wants undefined doesn't care.
+// UnmarshalCBOR takes any value: a caller that decodes into Undefined ignores it.
 func (Undefined) UnmarshalCBOR([]byte) error { return nil }
 
 // MarshalCBOR implements the interface of github.com/fxamacker/cbor.

@@ -20,8 +20,8 @@ import (
 // through its rollback journal. Empty, unset and 0 mean as many as the engine takes.
 const AtomicBatches = "GREENROOM_ATOMIC_BATCHES"
 
-// Unlimited is an AtomicBatches for who wants as many as the engine takes whatever
-// the environment says.
+// Unlimited is an AtomicBatches of as many as the engine takes, whatever the
+// environment says.
 const Unlimited = 1 << 30
 
 // Apply returns l with what the environment says for a limit that l leaves open.

@@ -2,7 +2,7 @@
 // error comes from. The root package exports them, and says what to do about each.
 //
 // A sentinel says what happened in the words of its own package, and is of one of these kinds: for
-// errors.Is it is both. The kind is no part of its text, and what unwraps the sentinel doesn't find it.
+// errors.Is it is both. Its text leaves out the kind, and unwrapping the sentinel doesn't find it.
 package errkind
 
 import (
@@ -24,7 +24,7 @@ var (
 	ErrTooLarge = errors.New("greenroom: too large")
 	// ErrConflict: something else changed it first, and nothing was written.
 	ErrConflict = errors.New("greenroom: conflict")
-	// ErrNotFound: there is no such thing.
+	// ErrNotFound: what was asked for doesn't exist.
 	ErrNotFound = errors.New("greenroom: not found")
 	// ErrCorrupt: what is stored is not what its format allows.
 	ErrCorrupt = errors.New("greenroom: corrupt")

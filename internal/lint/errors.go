@@ -12,7 +12,7 @@ const kinds = "internal/errkind"
 
 // A plain error is an exported sentinel, or an exported type of errors, that is of no kind.
 type plain struct {
-	// Reason says why nobody needs the kind to branch on it.
+	// Reason says why callers don't need the kind to branch on it.
 	Reason string
 	// Names are folder.Name.
 	Names []string

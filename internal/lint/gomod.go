@@ -6,7 +6,8 @@ import (
 )
 
 // checkRequires wants a comment behind every direct requirement of every
-// module: who needs it. The go command writes "// indirect" behind the others.
+// module, which names the package that needs it. The go command writes
+// "// indirect" behind the others.
 func checkRequires(t *tree) []finding {
 	var fs []finding
 	for _, x := range t.Texts {

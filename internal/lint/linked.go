@@ -3,7 +3,7 @@ package lint
 // A linked is a module that the program greenroom links, on Linux.
 type linked struct {
 	Module, License string
-	// Why says who brings it in, and for one that is no longer looked after why it stays.
+	// Why says which module brings it in, and for an unmaintained one why it stays.
 	Why string
 }
 

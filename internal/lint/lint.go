@@ -2,10 +2,10 @@
 // don't know: which package may import which, where a third-party module may be
 // used, what every file and every go.mod line must say about itself.
 //
-// The rules are data with a reason each, and their test is the linter: a break
-// of the layering fails "go test ./..." on the machine of whoever made it. They
-// look at parsed source, and see files of every platform. One of them resolves names; what
-// imported packages export, its test asks the go command.
+// The rules are data with a reason each, and their test is the linter: a break of the
+// layering fails "go test ./..." on its author's machine. They look at parsed source, and
+// see files of every platform. One of them resolves names; what imported packages export,
+// its test asks the go command.
 //
 // A rule that the tree broke when the rule came has exceptions, in exceptions.txt,
 // whose numbers only go down.

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// stale matches words and turns that make sentences hard to read here, whatever their use in one place: pronouns in the
-// place of a noun, "is no X", and "has X done" for "X is done".
+// stale matches words and turns that make sentences hard to read here, whatever their use in one place: pronouns in
+// the place of a noun, "no" in the place of "not a", and the causative "has".
 var stale = regexp.MustCompile(`(?i)\b(?:who|nobody|whoever|somebody|is no|is none|there is none)\b` +
 	`|\b(?:has|have)(?: [\w'.]+){1,4}? (?:\w+ed|made|kept|written|run)\b`)
 

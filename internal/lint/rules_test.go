@@ -411,7 +411,8 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// TestWordParts finds each thing that no file may contain by its parts: what has none of them isn't looked at.
+// TestWordParts finds each thing that no file may contain by its parts: a file
+// without any of them isn't looked at.
 func TestWordParts(t *testing.T) {
 	for _, text := range []string{
 		"TOD" + "O", "FIXM" + "E", "XX" + "X", "HAC" + "K", "Unimplemente" + "d", "/wor" + "k", "/tm" + "p/x",

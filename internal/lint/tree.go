@@ -257,8 +257,8 @@ func skipDir(name string) bool {
 	return strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_")
 }
 
-// isText tells the files that people write by their names. Sums, licences and
-// data are nobody's prose.
+// isText tells the files that people write by their names. Sums, licences and data aren't
+// prose.
 func isText(name string) bool {
 	switch path.Base(name) {
 	case "Makefile", "run", ".gitignore":

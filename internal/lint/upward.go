@@ -53,7 +53,7 @@ func measureUpward(t *tree) (ms []measured, broken []finding) {
 	return ms, broken
 }
 
-// upwardNames lists some references for the person who has to turn one around.
+// upwardNames lists some references, as candidates to turn around.
 func upwardNames(files []*sourceFile, ups [][2]int) string {
 	const most = 12
 	var names []string

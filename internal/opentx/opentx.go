@@ -16,7 +16,7 @@ type Transaction interface {
 	// Batch returns the batch of the transaction for reading what it shows, and for its hooks. What writes anything takes the
 	// batch of the Tx.
 	Batch() *batch.Batch
-	// SetSpan sets the span that gets what the transaction does as events; nil is none.
+	// SetSpan sets the span that gets what the transaction does as events; nil means no span.
 	SetSpan(s *traces.Span)
 	// Apply lands the transaction without waiting for stable storage, unless its context is done. On an error nothing has
 	// landed but where Actor.Update says so. A transaction that has written nothing makes sure that the actor still

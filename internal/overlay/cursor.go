@@ -15,8 +15,8 @@ type Cursor[P any] struct {
 	valid      bool
 }
 
-// Cursor returns one at the first point in [start, end), or at the last one; a nil
-// end is no bound.
+// Cursor returns one at the first point in [start, end), or at the last one; a
+// nil end means no bound.
 func (m *Map[P]) Cursor(start, end []byte, reverse bool) Cursor[P] {
 	c := Cursor[P]{start: start, end: end, reverse: reverse}
 	if m.points == nil {

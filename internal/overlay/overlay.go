@@ -3,7 +3,8 @@
 // decides. kv's transactions read through it, and the committer of optimistic engines
 // evaluates atomic operations in it.
 //
-// It is no store: it has no versions, and nothing in it is safe for concurrent use.
+// It is not a store: it has no versions, and nothing in it is safe for concurrent
+// use.
 package overlay
 
 import (
@@ -193,7 +194,7 @@ func (m *Map[P]) Gaps(fn func(start, end []byte)) {
 
 // Segments cuts [start, end) at the borders of the cleared ranges, and calls fn with
 // the pieces in order, or from the last to the first, until it returns false. A nil
-// end is no bound. In a piece that is cleared there is nothing but points.
+// end means no bound. In a piece that is cleared there is nothing but points.
 func (m *Map[P]) Segments(start, end []byte, reverse bool, fn func(start, end []byte, cleared bool) bool) {
 	if reverse {
 		m.segmentsDown(start, end, fn)

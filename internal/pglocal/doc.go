@@ -9,5 +9,5 @@ package pglocal
 
 import "errors"
 
-// ErrMissing: there is no server program on the machine, or nobody who may run it.
+// ErrMissing: the machine lacks the server program, or a user that may run it.
 var ErrMissing = errors.New("pglocal: no PostgreSQL server programs")

@@ -13,7 +13,7 @@ import (
 	"syscall"
 )
 
-// Programs are where the server's programs are, and who may run them.
+// Programs says where the server's programs are, and which user may run them.
 type Programs struct {
 	dir string
 	// as is the user that servers run as: they refuse to run as root. Nil is the

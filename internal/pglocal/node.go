@@ -32,7 +32,7 @@ type Node struct {
 	temporary bool
 
 	// reserved keeps others off the port while the server doesn't listen. Since a Node may
-	// be started again, it is closed when nobody has the Node any more, by os.File's own
+	// be started again, it is closed when the Node is unreachable, by os.File's own
 	// cleanup. Nil: nothing does.
 	reserved *os.File
 
@@ -55,9 +55,9 @@ var settings = []string{
 	"log_min_messages=warning",
 }
 
-// reservePort returns a port that nobody listens on. On Linux a socket is bound to it that
-// never listens: nobody else is given the port then, and a server that asks for this one,
-// with SO_REUSEADDR as PostgreSQL does, gets it all the same.
+// reservePort returns a port that is free. On Linux a socket is bound to it that never
+// listens: the system gives the port to no other program then, and a server that asks for
+// this one, with SO_REUSEADDR as PostgreSQL does, gets it all the same.
 func reservePort() (port int, reserved *os.File, err error) {
 	syscall.ForkLock.RLock()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
@@ -109,9 +109,8 @@ func (n *Node) Initialize() error {
 	return err
 }
 
-// keep is the shell that runs a server: when its input ends, because who started it
-// closes it or is gone, it ends the server at once, and then removes what it was
-// told to.
+// keep is the shell that runs a server: when its input ends, because its parent closes it
+// or is gone, it ends the server at once, and then removes what it was told to.
 const keep = `gone=$1; shift; "$@" </dev/null & cat >/dev/null; kill -QUIT $! 2>/dev/null; wait; [ -z "$gone" ] || rm -rf "$gone"`
 
 // Start starts a server that isn't running, and waits until it takes connections. An
@@ -335,7 +334,7 @@ func children(pid int) ([]int, error) {
 	return pids, nil
 }
 
-// zombie says whether a process has ended, and nobody has asked how.
+// zombie says whether a process ended and its parent didn't wait for it yet.
 func zombie(pid int) bool {
 	state, _ := stat(fmt.Sprintf("/proc/%d/stat", pid))
 	return state == "Z"

@@ -8,8 +8,8 @@ type Node struct{}
 // Temporary returns ErrMissing: servers are started on Unix only.
 func Temporary(string, ...string) (*Node, error) { return nil, ErrMissing }
 
-// URL returns nothing: there is no Node.
+// URL returns nothing: a Node can't exist here.
 func (n *Node) URL(string) string { return "" }
 
-// Stop does nothing: there is no Node.
+// Stop does nothing: a Node can't exist here.
 func (n *Node) Stop() error { return nil }

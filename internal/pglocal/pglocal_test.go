@@ -18,7 +18,7 @@ func TestTemporary(t *testing.T) {
 		t.Skip(err)
 	}
 	parent := t.TempDir()
-	// Whoever runs the server must get to its folder.
+	// The user that runs the server must get to its folder.
 	for dir := parent; len(dir) > len(os.TempDir()); dir = filepath.Dir(dir) {
 		if err := os.Chmod(dir, 0o755); err != nil {
 			t.Fatal(err)

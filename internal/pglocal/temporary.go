@@ -34,8 +34,9 @@ func Temporary(dir string, conf ...string) (*Node, error) {
 	return n, nil
 }
 
-// Process returns the one server of the process that all share who ask here, started
-// at the first call. Its data are in memory where that has room, and it doesn't wait for its disk (fsync=off).
+// Process returns the one server that all callers in the process share, started at the
+// first call. Its data are in memory where that has room, and it doesn't wait for its
+// disk (fsync=off).
 var Process = sync.OnceValues(func() (*Node, error) {
 	return Temporary(Memory(), "fsync=off", "full_page_writes=off", "checkpoint_timeout=1h", "max_wal_size=2GB",
 		"max_connections=1000", "max_locks_per_transaction=256")

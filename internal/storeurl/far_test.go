@@ -16,9 +16,9 @@ import (
 	"github.com/greenroomdb/greenroom/vfs"
 )
 
-// A farSession is a database in PostgreSQL that a process has just opened, with nothing
-// in memory. What it costs is counted twice: the calls of the engine, and how often the
-// engine waited for the server because of them, which may be more.
+// A farSession is a freshly opened database in PostgreSQL, with nothing in memory. What
+// it costs is counted twice: the calls of the engine, and how often the engine waited
+// for the server because of them, which may be more.
 type farSession struct {
 	*vfs.DB
 	engine *faultkv.Engine

@@ -29,7 +29,7 @@ type leaseHost struct {
 // leaseTTL is the leases' in TestLeases.
 const leaseTTL = 2 * time.Second
 
-// newLeaseHost opens a store at an address. What it has sent is tried once, and waited for
+// newLeaseHost opens a store at an address. Each request is tried once, and waited for
 // until the other host has the actor, however long that takes.
 func newLeaseHost(t *testing.T, url string) *leaseHost {
 	t.Helper()
@@ -51,7 +51,7 @@ func newLeaseHost(t *testing.T, url string) *leaseHost {
 	return h
 }
 
-// open opens the actor, waiting until nobody else has it.
+// open opens the actor, waiting until no other host has it.
 func (h *leaseHost) open(t *testing.T) {
 	t.Helper()
 	err := pglocal.Poll(func() (bool, error) {

@@ -65,7 +65,7 @@ func (w write) done(ctx context.Context, a *actorstore.Actor, db *vfs.DB) (bool,
 	return err == nil, err
 }
 
-// openBoth opens an actor and its database, waiting until nobody else has it.
+// openBoth opens an actor and its database, waiting until no other host has it.
 func openBoth(ctx context.Context, s *actorstore.Store, name string) (*actorstore.Actor, *vfs.DB, error) {
 	a, err := s.Named(ctx, name, &actorstore.ActorOptions{Wait: true})
 	if err != nil {
@@ -195,7 +195,7 @@ type hostProcess struct {
 	back   []string // actors opened with an epoch that isn't later than the one before
 	fenced map[string]bool
 	failed int
-	doubts int           // of these, how many were in doubt for whoever wrote
+	doubts int           // of these, how many were in doubt for the writer
 	news   chan struct{} // has room for one message
 
 	heard chan struct{} // closed when it says no more
@@ -378,7 +378,7 @@ func TestNodeLoss(t *testing.T) {
 		if err := h.stdin.Close(); err != nil {
 			t.Fatal(err)
 		}
-		<-h.heard // Wait would cut off what it has said and nobody has read
+		<-h.heard // Wait would cut off its unread output
 		if err := h.cmd.Wait(); err != nil {
 			t.Errorf("host of %v: %v", h.actors, err)
 		}

@@ -41,8 +41,8 @@ func Display(name string) string {
 // a store, or something else, was expected. Other text stays as it is.
 //
 // A password that isn't escaped as it should be may have any character in it: it ends
-// with the last "@". Where it begins nobody knows if there is a slip; so everything
-// goes that is before the "@".
+// with the last "@". Where it begins can't be told then; so everything before the "@"
+// goes.
 func Redact(text string) string {
 	head, rest, slashes := strings.Cut(text, "//")
 	if !slashes || strings.ContainsAny(strings.TrimSuffix(head, ":"), ":@") {

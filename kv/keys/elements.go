@@ -24,8 +24,8 @@ import (
 // unpacked, each method takes the next element and stores it there. So both are the
 // same few lines, and can't disagree. A method that meets an element of another kind,
 // or a constant that isn't the one that lies there, ends the unpacking: the bytes are
-// the key of another type. The rest of the calls then do nothing, and there is no
-// error to look at.
+// the key of another type. The rest of the calls then do nothing, and need no error
+// check.
 //
 // The bytes are those of package tuple, one element after the other.
 type Elements struct {

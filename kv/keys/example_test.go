@@ -56,7 +56,7 @@ func (MessageKey) Value() keys.Codec[Message] { return keys.JSON[Message]() }
 func (k MessageKey) In() tuple.Subspace    { return keys.Sub(InRoom{Room: k.Room}) }
 func (k MessageKey) OnDay() tuple.Subspace { return keys.Sub(InRoom{k.Room, &k.Day}) }
 
-// SeenKey is (rooms, room, day, seen, who) → when.
+// SeenKey is (rooms, room, day, seen, name) → when.
 type SeenKey struct {
 	Room string
 	Day  int64

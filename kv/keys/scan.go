@@ -24,8 +24,8 @@ type Item[K, V any] struct {
 func (i *Item[K, V]) Cursor() Cursor { return bytes.Clone(i.row) }
 
 // A Cursor is a place in a scan where another one can go on: also later, in another
-// transaction or process. It is a packed key, relative to the scope of the Reader; a
-// nil one is no place.
+// transaction or process. It is a packed key, relative to the scope of the Reader; a nil
+// one isn't a place.
 type Cursor []byte
 
 // ScanOptions say which entries of a subspace a scan reads. The zero value means all.
@@ -165,7 +165,7 @@ type scanner struct {
 	limit  int // items; 0 means all
 	strict bool
 	n      int         // items so far
-	spent  func() bool // says that the time is over; nil: there is no bound
+	spent  func() bool // says that the time is over; nil means no bound
 
 	open    Case   // the case that waits for more pieces of a value, or nil
 	rows    int    // read from the current range

@@ -163,8 +163,8 @@ func TestAllKeeps(t *testing.T) {
 	}
 }
 
-// TestLimitReadsNoMore: a limit reaches the engine, where it makes a difference, and
-// is no end when entries are skipped.
+// TestLimitReadsNoMore: a limit reaches the engine, where it makes a difference,
+// and isn't the end when entries are skipped.
 func TestLimitReadsNoMore(t *testing.T) {
 	mem := memkv.New()
 	eng := faultkv.New(mem)

@@ -39,7 +39,7 @@ func testGet(t *testing.T, open suite.Opener) {
 	}
 }
 
-// testEmpty: the empty value is not absence; there is no empty key.
+// testEmpty: the empty value is not absence; the empty key never exists.
 func testEmpty(t *testing.T, open suite.Opener) {
 	eng := suite.Start(t, open)
 	suite.Commit(t, eng, suite.Set("\x00", ""), kv.Set([]byte("e"), nil), suite.Set("f", ""))

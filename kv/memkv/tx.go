@@ -36,7 +36,7 @@ func (db *engine) EstimatedSize(ctx context.Context, start, end []byte) (int64, 
 	return n, nil
 }
 
-// Checkpoint returns kv.ErrUnsupported: there is no directory to copy.
+// Checkpoint returns kv.ErrUnsupported: memory has no directory to copy.
 func (db *engine) Checkpoint(context.Context, string) error {
 	return fmt.Errorf("memkv: checkpoint: %w", kv.ErrUnsupported)
 }

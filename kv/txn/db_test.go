@@ -263,7 +263,7 @@ func TestStorm(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
-				if tx, err := db.Begin(bg); err == nil && i%3 == 0 { // and nobody ends it
+				if tx, err := db.Begin(bg); err == nil && i%3 == 0 { // and it is never ended
 					_, err = tx.Get(bg, key(i), nil)
 					if err != nil && !errors.Is(err, kv.ErrNotFound) {
 						t.Error(err)

@@ -23,8 +23,8 @@ func newDB() (*txn.DB, func()) {
 	return db, func() { engine.Close() }
 }
 
-// A seat is booked if nobody has it. Of those who try at the same time one gets it: the
-// others read that it is free, fail to commit, and run again.
+// A guest books a seat that is free. Of several guests that try at the same time one
+// gets it: the others read that it is free, fail to commit, and run again.
 func ExampleDB_Update() {
 	ctx := context.Background()
 	db, closeDB := newDB()

@@ -95,11 +95,11 @@ type AttemptOptions struct {
 // An Attempt is one attempt at a transaction. It is used by one goroutine at a time,
 // but a Get or another Scan may come while a Scan is being iterated.
 //
-// Its reads are of one pinned state, which has every commit that was acknowledged
-// before Attempt was called. They don't see what the transaction itself writes: that
-// reaches the engine only with Commit. An engine that tracks reads by itself may
-// count all of them. An error that wraps kv.ErrConflict, of a read too, means that the
-// transaction must be tried again from its beginning.
+// Its reads are of one pinned state, which includes every commit acknowledged before
+// the call of Attempt. They don't see what the transaction itself writes: that reaches
+// the engine only with Commit. An engine that tracks reads by itself may count all of
+// them. An error that wraps kv.ErrConflict, of a read too, means that the transaction
+// must be tried again from its beginning.
 type Attempt interface {
 	kv.Reader
 
@@ -130,8 +130,8 @@ type Commit struct {
 	// ID identifies the commit to Engine.Outcome; never zero.
 	ID kv.CommitID
 	// Reads are what the transaction read, exactly as far as the outcome depended on
-	// it, and what it declared to have read. They are sorted and disjoint. An engine
-	// that tracks reads by itself needs only the declared ones, see Declared.
+	// it, and what it declared as read. They are sorted and disjoint. An engine that
+	// tracks reads by itself needs only the declared ones, see Declared.
 	Reads []Span
 	// Declared are those of Reads that the transaction declared by AddReadConflictKey
 	// and AddReadConflictRange, in the order of the calls.
@@ -146,7 +146,7 @@ type Commit struct {
 	Ops []Op
 }
 
-// A Span is a half-open range of keys, [Start, End); a nil End is no upper bound, a
+// A Span is a half-open range of keys, [Start, End); a nil End means no upper bound, a
 // nil Start the first key.
 type Span struct {
 	Start, End []byte

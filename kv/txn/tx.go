@@ -194,8 +194,8 @@ func (tx *Tx) Cancel() {
 // release gives back what the engine holds for the transaction.
 func (tx *Tx) release() {
 	if tx.attempt != nil {
-		// What the transaction was to do is decided: there is nobody whom an error
-		// would help, and the next call of a broken engine reports it again.
+		// The outcome of the transaction is decided: an error would help no caller, and the next call of a
+		// broken engine reports it again.
 		_ = tx.attempt.Close()
 	}
 	tx.db.meter.Count(tx.db.name.bytesRead, tx.bytesRead)
@@ -213,9 +213,8 @@ func (tx *Tx) wrote(c *Commit) {
 	tx.db.meter.Count(tx.db.name.bytesWritten, int64(n))
 }
 
-// Versionstamp returns the stamp of the transaction's commit: the 10 bytes that its
-// versionstamped keys and values have got. Before it has committed, and when it wrote
-// nothing, it is ErrNoVersionstamp.
+// Versionstamp returns the stamp of the transaction's commit: the 10 bytes in its versionstamped keys and
+// values. Before the commit, and if the transaction wrote nothing, it returns ErrNoVersionstamp.
 func (tx *Tx) Versionstamp() (Stamp, error) {
 	if !tx.stamped {
 		return Stamp{}, ErrNoVersionstamp

@@ -5,9 +5,9 @@
 // Greenroom reads.
 //
 // An actor is asleep until something is wanted of it: a request, a message over a WebSocket that has outlived its
-// sleep, or its alarm. Then the engine opens it, which keeps other processes away, and has a runner of the
-// actor's namespace and runner name start it. From then on the actor's keys are the runner's to read and write,
-// until it says that the actor has stopped. A write is answered when it is durable.
+// sleep, or its alarm. Then the engine opens it, which keeps other processes away, and tells a runner of the actor's
+// namespace and runner name to start it. From then on the actor's keys are the runner's to read and write, until it
+// says that the actor stopped. A write is answered when it is durable.
 package engine
 
 // Files, from the top down:

@@ -42,11 +42,11 @@ type rig struct {
 	client *http.Client // of what isn't a runner, and of runners
 	url    string
 	stop   func()
-	open   atomic.Int64 // connections that the server has not closed
+	open   atomic.Int64 // connections that the server still holds open
 	writes writeLog
 }
 
-// A writeLog has what the server has written to its connections, in order, as long as it is on.
+// A writeLog records what the server writes to its connections, in order, as long as it is on.
 type writeLog struct {
 	mu   sync.Mutex
 	on   bool

@@ -199,7 +199,7 @@ func (q *request) next() (parts []rp.FromActorBody, failed error) {
 	q.e.mu.Lock()
 	defer q.e.mu.Unlock()
 	parts, q.parts = q.parts, nil
-	if q.began { // what the client has got isn't kept
+	if q.began { // what the client got isn't kept
 		q.bytes = 0
 	}
 	return parts, q.err

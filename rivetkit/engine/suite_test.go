@@ -245,7 +245,7 @@ func TestSuitePostgres(t *testing.T) {
 	s.check(t, "cbor", p.url, "")
 }
 
-// TestSuiteKilled kills the engine after every test, and looks whether what it has acknowledged is stored.
+// TestSuiteKilled kills the engine after every test, and checks that what it acknowledged is stored.
 func TestSuiteKilled(t *testing.T) {
 	s := newSuite(t, "2.1.5")
 	for _, encoding := range testkit.Pick(encodings[:1], encodings[:1], encodings) {

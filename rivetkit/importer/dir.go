@@ -113,7 +113,7 @@ func (d *Dir) Alarm(id string) (at int64, ok bool, err error) {
 	return at, err == nil, err
 }
 
-// read reads a file that is no larger than a message of BARE.
+// read reads a file that is at most as large as a message of BARE.
 func read(path string) ([]byte, error) {
 	info, err := os.Stat(path) // which doesn't wait for a pipe, as opening it does
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package importer moves the actors of RivetKit's file-system driver, of the versions 2.1 and 2.2, into a store. A
-// Dir reads the driver's files, and an Importer writes actors. The keys of an actor are taken over byte for byte; who
-// reads the database that has them is the caller.
+// Dir reads the driver's files, and an Importer writes actors. The keys of an actor are taken over byte for byte; the
+// caller reads the database that has them.
 //
 // It is not a way to keep two places in step: an actor that is there is left as it is.
 package importer

@@ -233,7 +233,7 @@ func TestSourceFails(t *testing.T) {
 	}
 }
 
-// TestRefused has actors that can't be imported: nothing is written for them.
+// TestRefused: nothing is written for actors that can't be imported.
 func TestRefused(t *testing.T) {
 	entry := func(key string, size int) *importer.Actor {
 		return of([]importer.Entry{{Key: []byte(key), Value: make([]byte, size), Size: size}})

@@ -258,7 +258,7 @@ func (w *world) letters(f *fronts, actor int, want []int) {
 		if got = w.list(f, ledgerKey(actor)); len(got) >= len(want) {
 			break
 		}
-		<-time.After(3 * idle) // who asks all the time keeps the actor where it is
+		<-time.After(3 * idle) // constant calls would keep the actor where it is
 	}
 	if !slices.Equal(got, want) {
 		i := 0

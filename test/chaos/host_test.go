@@ -37,7 +37,7 @@ const (
 const (
 	// leaseTTL is how long the actors of a host that was killed are out of reach.
 	leaseTTL = 2 * time.Second
-	// idle is how long an actor that nobody calls stays with its host.
+	// idle is how long an actor without calls stays with its host.
 	idle = 300 * time.Millisecond
 	// callTimeout is how long a host tries to answer a call, and a little longer is how long
 	// a client waits.
@@ -53,7 +53,7 @@ func TestHost(t *testing.T) {
 	}
 	db, err := pgkv.Open(t.Context(), url, nil)
 	if err != nil {
-		t.Skip(err) // there is no server: another process tries
+		t.Skip(err) // the server is missing: another process tries
 	}
 	if err := serve(t.Context(), db); err != nil {
 		t.Error(err)
@@ -74,7 +74,7 @@ func serve(ctx context.Context, db *pgkv.DB) error {
 		Logger:      log,
 	})
 	if err != nil {
-		log.Error("chaos: open", slog.Any("error", err)) // there is no server any more
+		log.Error("chaos: open", slog.Any("error", err)) // the server is gone
 		return nil
 	}
 	f, err := front.New(h, &front.Options{WithoutToken: true, Secret: make([]byte, 16), CallTimeout: callTimeout, Logger: log})

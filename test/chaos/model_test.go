@@ -15,9 +15,9 @@ import (
 // model is an actor: a list of increments, of which each answer is the tail.
 //
 // What became of a call whose outcome its client doesn't know is told by the list that is
-// read in the end: either the increment has its place in it, and then it landed at some moment
-// after it was asked for, or it has never landed before that reading. So no state is
-// uncertain, and the checker has to try no more orders than those of calls that overlap.
+// read in the end: either the increment has its place in it, and then it landed at some
+// moment after it was asked for, or it didn't land before that reading. So no state is
+// uncertain, and the checker tries only the orders of calls that overlap.
 var model = porcupine.Model{
 	Init: func() any { return tail{} },
 	Step: func(state, input, output any) (bool, any) {

@@ -14,16 +14,16 @@ import (
 
 // The module modernc.org/sqlite carries the tests and the fuzz corpora of SQLite's
 // developers, which are in the public domain. It is fetched like any module, into
-// the module cache, when a test wants them. It is no requirement in go.mod: its
-// code is not used, and would bring a dozen modules along. The sum holds it to the
-// bytes that this package was written for.
+// the module cache, when a test wants them. go.mod doesn't require it: its code is
+// not used, and would bring a dozen modules along. The sum holds it to the bytes
+// that this package was written for.
 const (
 	corporaModule = "modernc.org/sqlite@v1.61.1"
 	corporaSum    = "h1:TBEE49wz7VlxS+qXRXMQiPUZYOXHJ4ku83daYv1fe04="
 )
 
-// corpora returns the folder of SQLite's own tests. A test that can't have it,
-// because there is no module proxy, is skipped.
+// corpora returns the folder of SQLite's own tests. A test that can't have it, for
+// want of a module proxy, is skipped.
 func corpora(t *testing.T) string {
 	t.Helper()
 	dir, err := corporaDir()
@@ -35,7 +35,7 @@ func corpora(t *testing.T) string {
 
 var corporaDir = sync.OnceValues(func() (string, error) {
 	cmd := exec.Command("go", "mod", "download", "-json", corporaModule)
-	cmd.Dir = os.TempDir() // not in this module, whose go.sum is nobody's business here
+	cmd.Dir = os.TempDir() // not in this module, whose go.sum must not change
 	out, err := cmd.Output()
 	var m struct{ Dir, Sum, Error string }
 	if jsonErr := json.Unmarshal(out, &m); jsonErr != nil {

@@ -66,8 +66,8 @@ const (
 	fuzzOps     = 25_000
 )
 
-// fuzzConn opens a connection for a script that nobody knows: bounded, and with
-// no way to other files.
+// fuzzConn opens a connection for an unknown script: bounded, and with no way to
+// other files.
 func fuzzConn(t *testing.T, s *site, pragmas ...string) *sqlite3.Conn {
 	t.Helper()
 	c := s.open(t, pragmas...)
@@ -83,7 +83,7 @@ func fuzzConn(t *testing.T, s *site, pragmas ...string) *sqlite3.Conn {
 
 // confine refuses to attach files: an actor has one database, and the machine's
 // files are nothing for a fuzzer. It also refuses to take memory away, which
-// go-sqlite3 answers with a panic once there is none.
+// go-sqlite3 answers with a panic once none is left.
 func confine(action sqlite3.AuthorizerActionCode, name, _, _, _ string) sqlite3.AuthorizerReturnCode {
 	switch {
 	case action == sqlite3.AUTH_ATTACH && name != "" && name != ":memory:",
@@ -233,7 +233,7 @@ type fuzzer struct {
 }
 
 // compare runs a script on a database that begins as there does, and drops both.
-// It returns what came of that in words, and the difference, "" if there is none.
+// It returns what came of that in words, and the difference, "" if the two agree.
 func (f *fuzzer) compare(t *testing.T, in fuzzInput, script string, there *site, image ...byte) (outcome, diff string) {
 	t.Helper()
 	here := f.house.create(t, image)

@@ -55,7 +55,7 @@ func TestFuzzImages(t *testing.T) {
 }
 
 // unlogged turns the image of a database in WAL mode into one with a rollback
-// journal, as memdb does: there is no log beside it. It says whether it was one.
+// journal, as memdb does, since the log is missing. It says whether it was one.
 //
 // https://sqlite.org/fileformat2.html#file_format_version_numbers
 func unlogged(image []byte) (was bool) {

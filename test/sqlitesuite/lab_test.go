@@ -36,8 +36,8 @@ type site struct {
 // connMemory bounds the memory of one SQLite, in bytes.
 const connMemory = 128 << 20
 
-// open opens a connection and tries the given PRAGMAs: a file that is no database
-// answers each with an error.
+// open opens a connection and tries the given PRAGMAs: a file that isn't a
+// database answers each with an error.
 func (s *site) open(t *testing.T, pragmas ...string) *sqlite3.Conn {
 	t.Helper()
 	c, err := sqlite3.OpenContext(sqlite3.WithMaxMemory(context.WithoutCancel(t.Context()), connMemory), s.dsn)

@@ -205,7 +205,7 @@ func (r *record) holds(a answer, threshold int, labels map[string]string) bool {
 	return slices.Equal(a.values, r.want)
 }
 
-// logicFiles returns the scripts of the sqllogictest corpus, which is no part of
+// logicFiles returns the scripts of the sqllogictest corpus, which isn't part of
 // the project and lies beside some checkouts.
 func logicFiles(t *testing.T) []string {
 	t.Helper()

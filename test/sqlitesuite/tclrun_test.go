@@ -169,7 +169,7 @@ func (f *tclFile) mark(from, to int, reason string) {
 	}
 }
 
-// unreached is the reason of a block as long as there is no better one.
+// unreached is the reason of a block until a better one is known.
 const unreached = "on a path that isn't taken"
 
 func (f *tclFile) markUnreached(reason string) {

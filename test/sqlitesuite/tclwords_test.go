@@ -102,7 +102,7 @@ func (p *tclParser) word() (tclWord, error) {
 }
 
 // skipTo moves to the first byte that ends a word, past what is nested or
-// escaped; false if there is none.
+// escaped; false if no byte does.
 func (p *tclParser) skipTo(end func(byte) bool) bool {
 	for p.i < len(p.s) {
 		switch c := p.s[p.i]; {

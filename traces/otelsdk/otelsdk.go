@@ -128,8 +128,8 @@ func (p *Processor) OnStart(_ context.Context, s sdktrace.ReadWriteSpan) {
 	p.running[keyOf(sc)] = r
 }
 
-// forget removes spans that are not recorded any more, but have not ended, as nobody may
-// ever end them.
+// forget removes spans that are not recorded any more, but still run, as their callers may
+// never end them.
 //
 // +checklocks:p.mu
 func (p *Processor) forget() {
@@ -159,8 +159,7 @@ func (p *Processor) resource(r *resource.Resource) *traces.Resource {
 	return known
 }
 
-// OnEnd records the end of a span, and what has happened since it started. It doesn't
-// block.
+// OnEnd records the end of a span, and what happened since its start. It doesn't block.
 func (p *Processor) OnEnd(s sdktrace.ReadOnlySpan) {
 	sc := s.SpanContext()
 	if !sc.IsSampled() && !p.unsampled {
@@ -198,8 +197,8 @@ func (r *running) end(t *traces.Traces, s sdktrace.ReadOnlySpan, res *traces.Res
 		}
 		r.span.EndWith(at, nil)
 	default:
-		// All of it is dated at the end: OnEnd comes a little later, and whoever reads up to
-		// a time between would see a span that has ended, and half of it.
+		// All of it is dated at the end: OnEnd comes a little later, and a reader up to a
+		// time between would see a span that ended, and half of it.
 		r.span.EndWith(at, nil)
 		t.Record(spanData(s, res))
 	}

@@ -340,7 +340,7 @@ func TestDropped(t *testing.T) {
 	}
 }
 
-// TestForgotten starts spans that nobody ends: the memory that they take is bounded.
+// TestForgotten starts spans that never end: the memory that they take is bounded.
 func TestForgotten(t *testing.T) {
 	r := newRig(t, traces.Options{MaxActive: 10}, nil)
 	for range 3 * minSweep {

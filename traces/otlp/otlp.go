@@ -13,9 +13,9 @@
 //
 // # What it is not
 //
-// It is not a receiver, and speaks no protocol itself: whoever pushes spans chooses the
-// client. It links neither OpenTelemetry's SDK nor gRPC: it uses TracesData, which has the
-// bytes of the request of OTLP's service.
+// It is not a receiver, and speaks no protocol itself: the caller that pushes spans
+// chooses the client. It links neither OpenTelemetry's SDK nor gRPC: it uses TracesData,
+// which has the bytes of the request of OTLP's service.
 package otlp
 
 import (

@@ -28,9 +28,9 @@ const (
 
 // Pushed is what Push has done.
 type Pushed struct {
-	// Spans is how many were in the uploads that have succeeded, and Uploads how many these
-	// were. Of an upload that it takes an endpoint may throw some spans away: a client of
-	// OpenTelemetry's tells otel.Handle how many, and why, but not who has called it.
+	// Uploads is how many uploads succeeded, and Spans how many spans were in them. An
+	// endpoint may drop some spans of an upload that it takes: a client of OpenTelemetry's
+	// tells otel.Handle how many, and why, but doesn't name its caller.
 	Spans, Uploads int
 	// Partial counts the spans of which some could not be read (SpanData.Partial); they
 	// were sent as they are.
@@ -121,8 +121,7 @@ func (p *pusher) window(ctx context.Context, start, end int64) error {
 }
 
 // send uploads spans, one batch after the other: each of batchSpans at most, and cut in half
-// until it is no longer than batchBytes. After an error those before it are sent, and p.done
-// says how many.
+// until it fits batchBytes. After an error those before it are sent, and p.done says how many.
 func (p *pusher) send(ctx context.Context, spans []traces.SpanData) error {
 	for len(spans) > 0 {
 		n := min(len(spans), batchSpans)

@@ -1,7 +1,6 @@
 // Package workflowtest is a kit to test the code of workflows: on an actor in memory, with
-// a clock that skips what nobody waits for, with steps that fail and are slow where the
-// test says so, with restarts, and with histories that were saved and are held against
-// new code.
+// a clock that skips idle time, with steps that fail and are slow where the test says so,
+// with restarts, and with histories that were saved and are held against new code.
 //
 //	func TestOrder(t *testing.T) {
 //		workflowtest.Run(t, func(t *testing.T, e *workflowtest.Env) {

@@ -17,7 +17,7 @@ type Entry struct {
 	Value []byte
 }
 
-// A Span is the keys in [Start, End); an empty End is no bound.
+// A Span is the keys in [Start, End); an empty End means no bound.
 type Span struct {
 	_     struct{} `cbor:",toarray"`
 	Start []byte
@@ -187,7 +187,7 @@ type ConnEvent struct {
 	Body  Raw
 }
 
-// A Broadcast is an event for all who have subscribed to it.
+// A Broadcast is an event for all of its subscribers.
 type Broadcast struct {
 	_     struct{} `cbor:",toarray"`
 	Event string

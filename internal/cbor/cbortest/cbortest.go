@@ -83,7 +83,7 @@ type (
 		*base
 		D int
 	}
-	// Secret has nothing that is exported.
+	// Secret exports nothing.
 	Secret struct{ s string }
 	// Wide has fields of most kinds, with tags.
 	Wide struct {
@@ -311,7 +311,8 @@ func (s *Source) parts(v reflect.Value, depth int) {
 	}
 }
 
-// hashable reports whether v can be a key. reflect says so of an array of nothing that can't, too, which is none in an any.
+// hashable reports whether v can be a key. reflect says so of an empty array of a
+// type that can't, too, which isn't one in an any.
 func hashable(v reflect.Value) (ok bool) {
 	defer func() { ok = recover() == nil }()
 	_ = map[any]bool{v.Interface(): true}

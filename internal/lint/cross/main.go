@@ -79,7 +79,7 @@ func check(dir, target string) (int, error) {
 	return len(c.packages), errors.Join(append(c.errs, list.Wait())...)
 }
 
-// A checker has the packages that are checked already, by import path. It is their importer for the package after them.
+// A checker holds the checked packages, by import path. It is their importer for the package after them.
 type checker struct {
 	conf      types.Config
 	fset      *token.FileSet

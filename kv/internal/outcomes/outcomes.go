@@ -34,7 +34,7 @@ type record struct {
 }
 
 // Record remembers the outcome of the commit id, forgetting the oldest one when
-// there is no room. The zero id is not recorded.
+// the memory is full. The zero id is not recorded.
 func (m *Memory) Record(id kv.CommitID, o kv.Outcome) {
 	if id == (kv.CommitID{}) {
 		return

@@ -117,7 +117,7 @@ func (t *oracleTx) conflicts() bool {
 }
 
 // outdated reports whether the transaction must not commit on any engine: something
-// that it has read has changed, and not back.
+// that it read changed, and not back.
 func (t *oracleTx) outdated() bool {
 	if len(t.writes) == 0 || t.seen == nil {
 		return false

@@ -48,7 +48,7 @@ func testClaim(t *testing.T, db *txn.DB) {
 	}
 }
 
-// claim removes one of the first jobs and returns its key, "" when there is none.
+// claim removes one of the first jobs and returns its key, "" when no job is left.
 func claim(db *txn.DB, choices int) (job string, err error) {
 	err = db.Update(ctx, func(tx *txn.Tx) error {
 		job = ""

@@ -9,8 +9,8 @@ import (
 	"github.com/greenroomdb/greenroom/kv/internal/suite"
 )
 
-// check returns an error when there is no order in which everything could have been done one after the other on an
-// empty store, each at a moment between its beginning and its end, and seen what it has seen.
+// check returns an error unless some order explains the history: one in which each operation runs by itself, from an
+// empty store on, at a moment between its beginning and its end, and sees what it saw.
 //
 // It looks for that order: from a state, whatever began before the first of those that are left ended can be next. A
 // state of the store that was reached before, with as much done, isn't tried again (Wing, Gong: Testing and Verifying

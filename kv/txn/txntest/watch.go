@@ -97,7 +97,7 @@ func testWatch(t *testing.T, db *txn.DB) {
 	if err := errors.Join(<-first, <-second, <-missing); err != nil {
 		t.Error(err)
 	}
-	// One of a transaction that didn't commit is none.
+	// The watch of a transaction that didn't commit doesn't count.
 	lost := begin(t, db)
 	w, err := lost.Watch(ctx, []byte("k"))
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 )
 
 // The engine keeps rows of its own beside those of the store, and keys of its own among those of an actor, in the
-// namespace of whoever runs it.
+// namespace of its caller.
 //
 // Key layout:
 //

@@ -13,8 +13,8 @@ func (p *Checkpoint) fields(c *codec) {
 	c.i64(&p.Index)
 }
 
-// Events tell the engine what happened to actors. The runner keeps each until an AckEvents names it or a later one
-// of its actor, and repeats those that it has after it has connected anew.
+// Events tell the engine what happened to actors. The runner keeps each until an AckEvents names it or a later
+// one of its actor, and repeats the kept ones after it connects anew.
 type Events []Event
 
 // An Event is one thing that happened to one actor.

@@ -40,7 +40,7 @@ type ActorName struct {
 	Metadata string // JSON
 }
 
-// Stopping says that the runner ends soon: it takes no more actors, and wants those that it has to be stopped.
+// Stopping says that the runner ends soon: it takes no more actors, and asks the engine to stop its own.
 type Stopping struct{}
 
 // Pong answers a Ping.

@@ -118,7 +118,7 @@ func spanData(p *tracepb.Span, id func([]byte) ([]byte, error)) (s traces.SpanDa
 	return s, nil
 }
 
-// status returns a Status; a code that isn't known is none.
+// status returns a Status; an unknown code leaves it unset.
 func status(p *tracepb.Status) traces.Status {
 	s := traces.Status{Message: p.GetMessage()}
 	switch p.GetCode() {
