@@ -54,7 +54,7 @@ type asker struct{ *env }
 
 // inUseBy says which host has an actor.
 func inUseBy(actor string, h *actorstore.HostInfo) string {
-	return fmt.Sprintf("the actor %s is in use by the host %q (%s)", actor, visible(h.Name), h.ID)
+	return fmt.Sprintf("the actor %s is in use by the host %q (%s)", actor, visibleText(h.Name), h.ID)
 }
 
 // dial returns a client of a host. has says what that has to do with the actor, and inUse is why it is asked. The caller closes the client. The token

@@ -128,7 +128,7 @@ func (t *target) runners(ctx context.Context, s *storeurl.Store, owner actorstor
 		case lives && h.ID == owner:
 			return []runner{{h, inUseBy(t.actor, &h)}}, nil
 		case lives && h.Address != "":
-			hosts = append(hosts, runner{h, fmt.Sprintf("the actor %s may be run by the host %q (%s)", t.actor, visible(h.Name), h.ID)})
+			hosts = append(hosts, runner{h, fmt.Sprintf("the actor %s may be run by the host %q (%s)", t.actor, visibleText(h.Name), h.ID)})
 		}
 	}
 	return hosts, nil

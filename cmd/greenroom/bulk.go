@@ -110,7 +110,7 @@ func (b *bulk) each(ctx context.Context, o opened, do func(o opened, actor strin
 			return say(err, "interrupted after %d of %d actors", i, len(actors))
 		case err != nil:
 			failed++
-			fmt.Fprintf(b.stderr, "greenroom: %s: %s\n", visible(actor), message(err))
+			fmt.Fprintf(b.stderr, "greenroom: %s: %s\n", visibleText(actor), message(err))
 		}
 	}
 	if failed > 0 {

@@ -310,7 +310,7 @@ func (c *storeCheck) broken(ctx context.Context, id actorstore.ID, err error) {
 // hint says on a terminal what is looked at.
 func (c *storeCheck) hint(what string) {
 	c.hide()
-	c.hide = showHint(c.env.progress, "checking "+visible(what)+" …")
+	c.hide = showHint(c.env.progress, "checking "+visibleText(what)+" …")
 }
 
 // labelOf names an actor as the command line does. That of the store is "".
@@ -423,4 +423,4 @@ func count(n int, thing string) string {
 }
 
 // oneLine is visible for what must stay on its line.
-func oneLine(s string) string { return visible(strings.ReplaceAll(s, "\n", "; ")) }
+func oneLine(s string) string { return visibleText(strings.ReplaceAll(s, "\n", "; ")) }

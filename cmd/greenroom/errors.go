@@ -147,7 +147,7 @@ func holderOf(err error) string {
 	case e.Program == "":
 		return fmt.Sprintf("process %d", e.PID)
 	}
-	return fmt.Sprintf("process %d (%s)", e.PID, visible(e.Program))
+	return fmt.Sprintf("process %d (%s)", e.PID, visibleText(e.Program))
 }
 
 // actorError says what is wrong with the actor that was named, of a store that is open.

@@ -90,7 +90,7 @@ On a terminal drop asks first; elsewhere, and for more than one actor, it needs 
 				io.Writer
 			}{in, out}, in, &history{})
 			return drop(cmd.Context(), t, func(question string) error {
-				return confirm(cmd.Context(), person, visible(question), say(nil, "the actor %s is left as it is", t.actor))
+				return confirm(cmd.Context(), person, visibleText(question), say(nil, "the actor %s is left as it is", t.actor))
 			})
 		},
 	}

@@ -37,7 +37,7 @@ left out is zero. It replaces the item at the same primary path.`,
 		}
 		path, err := s.PathOf(item)
 		if err == nil {
-			_, err = fmt.Fprintln(c.env.stdout, visible(string(path)))
+			_, err = fmt.Fprintln(c.env.stdout, visibleText(string(path)))
 		}
 		return err
 	})

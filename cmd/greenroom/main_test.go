@@ -179,7 +179,7 @@ func transcript(t *testing.T, input string) string {
 // report writes what a run left as the files in testdata have it.
 func report(r result) string {
 	var b strings.Builder
-	b.WriteString(visible(times.ReplaceAllString(r.stdout, "TIME")))
+	b.WriteString(visibleText(times.ReplaceAllString(r.stdout, "TIME")))
 	r.stderr = holders.ReplaceAllString(r.stderr, "process PID (NAME) has")
 	if r.stdout != "" && !strings.HasSuffix(r.stdout, "\n") {
 		b.WriteString("(no line feed)\n")

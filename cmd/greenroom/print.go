@@ -263,12 +263,12 @@ func appendRaw(dst []byte, c cell) []byte { return append(dst, c.text...) }
 
 // shown makes visible what field appends.
 func shown(field func(dst []byte, c cell) []byte) func(dst []byte, c cell) []byte {
-	return func(dst []byte, c cell) []byte { return append(dst, visible(string(field(nil, c)))...) }
+	return func(dst []byte, c cell) []byte { return append(dst, visibleText(string(field(nil, c)))...) }
 }
 
 // appendEscaped keeps a value on its line and in its field.
 func appendEscaped(dst []byte, c cell) []byte {
-	return append(dst, onOneLine(visible(string(c.text)))...)
+	return append(dst, onOneLine(visibleText(string(c.text)))...)
 }
 
 // onOneLine escapes line feeds.
@@ -362,7 +362,7 @@ func (p *tablePrinter) begin(columns []string) {
 	head := make(table.Row, len(columns))
 	p.numbers = make([]bool, len(columns))
 	for i, name := range columns {
-		head[i] = visible(name)
+		head[i] = visibleText(name)
 		p.numbers[i] = true
 	}
 	p.table.AppendHeader(head)
@@ -371,7 +371,7 @@ func (p *tablePrinter) begin(columns []string) {
 func (p *tablePrinter) row(cells []cell) {
 	row := make(table.Row, len(cells))
 	for i, c := range cells {
-		shown := visible(string(c.text))
+		shown := visibleText(string(c.text))
 		switch {
 		case c.kind == cellNull:
 			shown = "NULL"

@@ -221,7 +221,7 @@ func (c *restorer) back(ctx context.Context, url string) error {
 		return err
 	}
 	for _, l := range out.Left {
-		if _, err := fmt.Fprintf(c.env.stdout, "not undone: the message %s to %s of %s\n", visible(l.Name), visible(l.To), stamp(l.Sent)); err != nil {
+		if _, err := fmt.Fprintf(c.env.stdout, "not undone: the message %s to %s of %s\n", visibleText(l.Name), visibleText(l.To), stamp(l.Sent)); err != nil {
 			return err
 		}
 	}

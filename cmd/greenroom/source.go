@@ -143,7 +143,7 @@ func (s *source) tempDir() (_ string, err error) {
 //
 // https://sqlite.org/pragma.html#pragma_quick_check
 func (s *source) check(ctx context.Context, hint io.Writer) error {
-	defer showHint(hint, "checking "+visible(filepath.Base(s.name))+" …")()
+	defer showHint(hint, "checking "+visibleText(filepath.Base(s.name))+" …")()
 	defer s.conn.SetInterrupt(s.conn.SetInterrupt(ctx))
 	// What rows may hold is up to the program that wrote them, perhaps with functions
 	// that are not known here.

@@ -41,7 +41,7 @@ func needsCopy(path string, err error) (companion string) {
 // openCopy copies the database file with its companion to a temporary folder, and
 // opens it there after SQLite has rolled back or taken in what the companion holds.
 func (s *source) openCopy(ctx context.Context, path, companion string, hint io.Writer) error {
-	defer showHint(hint, "copying "+visible(filepath.Base(s.name))+" …")()
+	defer showHint(hint, "copying "+visibleText(filepath.Base(s.name))+" …")()
 	dir, err := s.tempDir()
 	if err != nil {
 		return err

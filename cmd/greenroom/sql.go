@@ -154,7 +154,7 @@ func (sh *shell) interact(ctx context.Context, src *terminalSource, actor string
 			fmt.Fprintf(sh.errs, "%d %s changed\n", rows, noun)
 		}
 	}
-	fmt.Fprintf(src.term, "The database of %s. End statements with a semicolon; .help lists commands.\n", visible(actor))
+	fmt.Fprintf(src.term, "The database of %s. End statements with a semicolon; .help lists commands.\n", visibleText(actor))
 	if _, elsewhere := sh.session.executor.(*admin.SQL); elsewhere {
 		fmt.Fprintln(src.term, "Another process has the store open, and runs them. A transaction has 30 seconds; temporary tables are gone after a second.")
 	}

@@ -213,7 +213,7 @@ func kindWords(k traces.SpanKind) string {
 }
 
 // plain is s on one line of a terminal, on which it changes nothing.
-func plain(s string) string { return onOneLine(visible(s)) }
+func plain(s string) string { return onOneLine(visibleText(s)) }
 
 // short is a duration with as many digits as people read.
 func short(d time.Duration) string {

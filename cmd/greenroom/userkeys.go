@@ -44,7 +44,7 @@ func get(ctx context.Context, e *env, url, actor, text string) error {
 			return admin.KeyError(actor, text, err)
 		}
 		if terminal(e.stdout) != nil {
-			value = []byte(visible(string(value)))
+			value = []byte(visibleText(string(value)))
 		}
 		_, err = e.stdout.Write(value)
 		return err

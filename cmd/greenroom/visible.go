@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strconv"
-	"strings"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/greenroomdb/greenroom/internal/visible"
 )
 
 // What a store, a file or a server says may hold characters that command a terminal: to
@@ -24,27 +24,15 @@ import (
 // What is left as it is are values that are asked for as they are, on their way to a file
 // or another program.
 
-// visible escapes what would command a terminal instead of showing on it, and what isn't
+// visibleText escapes what would command a terminal instead of showing on it, and what isn't
 // UTF-8. Line feeds stay. What is escaped already stays as it is.
-func visible(s string) string {
-	var b strings.Builder
-	for len(s) > 0 {
-		r, n := utf8.DecodeRuneInString(s)
-		part := s[:n]
-		if r == utf8.RuneError && n == 1 || r != '\n' && !unicode.IsPrint(r) {
-			part = strings.Trim(strconv.QuoteToASCII(part), `"`)
-		}
-		b.WriteString(part)
-		s = s[n:]
-	}
-	return b.String()
-}
+func visibleText(s string) string { return visible.Text(s, "\n") }
 
 // A visibleWriter writes what is visible of each piece, which holds whole characters.
 type visibleWriter struct{ w io.Writer }
 
 func (v visibleWriter) Write(p []byte) (int, error) {
-	if _, err := io.WriteString(v.w, visible(string(p))); err != nil {
+	if _, err := io.WriteString(v.w, visibleText(string(p))); err != nil {
 		return 0, err
 	}
 	return len(p), nil

@@ -45,16 +45,16 @@ func TestVisible(t *testing.T) {
 		"literal \ufffd":     "literal \ufffd",
 		`\x1b`:               `\x1b`, // is escaped already
 	} {
-		if got := visible(in); got != want {
-			t.Errorf("visible(%q) = %q, want %q", in, got, want)
+		if got := visibleText(in); got != want {
+			t.Errorf("visibleText(%q) = %q, want %q", in, got, want)
 		}
-		if got := visible(visible(in)); got != want {
-			t.Errorf("twice: visible(%q) = %q, want %q", in, got, want)
+		if got := visibleText(visibleText(in)); got != want {
+			t.Errorf("twice: visibleText(%q) = %q, want %q", in, got, want)
 		}
 	}
 	for _, r := range commands() {
 		in := "a" + string(r) + "b"
-		harmless(t, "visible", visible(in))
+		harmless(t, "visible", visibleText(in))
 		for _, l := range []layout{newLayout(modeTable), newLayout(modeJSON), {mode: modeList, separated: true},
 			{mode: modeList, tty: true}, {mode: modeCSV, header: true, tty: true}, {mode: modeJSON, tty: true}} {
 			harmless(t, string(l.mode), printed(l, []string{in}, []cell{newCell(in)}))
@@ -71,7 +71,7 @@ func TestVisible(t *testing.T) {
 func FuzzVisible(f *testing.F) {
 	f.Add("a\xff\u009b\U000e0041\x00\x1f\x7f \\u0041 \u2028")
 	f.Fuzz(func(t *testing.T, s string) {
-		harmless(t, "visible", visible(s))
+		harmless(t, "visible", visibleText(s))
 		var b strings.Builder
 		if err := newJSON(&b).Encode(map[string]string{s: s}); err != nil {
 			t.Fatal(err)

@@ -27,6 +27,7 @@ var layers = []layer{
 	{0, []string{"internal/drain"}, "lets a Close wait for what is under way. Standard library only"},
 	{0, []string{"internal/errkind"}, "the kinds of errors that a caller branches on. Standard library only"},
 	{0, []string{"metrics"}, "how packages say how often something happens and how long it takes. Standard library only"},
+	{0, []string{"internal/visible"}, "writes text of others so that all of it shows. Standard library only"},
 	{0, []string{"internal/testkit"}, "what the tests of all packages share: the form of a suite, patience, a folder. Standard library only"},
 	{0, []string{"internal/s3fake"}, "an S3 server in a test, which breaks as networks and servers do. Standard library only"},
 	{0, []string{"internal/corpus"}, "texts, and patterns to look for in them, for tests and measurements of text indexes. Standard library only"},
