@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -40,11 +41,14 @@ type Actor struct {
 	Tried    []string          `json:"tried,omitempty"` // the versions of its code that could not do what there was to do then
 }
 
-// orders are the names of the orders of actors.
+// orders are the names of the orders of actors, by actorstore.Order.
 var orders = []string{"any", "name", "since", "schema", "wake", "slept"}
 
-// workflowStates are the words of the states of a workflow, in their order.
-func workflowStates() (words []string) {
+// ActorOrders returns the orders in which actors are listed. The slice is the caller's.
+func ActorOrders() []string { return slices.Clone(orders) }
+
+// WorkflowStates returns the words of the states of a workflow, in their order.
+func WorkflowStates() (words []string) {
 	for s := workflow.Pending; s <= workflow.RollingBack; s++ {
 		words = append(words, s.String())
 	}
@@ -56,7 +60,7 @@ func actorReads() []route {
 		read("actors", "List the actors that all parameters select.", []param{
 			{name: "prefix", kind: "string", what: "Actors whose names begin with it."},
 			{name: "label", kind: "string", repeated: true, what: "Actors that have the label KEY=VALUE."},
-			{name: "state", kind: "string", repeated: true, of: workflowStates(), what: "Actors whose workflow is in this state, or in one of these."},
+			{name: "state", kind: "string", repeated: true, of: WorkflowStates(), what: "Actors whose workflow is in this state, or in one of these."},
 			{name: "stuck", kind: "boolean", what: "Actors with a workflow that nothing that comes by itself wakes."},
 			{name: "schema_below", kind: "integer", what: "Actors whose database has a schema with a lower version."},
 			{name: "wakes_before", kind: "date-time", what: "Actors that must be woken before it."},

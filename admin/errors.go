@@ -31,6 +31,16 @@ type Quota struct {
 // Error returns the message.
 func (e *Error) Error() string { return e.Message }
 
+// Status returns the status of HTTP with which a Server answers with the error.
+func (e *Error) Status() int {
+	for _, k := range kinds {
+		if k.code == e.Code {
+			return k.status
+		}
+	}
+	return http.StatusInternalServerError
+}
+
 // Unwrap returns the kind of the error, one of those of package greenroom, if it has one, and an *actorstore.QuotaError with what Quota says.
 func (e *Error) Unwrap() (errs []error) {
 	for _, k := range kinds {

@@ -18,15 +18,9 @@ type actorsPage struct {
 	Unbuilt bool // the index by which actors are found isn't built
 }
 
-// workflowStates and orders are what the API takes, as openapi.json lists them.
-var (
-	workflowStates = []string{"pending", "running", "sleeping", "failed", "completed", "cancelled", "rolling_back"}
-	actorOrders    = []string{"any", "name", "since", "schema", "wake", "slept"}
-)
-
 // listActors shows the actors that the parameters select.
 func listActors(ctx context.Context, v *visit) (*shown, error) {
-	out := &actorsPage{Params: v.only("prefix", "label", "state", "stuck", "order", "after"), Choices: workflowStates, Orders: actorOrders}
+	out := &actorsPage{Params: v.only("prefix", "label", "state", "stuck", "order", "after"), Choices: admin.WorkflowStates(), Orders: admin.ActorOrders()}
 	list, err := admin.Get[admin.ActorList](ctx, v.client, "actors", out.Params)
 	if e := (*admin.Error)(nil); errors.As(err, &e) && e.Code == "conflict" {
 		out.Unbuilt, list = true, &admin.ActorList{}

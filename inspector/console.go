@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/greenroomdb/greenroom/admin"
-	"github.com/greenroomdb/greenroom/internal/sqlrun"
 )
 
 // A consolePage is an SQL console, with what it ran last.
@@ -92,9 +91,6 @@ func (p *consolePage) write(ctx context.Context, v *visit) (*admin.QueryOut, err
 	}
 	r := &rows{}
 	err := r.run(ctx, v.client, "id:"+v.actor.ID, p.SQL)
-	if at := (*sqlrun.Error)(nil); errors.As(err, &at) {
-		err = &admin.Error{Code: "invalid", Message: at.Error()}
-	}
 	if err == nil && r.writes {
 		p.Changed = grouped(r.changed)
 	}
@@ -123,7 +119,7 @@ func planOf(rows [][]json.RawMessage) (plan []planRow) {
 	for _, row := range rows {
 		id, parent := intOf(row[0]), intOf(row[1])
 		depth[id] = depth[parent] + 1
-		plan = append(plan, planRow{min(depth[id], maxIndent), visible(stringOf(row[3]))})
+		plan = append(plan, planRow{min(depth[id], maxIndent), shownText(stringOf(row[3]))})
 	}
 	return plan
 }
@@ -156,7 +152,7 @@ func asJSON(out *admin.QueryOut) string {
 		b.Write(text)
 	}
 	b.WriteString("\n]\n")
-	return visible(b.String())
+	return shownText(b.String())
 }
 
 // asCSV returns rows in CSV, with a line of the names of the columns.
@@ -176,5 +172,5 @@ func asCSV(out *admin.QueryOut) string {
 	if err := w.WriteAll(lines); err != nil {
 		return err.Error() // a strings.Builder takes all
 	}
-	return visible(b.String())
+	return shownText(b.String())
 }

@@ -68,7 +68,7 @@ func pathTable(ctx context.Context, v *visit) (*table, error) {
 		return nil, err
 	}
 	if len(list.Rows) == 0 {
-		return nil, &admin.Error{Code: "not_found", Message: "The database has no table " + visible(t.Name) + "."}
+		return nil, &admin.Error{Code: "not_found", Message: "The database has no table " + shownText(t.Name) + "."}
 	}
 	t.Kind = stringOf(list.Rows[0][0])
 	columns, err := v.query(ctx, &admin.QueryIn{SQL: `SELECT name, "type", hidden, pk FROM pragma_table_xinfo(?) ORDER BY cid`, Args: []json.RawMessage{name}, Rows: 1000})
@@ -151,9 +151,10 @@ func showCell(ctx context.Context, v *visit) (*shown, error) {
 	row := out.Rows[0]
 	p := &cellPage{Table: t.Name, Column: c.Name, Rowid: v.param("rowid"), Type: stringOf(row[0]), Size: intOf(row[1]), Key: t.Rowid, Kinds: kinds}
 	text := stringOf(row[2])
-	p.Value, p.Cut = visible(text), p.Size > maxWhole
-	// What a form can't hold would be lost.
-	p.Editable = v.mayWrite() && !p.Cut && c.Hidden == 0 && t.Kind == "table" && !strings.ContainsAny(text, "\x00\r")
+	p.Value, p.Cut = shownText(text), p.Size > maxWhole
+	// What a form can't hold would be lost, and what the API has replaced, which isn't UTF-8.
+	p.Editable = v.mayWrite() && !p.Cut && c.Hidden == 0 && t.Kind == "table" && !strings.ContainsAny(text, "\x00\r") &&
+		(p.Type != "text" || int64(len(text)) == p.Size)
 	p.Text = text
 	return &shown{Title: "Value", Template: "cell", Data: p}, nil
 }

@@ -60,7 +60,7 @@ func literal(kind, value string) (string, error) {
 			return "X'" + digits + "'", nil
 		}
 	}
-	return "", &admin.Error{Code: "invalid", Message: "The value is not one of type " + visible(kind) + "."}
+	return "", &admin.Error{Code: "invalid", Message: "The value is not one of type " + shownText(kind) + "."}
 }
 
 // rows are what statements return. They are a sqlrun.Sink.
@@ -84,6 +84,9 @@ func (r *rows) run(ctx context.Context, c *admin.Client, actor, text string) err
 		return err
 	}
 	_, err = s.Run(ctx, text, r)
+	if e := (*admin.Error)(nil); errors.As(err, &e) && e.Code == "failed" { // what SQLite says of the statement
+		err = &admin.Error{Code: "invalid", Message: e.Message}
+	}
 	return errors.Join(err, s.Close())
 }
 

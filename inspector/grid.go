@@ -19,6 +19,9 @@ const (
 	maxCell = 120
 	// maxOffset bounds how far pages go in an order that has no key.
 	maxOffset = 1_000_000
+	// maxMeasured is how many columns a table may have whose long values aren't read as a whole: what measures them costs 64 a column, and the API lets
+	// a statement cost 2000.
+	maxMeasured = 24
 )
 
 // A gridPage is a page of the rows of a table.
@@ -116,7 +119,7 @@ func (p *gridPage) statement(after string) (*admin.QueryIn, error) {
 	case p.Sort != "":
 		c, ok := p.Table.has(p.Sort)
 		if !ok {
-			return nil, &admin.Error{Code: "not_found", Message: "The table has no column " + visible(p.Sort) + "."}
+			return nil, &admin.Error{Code: "not_found", Message: "The table has no column " + shownText(p.Sort) + "."}
 		}
 		order = append(order, quoted(c.Name)+" "+direction)
 		if p.Table.Rowid != "" {
@@ -140,7 +143,8 @@ func (p *gridPage) statement(after string) (*admin.QueryIn, error) {
 // badPage refuses an after that no page gave out.
 var badPage = &admin.Error{Code: "invalid", Message: "There is no such page of the table."}
 
-// text returns the statement. It reads the beginning of long values only, and how long all are.
+// text returns the statement. Of each column it returns the type and the size, and the value, of which it reads the beginning if it is long. In a table with more
+// than maxMeasured columns it returns NULL, and the whole value.
 func (p *gridPage) text(where, order []string, offset int) string {
 	var b strings.Builder
 	b.WriteString("SELECT ")
@@ -151,6 +155,10 @@ func (p *gridPage) text(where, order []string, offset int) string {
 	}
 	for _, c := range p.Table.Columns {
 		q := quoted(c.Name)
+		if len(p.Table.Columns) > maxMeasured {
+			b.WriteString(", NULL, " + q)
+			continue
+		}
 		fmt.Fprintf(&b, ", typeof(%[1]s) || ' ' || coalesce(octet_length(%[1]s), 0), CASE WHEN octet_length(%[1]s) > %[2]d THEN substr(%[1]s, 1, %[2]d) ELSE %[1]s END", q, maxCell)
 	}
 	b.WriteString(" FROM " + quoted(p.Table.Name))
@@ -171,7 +179,7 @@ func (p *gridPage) text(where, order []string, offset int) string {
 func (p *gridPage) test(in *admin.QueryIn) (string, error) {
 	c, ok := p.Table.has(p.Filter.Column)
 	if !ok {
-		return "", &admin.Error{Code: "not_found", Message: "The table has no column " + visible(p.Filter.Column) + "."}
+		return "", &admin.Error{Code: "not_found", Message: "The table has no column " + shownText(p.Filter.Column) + "."}
 	}
 	for _, test := range filterTests {
 		if test.name != p.Filter.Test {
@@ -191,7 +199,7 @@ func (p *gridPage) test(in *admin.QueryIn) (string, error) {
 		}
 		return fmt.Sprintf(test.sql, quoted(c.Name)), nil
 	}
-	return "", &admin.Error{Code: "invalid", Message: "There is no test " + visible(p.Filter.Test) + "."}
+	return "", &admin.Error{Code: "invalid", Message: "There is no test " + shownText(p.Filter.Test) + "."}
 }
 
 // isNumber reports whether a text is a number of JSON.
@@ -210,15 +218,21 @@ func (p *gridPage) fill(v *visit, out *admin.QueryOut) {
 		}
 		for i, c := range p.Table.Columns {
 			kind, length, _ := strings.Cut(stringOf(row[1+2*i]), " ")
-			x := cell{Column: c.Name, Type: kind, Text: strings.ReplaceAll(visible(stringOf(row[2+2*i])), "\n", "⏎")}
-			if n, _ := strconv.Atoi(length); n > maxCell && (kind == "text" || kind == "blob") {
+			text := stringOf(row[2+2*i])
+			n, err := strconv.Atoi(length)
+			if err != nil {
+				kind, n = kindOf(row[2+2*i]), len(text)
+				text = strings.ToValidUTF8(text[:min(len(text), maxCell)], "") // without the beginning of a character
+			}
+			x := cell{Column: c.Name, Type: kind, Text: strings.ReplaceAll(shownText(text), "\n", "⏎")}
+			if n > maxCell && (kind == "text" || kind == "blob") {
 				x.Size = size(n)
 			}
 			r.Cells = append(r.Cells, x)
 		}
 		p.Rows = append(p.Rows, r)
 	}
-	if len(rows) < gridRows || !out.More && len(out.Rows) == len(rows) {
+	if len(rows) == 0 || !out.More && len(out.Rows) == len(rows) { // More: wide rows have more bytes than an answer may
 		return
 	}
 	if p.byRowid() {
@@ -226,7 +240,23 @@ func (p *gridPage) fill(v *visit, out *admin.QueryOut) {
 		return
 	}
 	offset, _ := strconv.Atoi(v.param("after")) // which statement has checked
-	p.Next = v.next(strconv.Itoa(offset + gridRows))
+	p.Next = v.next(strconv.Itoa(offset + len(rows)))
+}
+
+// kindOf is the type of a value that the API has answered. A blob and a text that is a literal of one look alike there.
+func kindOf(value json.RawMessage) string {
+	text := string(value)
+	switch {
+	case text == "null":
+		return "null"
+	case strings.HasPrefix(text, `"X'`) && strings.HasSuffix(text, `'"`):
+		return "blob"
+	case strings.HasPrefix(text, `"`):
+		return "text"
+	case strings.ContainsAny(text, ".e"):
+		return "real"
+	}
+	return "integer"
 }
 
 // SortBy returns the URL of the same rows in the order of a column, "" for the rowid: of the other direction if they are in that order.

@@ -114,6 +114,46 @@ func TestGrid(t *testing.T) {
 	}
 }
 
+// TestWide: a page whose rows have more bytes than an answer may leads to those that it leaves out, in each order.
+func TestWide(t *testing.T) {
+	r := newRig(t)
+	r.actor("room", func(a *greenroom.Actor) error {
+		return a.Update(t.Context(), func(tx *greenroom.Tx) error {
+			names := make([]string, 80)
+			for i := range names {
+				names[i] = fmt.Sprint("c", i)
+			}
+			long := strings.TrimSuffix(strings.Repeat(fmt.Sprintf("printf('%%0%dd', x),", 1000), len(names)), ",")
+			_, err := tx.Exec("create table wide (" + strings.Join(names, ",") + ")")
+			_, xerr := tx.Exec("with recursive c(x) as (select 1 union all select x + 1 from c where x < 130) insert into wide select " + long + " from c")
+			return errors.Join(err, xerr)
+		})
+	})
+	for _, query := range []string{"", "?sort=c7"} {
+		if got := r.pages(r.path("room")+"/tables/wide"+query, 0); len(got) != 130 {
+			t.Errorf("%s: %d rows", query, len(got))
+		}
+	}
+}
+
+// TestEditable: no form is offered for a value that it would change by itself.
+func TestEditable(t *testing.T) {
+	r := newRig(t)
+	r.actor("room", func(a *greenroom.Actor) error {
+		return a.Update(t.Context(), func(tx *greenroom.Tx) error {
+			_, err := tx.Exec("create table t (c); insert into t values ('plain'), (cast(x'61ff' as text)), (cast(x'610062' as text)), ('a' || char(13)), (x'00ff')")
+			return err
+		})
+	})
+	at, writer := r.path("room")+"/tables/t/cell?column=c&rowid=", r.login(writeSecret)
+	for i, want := range []bool{true, false, false, false, true} {
+		_, body := r.send(http.MethodGet, at+strconv.Itoa(i+1), nil, http.Header{"Cookie": {writer.Name + "=" + writer.Value}})
+		if got := strings.Contains(body, `action="`+r.path("room")+`/do/cell"`); got != want {
+			t.Errorf("row %d has a form: %v", i+1, got)
+		}
+	}
+}
+
 // TestTooLong: rows that aren't found in two seconds are given up, and the page says so.
 func TestTooLong(t *testing.T) {
 	r := newRig(t)

@@ -12,8 +12,8 @@
 //	defer page.Close()
 //	api, err := admin.Serve(ctx, ln, store, &admin.Options{Tokens: tokens, Page: page})
 //
-// All of the page is written by the server, and embedded in the program: a browser loads nothing from elsewhere, and runs one script of the page's own, without
-// which all but live updates works.
+// The server writes all of the page, and the program embeds it: a browser loads nothing from elsewhere. It runs one script of the page's own. Without the script
+// there are no live updates, no completion and history in the SQL console, no questions before a form does what can't be undone, and no login by a link.
 package inspector
 
 // Files, from the top down:
@@ -26,6 +26,7 @@ import (
 	"embed"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/greenroomdb/greenroom/admin"
@@ -61,7 +62,7 @@ func New(dial func(ctx context.Context, secret string) (*admin.Client, error), o
 		p.log = slog.Default()
 	}
 	for _, name := range o.Hosts {
-		p.names[name] = true
+		p.names[strings.ToLower(name)] = true
 	}
 	p.mux = p.routes()
 	return p

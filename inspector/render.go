@@ -96,19 +96,11 @@ func write(w http.ResponseWriter, status int, name string, l *layout) {
 	_, _ = w.Write(b.Bytes()) // what doesn't arrive the browser misses
 }
 
-// statuses are those of HTTP by the codes of the API's errors.
-var statuses = map[string]int{
-	"invalid": http.StatusBadRequest, "unauthorized": http.StatusUnauthorized, "forbidden": http.StatusForbidden, "not_found": http.StatusNotFound,
-	"in_use": http.StatusConflict, "conflict": http.StatusConflict, "timeout": http.StatusGatewayTimeout, "overloaded": http.StatusServiceUnavailable,
-}
-
 // fail answers with an error.
 func fail(w http.ResponseWriter, v *visit, err error) {
 	status, e := http.StatusBadGateway, (*admin.Error)(nil)
 	if errors.As(err, &e) {
-		if status = statuses[e.Code]; status == 0 {
-			status = http.StatusInternalServerError
-		}
+		status = e.Status()
 	}
 	render(w, status, v, "error", http.StatusText(status), err.Error())
 }

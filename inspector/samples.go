@@ -39,7 +39,7 @@ type chart struct {
 	Points string // of an SVG polyline in a box of 100 by 30
 }
 
-// A typeRow is what the actors of a type did since the oldest sample.
+// A typeRow is what the actors of a type did since the process began.
 type typeRow struct {
 	Name                string
 	Turns, Failed, Rows int64
@@ -132,7 +132,7 @@ func (s *samples) charts() []chart {
 			return max(0, (failed(now)-failed(before))/now.at.Sub(before.at).Seconds())
 		}},
 		{"Calls waiting", "", func(_, now sample) float64 { return now.counts["greenroom_host_calls_waiting"] }},
-		{lagName, " s", mean("greenroom_archive_lag_seconds")},
+		{lagName, " ms", mean("greenroom_archive_lag_seconds")},
 	} {
 		if c.name == lagName && s.all[len(s.all)-1].counts["greenroom_archive_lag_seconds_count"] == 0 {
 			continue // the process doesn't back up the store
@@ -162,28 +162,22 @@ func points(values []float64) string {
 	return strings.TrimSpace(b.String())
 }
 
-// types returns what the actors of each type did since the oldest sample.
+// types returns what the actors of each type did since the process began.
 //
 // +checklocks:s.mu
 func (s *samples) types() []typeRow {
-	first, last := s.all[0], s.all[len(s.all)-1]
+	counts := s.all[len(s.all)-1].counts
 	var rows []typeRow
-	for name := range last.counts {
+	for name := range counts {
 		kind, turns := strings.CutPrefix(name, `greenroom_host_turns_total{type="`)
 		kind, plain := strings.CutSuffix(kind, `"}`)
 		if !turns || !plain || strings.Contains(kind, `"`) {
 			continue
 		}
-		since := func(metric string) int64 {
-			name := metric + `{type="` + kind + `"}`
-			if len(s.all) == 1 {
-				return int64(last.counts[name])
-			}
-			return int64(last.counts[name] - first.counts[name])
-		}
+		of := func(metric string) int64 { return int64(counts[metric+`{type="`+kind+`"}`]) }
 		r := typeRow{
-			Name: kind, Turns: since("greenroom_host_turns_total"), Failed: since("greenroom_host_turns_failed_total"), Rows: since("greenroom_host_rows_read_total"),
-			Written: since("greenroom_host_written_bytes_total"), Awake: since("greenroom_host_awake_milliseconds_total"),
+			Name: kind, Turns: of("greenroom_host_turns_total"), Failed: of("greenroom_host_turns_failed_total"), Rows: of("greenroom_host_rows_read_total"),
+			Written: of("greenroom_host_written_bytes_total"), Awake: of("greenroom_host_awake_milliseconds_total"),
 		}
 		rows = append(rows, r)
 	}

@@ -203,7 +203,7 @@ func showTrace(ctx context.Context, v *visit) (*shown, error) {
 		return nil, err
 	}
 	if len(spans) == 0 && v.param("after") == "" {
-		return nil, &admin.Error{Code: "not_found", Message: "The actor has stored no spans of the trace " + visible(v.r.PathValue("trace")) + "."}
+		return nil, &admin.Error{Code: "not_found", Message: "The actor has stored no spans of the trace " + shownText(v.r.PathValue("trace")) + "."}
 	}
 	p := &tracePage{ID: v.r.PathValue("trace"), Next: v.next(list.Next), Damaged: list.Damaged, Complete: list.Next == "" && v.param("after") == ""}
 	line := &timeline{}

@@ -10,10 +10,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/greenroomdb/greenroom/admin"
+	"github.com/greenroomdb/greenroom/internal/visible"
 )
 
 // Bounds of what is shown of a value, in bytes.
@@ -24,7 +24,7 @@ const (
 
 // functions are what templates call.
 var functions = template.FuncMap{
-	"name": nameOf, "link": linkOf, "bytes": size, "time": shortTime, "preview": preview, "whole": whole, "visible": visible, "ms": millis,
+	"name": nameOf, "link": linkOf, "bytes": size, "time": shortTime, "preview": preview, "whole": whole, "ms": millis,
 	"number": grouped, "deref": deref, "indent": indented,
 }
 
@@ -41,7 +41,7 @@ func nameOf(a *admin.Actor) string {
 	if a.Name == nil {
 		return "id:" + a.ID
 	}
-	return visible(*a.Name)
+	return shownText(*a.Name)
 }
 
 // linkOf returns the path of a page of an actor. It has the id, since a name may have anything in it.
@@ -100,38 +100,19 @@ func shortTime(t admin.Time) string {
 	return strings.TrimSuffix(strings.Replace(string(t), "T", " ", 1), "Z")
 }
 
-// visible returns text in which characters that don't show, or that turn the direction of what is behind them, are written as \u and their number.
-func visible(text string) string {
-	hidden := func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' && r != '\t' }
-	if !strings.ContainsFunc(text, hidden) && utf8.ValidString(text) {
-		return text
-	}
-	var b strings.Builder
-	for len(text) > 0 {
-		r, n := utf8.DecodeRuneInString(text)
-		switch {
-		case r == utf8.RuneError && n == 1:
-			fmt.Fprintf(&b, `\x%02x`, text[0])
-		case hidden(r):
-			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
-		default:
-			b.WriteString(text[:n])
-		}
-		text = text[n:]
-	}
-	return b.String()
-}
+// shownText is text of which all shows; see package visible.
+func shownText(text string) string { return visible.Text(text, "\n\t") }
 
 // cut returns the beginning of text, and how long all of it is if it is longer.
 func cut(text string, most int) string {
 	if len(text) <= most {
-		return visible(text)
+		return shownText(text)
 	}
 	at := most
 	for at > 0 && !utf8.RuneStart(text[at]) {
 		at--
 	}
-	return visible(text[:at]) + "… (" + size(len(text)) + ")"
+	return shownText(text[:at]) + "… (" + size(len(text)) + ")"
 }
 
 // preview is the beginning of a value of JSON, or of a text, in one line.

@@ -24,6 +24,56 @@ func (r *rig) do(c *http.Cookie, path string, form ...string) (int, string) {
 	return resp.StatusCode, body
 }
 
+// cell is the form that sets a value of the table t.
+func cell(rowid, column, kind, value string) []string {
+	return []string{"table", "t", "key", "rowid", "rowid", rowid, "column", column, "kind", kind, "value", value}
+}
+
+// done is the status of a form that was done.
+const done = http.StatusSeeOther
+
+// A verbTest is a form, with the status of its answer, and what a view has afterwards.
+type verbTest struct {
+	verb   string
+	form   []string
+	status int
+	view   string // that shows it
+	want   string
+}
+
+// verbTests are forms, one after the other, on an actor that furnish has made.
+var verbTests = []verbTest{
+	{"label", []string{"key", "color", "value", "red"}, done, "", "color=red"},
+	{"send", []string{"name", "greeting", "body", `{"a":1}`}, done, "/queue", "<bdi>greeting</bdi>"},
+	{"send", []string{"name", "later", "body", "null", "delay", "1h"}, done, "/queue", "delayed"},
+	{"send", []string{"name", "x", "body", "{"}, http.StatusBadRequest, "/queue", "greeting"},
+	{"send", []string{"name", "x", "body", "1", "delay", "soon"}, http.StatusBadRequest, "/queue", "greeting"},
+	{"delete", []string{"id", "1"}, done, "/queue", "greeting"},
+	{"delete", []string{"id", "x"}, http.StatusBadRequest, "/queue", "greeting"},
+	{"redrive", nil, done, "/queue", "greeting"},
+	{"cell", cell("1", "c", "text", "it's \"new\"\r\nline"), done, "/tables/t", "it&#39;s &#34;new&#34;⏎line"},
+	{"cell", cell("1", "n", "integer", "-5"), done, "/tables/t", "<bdi>-5</bdi>"},
+	{"cell", cell("2", "n", "real", "1e300"), done, "/tables/t", "<bdi>1e&#43;300</bdi>"},
+	{"cell", cell("2", "b", "blob", "x'0aff'"), done, "/tables/t", "X&#39;0AFF&#39;"},
+	{"cell", cell("1", "b", "null", ""), done, "/tables/t", `<td class="null">`},
+	{"cell", cell("1", "n", "integer", "5x"), http.StatusBadRequest, "/tables/t", "-5"},
+	{"cell", cell("1", "n", "real", "NaN"), http.StatusBadRequest, "/tables/t", "-5"},
+	{"cell", cell("1", "b", "blob", "0"), http.StatusBadRequest, "/tables/t", "-5"},
+	{"cell", cell("1", "b", "number", "0"), http.StatusBadRequest, "/tables/t", "-5"},
+	{"cell", cell("9", "n", "integer", "5"), http.StatusConflict, "/tables/t", "-5"},
+	{"cell", cell("1", "none", "integer", "5"), http.StatusBadRequest, "/tables/t", "-5"},
+	{"cell", cell("1 or 1", "n", "integer", "5"), http.StatusBadRequest, "/tables/t", "-5"},
+	{"state", []string{"state", `{"paid": true}`, "before", `{"state":["item",7,true,null,""]}`}, done, "/state", "<bdi>paid</bdi>"},
+	{"state", []string{"state", `1`, "before", `{"state":["item",7,true,null,""]}`}, http.StatusConflict, "/state", "<bdi>paid</bdi>"},
+	{"state", []string{"state", `{`}, http.StatusBadRequest, "/state", "<bdi>paid</bdi>"},
+	{"retry", nil, done, "/workflow", `<span class="state sleeping">`},
+	{"cancel", nil, done, "/workflow", `<span class="state cancelled">`},
+	{"retry", nil, http.StatusInternalServerError, "/workflow", `<span class="state cancelled">`},
+	{"restart", nil, done, "/workflow", `<span class="state pending">`},
+	{"wake", nil, http.StatusNotImplemented, "", "color=red"}, // no host runs the actor
+	{"nothing", nil, http.StatusNotFound, "", "color=red"},
+}
+
 // TestVerbs: what a form does is done, for a token that may write; one that may read is refused each of them, and changes nothing.
 func TestVerbs(t *testing.T) {
 	r := newRig(t)
@@ -38,48 +88,8 @@ func TestVerbs(t *testing.T) {
 		}
 		return b.String()
 	}
-	cell := func(rowid, column, kind, value string) []string {
-		return []string{"table", "t", "key", "rowid", "rowid", rowid, "column", column, "kind", kind, "value", value}
-	}
-	const done = http.StatusSeeOther
-	verbs := []struct {
-		verb   string
-		form   []string
-		status int
-		view   string // that shows it
-		want   string
-	}{
-		{"label", []string{"key", "color", "value", "red"}, done, "", "color=red"},
-		{"send", []string{"name", "greeting", "body", `{"a":1}`}, done, "/queue", "<bdi>greeting</bdi>"},
-		{"send", []string{"name", "later", "body", "null", "delay", "1h"}, done, "/queue", "delayed"},
-		{"send", []string{"name", "x", "body", "{"}, http.StatusBadRequest, "/queue", "greeting"},
-		{"send", []string{"name", "x", "body", "1", "delay", "soon"}, http.StatusBadRequest, "/queue", "greeting"},
-		{"delete", []string{"id", "1"}, done, "/queue", "greeting"},
-		{"delete", []string{"id", "x"}, http.StatusBadRequest, "/queue", "greeting"},
-		{"redrive", nil, done, "/queue", "greeting"},
-		{"cell", cell("1", "c", "text", "it's \"new\"\r\nline"), done, "/tables/t", "it&#39;s &#34;new&#34;⏎line"},
-		{"cell", cell("1", "n", "integer", "-5"), done, "/tables/t", "<bdi>-5</bdi>"},
-		{"cell", cell("2", "n", "real", "1e300"), done, "/tables/t", "<bdi>1e&#43;300</bdi>"},
-		{"cell", cell("2", "b", "blob", "x'0aff'"), done, "/tables/t", "X&#39;0AFF&#39;"},
-		{"cell", cell("1", "b", "null", ""), done, "/tables/t", `<td class="null">`},
-		{"cell", cell("1", "n", "integer", "5x"), http.StatusBadRequest, "/tables/t", "-5"},
-		{"cell", cell("1", "n", "real", "NaN"), http.StatusBadRequest, "/tables/t", "-5"},
-		{"cell", cell("1", "b", "blob", "0"), http.StatusBadRequest, "/tables/t", "-5"},
-		{"cell", cell("1", "b", "number", "0"), http.StatusBadRequest, "/tables/t", "-5"},
-		{"cell", cell("9", "n", "integer", "5"), http.StatusConflict, "/tables/t", "-5"},
-		{"cell", cell("1 or 1", "n", "integer", "5"), http.StatusBadRequest, "/tables/t", "-5"},
-		{"state", []string{"state", `{"paid": true}`, "before", `{"state":["item",7,true,null,""]}`}, done, "/state", "<bdi>paid</bdi>"},
-		{"state", []string{"state", `1`, "before", `{"state":["item",7,true,null,""]}`}, http.StatusConflict, "/state", "<bdi>paid</bdi>"},
-		{"state", []string{"state", `{`}, http.StatusBadRequest, "/state", "<bdi>paid</bdi>"},
-		{"retry", nil, done, "/workflow", `<span class="state sleeping">`},
-		{"cancel", nil, done, "/workflow", `<span class="state cancelled">`},
-		{"retry", nil, http.StatusInternalServerError, "/workflow", `<span class="state cancelled">`},
-		{"restart", nil, done, "/workflow", `<span class="state pending">`},
-		{"wake", nil, http.StatusInternalServerError, "", "color=red"}, // no host runs the actor
-		{"nothing", nil, http.StatusNotFound, "", "color=red"},
-	}
 	reader, before := r.login(readSecret), all()
-	for _, v := range verbs {
+	for _, v := range verbTests {
 		if status, _ := r.do(reader, at+"/do/"+v.verb, v.form...); status != http.StatusForbidden && v.verb != "nothing" {
 			t.Errorf("a reader, %s %q: %d", v.verb, v.form, status)
 		}
@@ -91,7 +101,7 @@ func TestVerbs(t *testing.T) {
 		t.Error("a reader is shown what it may not do")
 	}
 	writer := r.login(writeSecret)
-	for _, v := range verbs {
+	for _, v := range verbTests {
 		status, body := r.do(writer, at+"/do/"+v.verb, v.form...)
 		if status != v.status {
 			t.Errorf("%s %q: %d %s", v.verb, v.form, status, regexp.MustCompile(`role="alert">.*`).FindString(body))

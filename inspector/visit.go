@@ -27,7 +27,7 @@ type shown struct {
 	Title    string
 	Template string // pages/NAME.html
 	Data     any
-	Live     string // what a change of which the page is loaded anew: actor or store; "" for nothing
+	Live     string // when the page loads itself anew: actor, at each commit of the actor; clock, every two seconds; "", never
 	Status   int    // of HTTP; 0 is 200
 	Location string // where the browser goes on; "" shows the page
 }

@@ -12,7 +12,7 @@ async function refresh() {
 	if (at && at !== main && main.contains(at) && /^(INPUT|SELECT|TEXTAREA)$/.test(at.tagName)) { return; }
 	loading = true;
 	try {
-		const answer = await fetch(location.href, { headers: { "Greenroom-Live": "1" } });
+		const answer = await fetch(location.href);
 		if (answer.redirected) { location.reload(); return; }
 		const next = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("main");
 		const open = new Set([...main.querySelectorAll("details")].map((d, i) => d.open ? i : -1));
