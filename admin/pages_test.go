@@ -6,10 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/admin"
+	"github.com/greenroomdb/greenroom/internal/testkit"
+	"github.com/greenroomdb/greenroom/traces"
 	"github.com/greenroomdb/greenroom/workflow"
 )
 
@@ -158,6 +163,39 @@ func TestTracePages(t *testing.T) {
 	})
 	if all := list(1000, func() {}); len(all) < len(want)+3 || !reflect.DeepEqual(got, all) {
 		t.Errorf("with more meanwhile: %q, want %q", got, all)
+	}
+}
+
+// TestTraceEvents: a span is found by its attributes, with so many of its events as are asked for, and the number of the others.
+func TestTraceEvents(t *testing.T) {
+	r := newRig(t, admin.Options{})
+	a, err := r.store.Actor(t.Context(), "traced", &greenroom.ActorOptions{Traces: &greenroom.TracesOptions{}})
+	testkit.Must(t, err)
+	tr, err := a.Traces(t.Context())
+	testkit.Must(t, err)
+	for _, name := range []string{"one", "two"} {
+		_, span := tr.Start(t.Context(), name, nil)
+		span.SetAttributes(traces.String("name", name), traces.Int("n", 7))
+		for range 3 {
+			span.Event("event")
+		}
+		span.End()
+	}
+	testkit.Must(t, a.Close())
+	for query, want := range map[string]struct{ spans, events, more int }{
+		"": {2, 6, 0}, "?events=0": {2, 0, 6}, "?events=2": {2, 4, 2}, "?events=3": {2, 6, 0}, "?attribute=name%3Done": {1, 3, 0},
+		"?attribute=n%3D7&attribute=name%3Dtwo&events=1": {1, 1, 2}, "?attribute=name%3Dthree": {}, "?attribute=other%3D": {},
+	} {
+		list := get[admin.TraceList](r, "/v1/actors/traced/traces"+query)
+		events, more := strings.Count(string(list.OTLP), `"name":"event"`), 0
+		for _, m := range regexp.MustCompile(`"droppedEventsCount":(\d+)`).FindAllStringSubmatch(string(list.OTLP), -1) {
+			n, err := strconv.Atoi(m[1])
+			testkit.Must(t, err)
+			more += n
+		}
+		if list.Spans != want.spans || events != want.events || more != want.more {
+			t.Errorf("%s: %d spans, %d events and %d more: %s", query, list.Spans, events, more, list.OTLP)
+		}
 	}
 }
 

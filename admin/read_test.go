@@ -246,6 +246,7 @@ func TestBadReads(t *testing.T) {
 		"/v1/actors/nix": "not_found", "/v1/actors/id:zz": "invalid", "/v1/actors/nix/keys": "not_found", "/v1/actors/room/keys?after=x": "invalid", "/v1/actors/room/keys?key=x": "invalid",
 		"/v1/actors/room/state": "not_found", "/v1/actors/room/workflow": "not_found", "/v1/actors/room/queue?after=x": "invalid", "/v1/actors/room/queue?limit=-1": "invalid",
 		"/v1/actors/room/connections?after=hex:z": "invalid", "/v1/actors/room/traces?trace=1": "invalid", "/v1/actors/room/traces?after=x": "invalid", "/v1/actors/room/workflow?after=x": "invalid", "/v1/actors/room/traces?status=bad": "invalid",
+		"/v1/actors/room/traces?attribute=x": "invalid", "/v1/actors/room/traces?attribute=a%3D1&attribute=a%3D2": "invalid", "/v1/actors/room/traces?events=-1": "invalid",
 		"/v1/metrics": "not_found",
 	} {
 		status, text := r.ask(http.MethodGet, path, "")

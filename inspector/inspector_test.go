@@ -47,6 +47,14 @@ func TestViews(t *testing.T) {
 	if body := r.get(at + trace); !strings.Contains(body, "attribute") || !strings.Contains(body, `/workflow#entry-step"`) || !strings.Contains(body, "status") {
 		t.Errorf("the trace is %s", body)
 	}
+	for query, want := range map[string]bool{"attribute=workflow.step.id%3Dstep": true, "attribute=workflow.step.id%3Dx": false, "name=span&status=error": true, "name=x": false} {
+		if body := r.get(at + "/traces?" + query); strings.Contains(body, "<bdi>span</bdi>") != want {
+			t.Errorf("traces?%s: %s", query, body)
+		}
+	}
+	if body := r.get(at + "/workflow"); !strings.Contains(body, `/traces?attribute=workflow.step.id%3D`) {
+		t.Errorf("no entry leads to its traces: %s", body)
+	}
 	if body := r.get(at + keyLink.FindString(r.get(at+"/keys?prefix=user%2F"))); !strings.Contains(body, "<bdi>value</bdi>") || !strings.Contains(body, "76 61 6c 75 65") {
 		t.Errorf("the key is %s", body)
 	}

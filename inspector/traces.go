@@ -69,6 +69,7 @@ type span struct {
 		Message string `json:"message"`
 	} `json:"status"`
 	Attributes []attribute `json:"attributes"`
+	Dropped    uint32      `json:"droppedEventsCount"` // there are so many more
 	Events     []struct {
 		Time       nanos       `json:"timeUnixNano"`
 		Name       string      `json:"name"`
@@ -78,6 +79,9 @@ type span struct {
 
 // Failed reports whether the span has ended with an error.
 func (s *span) Failed() bool { return s.Status.Code == 2 }
+
+// stepTraces returns the parameters by which listTraces shows the attempts at the entry of a workflow with that id.
+func stepTraces(id string) string { return url.Values{"attribute": {attrStep + "=" + id}}.Encode() }
 
 // attrStep is the attribute by which a span names the entry of a workflow that it is an attempt at, as package workflow records it.
 const attrStep = "workflow.step.id"
@@ -147,9 +151,9 @@ var agos = map[string]time.Duration{"1h": time.Hour, "24h": 24 * time.Hour}
 
 // listTraces shows the traces of an actor.
 func listTraces(ctx context.Context, v *visit) (*shown, error) {
-	params := v.only("name", "status", "after")
+	params := v.only("name", "status", "attribute", "after")
 	p := &tracesPage{Params: params, Since: cmp.Or(v.param("since"), "all")}
-	asked := url.Values{"limit": {"1000"}}
+	asked := url.Values{"limit": {"1000"}, "events": {"0"}}
 	for name, values := range params {
 		asked[name] = values
 	}
@@ -189,11 +193,15 @@ func listTraces(ctx context.Context, v *visit) (*shown, error) {
 	return &shown{Title: "Traces", Template: "traces", Data: p, Live: "actor"}, nil
 }
 
+// shownEvents bounds the events of a span on a page.
+const shownEvents = "20"
+
 // showTrace shows a trace as a waterfall.
 func showTrace(ctx context.Context, v *visit) (*shown, error) {
 	params := v.only("after")
 	params.Set("trace", v.r.PathValue("trace"))
 	params.Set("limit", "1000")
+	params.Set("events", shownEvents)
 	list, err := get[admin.TraceList](ctx, v, "/traces", params)
 	if err != nil {
 		return nil, err

@@ -21,6 +21,7 @@ type entryRow struct {
 	Around string // the beginning of its path, above its label
 	Indent int    // 0 to maxIndent
 	Bar    *bar   // nil if nothing says when it was
+	Traces string // the URL of the page with the traces of its attempts; "" for an entry that has none
 }
 
 // showWorkflow shows the workflow of an actor as a tree beside a timeline.
@@ -46,6 +47,9 @@ func showWorkflow(ctx context.Context, v *visit) (*shown, error) {
 		row.Bar = line.bar(parseTime(e.Created), parseTime(max(e.Completed, e.Undone)))
 		if row.Bar != nil && e.Completed == "" && e.Undone == "" {
 			row.Bar.Text = e.Status // which says more than that nothing says when it ended
+		}
+		if e.Attempts != nil && *e.Attempts > 0 {
+			row.Traces = linkOf(v.actor.ID, "traces") + "?" + stepTraces(e.ID)
 		}
 		p.Entries = append(p.Entries, row)
 	}
