@@ -20,6 +20,8 @@ require (
 	github.com/netresearch/go-cron v0.9.1 // persist: the parser of cron expressions; MIT, looked after, nothing but the standard library
 	github.com/petermattis/goid v0.0.0-20260820044319-269ab09b5261 // greenroom: who would wait for itself; Apache-2.0, no requirements
 	github.com/prometheus/client_golang v1.25.0 // metrics/prom: the adapter; Pebble needs it anyway
+	github.com/prometheus/client_model v0.6.3 // inspector: metrics as they are read; metrics/prom needs it anyway
+	github.com/prometheus/common v0.72.0 // inspector: the parser of metrics; metrics/prom needs it anyway
 	github.com/spf13/cobra v1.10.2 // cmd/greenroom: commands, flags, completion
 	github.com/spf13/pflag v1.0.10 // cmd/greenroom: what is wrong with a flag; cobra needs it anyway
 	github.com/tetratelabs/wazero v1.12.0 // host/wasm: the WebAssembly runtime; Apache-2.0, nothing but golang.org/x/sys
@@ -77,8 +79,6 @@ require (
 	github.com/philhofer/fwd v1.2.0 // indirect
 	github.com/pkg/errors v0.9.1 // indirect
 	github.com/pmezard/go-difflib v1.0.0 // indirect
-	github.com/prometheus/client_model v0.6.3 // indirect
-	github.com/prometheus/common v0.72.0 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/rogpeppe/go-internal v1.16.0 // indirect
 	github.com/rs/xid v1.6.0 // indirect

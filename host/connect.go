@@ -84,7 +84,7 @@ func (j *Join) undo(h *Host, joined *Joined) {
 // ErrNoConn says that the connection is gone.
 func (h *Host) Rejoin(ctx context.Context, a Address, of Joined, to Transport) (conn.ID, error) {
 	var id conn.ID
-	err := h.turn(ctx, a, nil, newTurn("actor.reconnect", func(c *Context) error {
+	err := h.turn(ctx, a, nil, newTurn(spanReconnect, func(c *Context) error {
 		l := c.life
 		n, ok := l.conns.Find(of.Gateway, of.Request)
 		if !ok {
@@ -163,7 +163,7 @@ func (h *Host) Disconnect(ctx context.Context, id actorstore.ID, c conn.ID, reas
 
 // Subscribe subscribes a connection to the events of a name, or ends that if on is false.
 func (h *Host) Subscribe(ctx context.Context, a Address, id conn.ID, event string, on bool) error {
-	t := newTurn("actor.subscribe", func(c *Context) error {
+	t := newTurn(spanSubscribe, func(c *Context) error {
 		n := c.Conn()
 		if n == nil {
 			return ErrNoConn

@@ -26,7 +26,7 @@ func (l consumer) take() {
 		l.host.troubles.tell(l.log, l.host.clock(), "host: message", l.kind.Name, err)
 		// Nothing of the turn has landed, the receipt neither. What is given back now is the
 		// message that failed: no other goroutine takes messages, and the order is that of ids.
-		if err := l.inward(l.ctx, newTurn("actor.returnMessage", l.giveBack(err))); err != nil {
+		if err := l.inward(l.ctx, newTurn(spanReturn, l.giveBack(err))); err != nil {
 			l.report("return a message", err)
 			return
 		}

@@ -1,44 +1,39 @@
 package host
 
 import (
+	"cmp"
 	"sync"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/metrics"
 )
 
-// Metrics returns what a Host with types of these names tells Options.Metrics, for a Sink that wants to know
-// beforehand. The packages that it uses have their own.
-func Metrics(types ...string) []*metrics.Metric {
-	all := []*metrics.Metric{
-		metricSyncs, metricTurnTime,
+// metricsOfAll are those that aren't of a type.
+func metricsOfAll() []*metrics.Metric {
+	return []*metrics.Metric{
+		metricSyncs,
 		metricWoken, metricSlept, metricLost, metricDestroyed, metricEvicted, metricCrowded, metricAlarms, metricWakeTime,
 		metricSent, metricRefused, metricArrived, metricRepeated, metricRetried, metricUndeliverable,
 	}
-	for _, name := range types {
-		all = append(all, metricsOf(name).all()...)
-	}
-	return all
 }
 
 var (
-	metricSyncs    = metrics.NewCounter("host_syncs", "Waits for stable storage, each for all turns that were made meanwhile")
-	metricTurnTime = metrics.NewTimer("host_turn", "How long turns took, without the wait for stable storage")
+	metricSyncs = metrics.NewCounter("host_syncs", "Waits for stable storage, each for all turns that were made meanwhile")
 
 	metricWoken     = actors("woken")
 	metricSlept     = actors("slept")
 	metricLost      = actors("lost")
 	metricDestroyed = actors("destroyed")
 	metricEvicted   = actors("evicted")
-	metricCrowded   = actors("waited for room")
-	metricAlarms    = actors("woken by an alarm")
+	metricCrowded   = actors("waited_for_room")
+	metricAlarms    = actors("woken_by_alarm")
 	metricWakeTime  = metrics.NewTimer("host_wake", "How long waking took")
 
 	metricSent          = messages("sent")
-	metricRefused       = messages("not allowed")
+	metricRefused       = messages("not_allowed")
 	metricArrived       = messages("arrived")
-	metricRepeated      = messages("arrived again")
-	metricRetried       = messages("not taken")
+	metricRepeated      = messages("arrived_again")
+	metricRetried       = messages("not_taken")
 	metricUndeliverable = messages("dropped")
 )
 
@@ -49,10 +44,47 @@ var messages = metrics.Labelled("host_messages", "what",
 	"Messages from one actor to another, by what happened to them")
 
 // kindMetrics are the metrics of a type.
-type kindMetrics struct{ turns, failed, awake, written, rows *metrics.Metric }
+type kindMetrics struct {
+	awake, written, rows *metrics.Metric
+	actions              map[string]*turnMetrics // by the name of the action
+	turns                map[string]*turnMetrics // of turns that aren't actions, by their kind
+}
+
+// turnMetrics are those of the turns of one kind.
+type turnMetrics struct{ time, failed *metrics.Metric }
+
+// Kinds of turns: values of the label turn.
+const (
+	turnAction  = "action"  // with the action's name in the label action
+	turnConnect = "connect" // a connection is made, ended, or made again, or listens to an event
+	turnMessage = "message" // of the queue
+	turnUpdate  = "update"  // of Turn
+	turnOther   = "other"   // the beginning and end of an actor, letters, actions that aren't declared
+)
+
+// turnKinds are the kinds of turns by the names of their spans, but for actions and turnOther.
+var turnKinds = map[string]string{
+	spanOnConnect: turnConnect, spanOnDisconnect: turnConnect, spanReconnect: turnConnect, spanSubscribe: turnConnect,
+	spanMessage: turnMessage, spanReturn: turnMessage,
+	spanTurn: turnUpdate,
+}
+
+// of returns the metrics of a turn with that span; action is "" for none.
+func (k *kindMetrics) of(span, action string) *turnMetrics {
+	if m := k.actions[action]; m != nil {
+		return m
+	}
+	return k.turns[cmp.Or(turnKinds[span], turnOther)]
+}
 
 func (k *kindMetrics) all() []*metrics.Metric {
-	return []*metrics.Metric{k.turns, k.failed, k.awake, k.written, k.rows}
+	all := []*metrics.Metric{k.awake, k.written, k.rows}
+	for _, of := range []map[string]*turnMetrics{k.actions, k.turns} {
+		for _, m := range of {
+			all = append(all, m.time, m.failed)
+		}
+	}
+	return all
 }
 
 // toldBy returns a function that tells m what actors of the type have used besides turns; nil if m has nowhere to tell it.
@@ -61,27 +93,48 @@ func (k *kindMetrics) toldBy(m metrics.Meter) func(*actorstore.Usage) {
 		return nil
 	}
 	return func(more *actorstore.Usage) {
-		m.Count(k.awake, more.Awake.Milliseconds())
+		m.Observe(k.awake, more.Awake)
 		m.Count(k.written, more.Written)
 		m.Count(k.rows, more.Rows)
 	}
 }
 
-// kindsMetrics are those of types by their names, of which a program has a few.
-var kindsMetrics sync.Map
+// metricsOf returns the metrics of a type with these actions. Those of types that are called alike are the same ones.
+func metricsOf(name string, actions []string) *kindMetrics {
+	k := &kindMetrics{
+		awake: theMetric(typeAwake(name)), written: theMetric(typeWritten(name)), rows: theMetric(typeRows(name)),
+		actions: map[string]*turnMetrics{}, turns: map[string]*turnMetrics{},
+	}
+	of := func(turn, action string) *turnMetrics {
+		labels := []metrics.Label{{Name: "type", Value: name}, {Name: "turn", Value: turn}, {Name: "action", Value: action}}
+		return &turnMetrics{
+			time:   theMetric(metrics.NewTimer("host_turn", "How long turns took, without the wait for stable storage", labels...)),
+			failed: theMetric(metrics.NewCounter("host_turns_failed", "Turns that did not land", labels...)),
+		}
+	}
+	for _, action := range actions {
+		k.actions[action] = of(turnAction, action)
+	}
+	for _, turn := range []string{turnConnect, turnMessage, turnUpdate, turnOther} {
+		k.turns[turn] = of(turn, "")
+	}
+	return k
+}
 
-// metricsOf returns the metrics of the type of that name, the same ones for each call.
-func metricsOf(name string) *kindMetrics {
-	of, _ := kindsMetrics.LoadOrStore(name, &kindMetrics{
-		typeTurns(name), typeFailed(name), typeAwake(name), typeWritten(name), typeRows(name),
-	})
-	return of.(*kindMetrics)
+// theMetrics are the metrics of types by their names and labels, of which a program has as many as it has types and actions.
+var theMetrics sync.Map
+
+// theMetric returns the one metric of the program that has the name and labels of m.
+func theMetric(m *metrics.Metric) *metrics.Metric {
+	the, _ := theMetrics.LoadOrStore(m.String(), m)
+	return the.(*metrics.Metric)
 }
 
 var (
-	typeTurns   = metrics.Labelled("host_turns", "type", "Turns that were run")
-	typeFailed  = metrics.Labelled("host_turns_failed", "type", "Turns that did not land")
-	typeAwake   = metrics.Labelled("host_awake_milliseconds", "type", "How long actors were in memory, all of them together")
 	typeWritten = metrics.Labelled("host_written_bytes", "type", "Bytes of keys and values that the commits of actors gave to the engine")
 	typeRows    = metrics.Labelled("host_rows_read", "type", "Rows that statements of SQL of actors have read")
 )
+
+func typeAwake(name string) *metrics.Metric {
+	return &metrics.Metric{Kind: metrics.Total, Name: "host_awake", Help: "How long actors were in memory, all of them together", Labels: []metrics.Label{{Name: "type", Value: name}}}
+}

@@ -21,18 +21,23 @@ func (y *tally) Add(m *metrics.Metric, n int64) {
 	y.n[m] += n
 }
 
-func (y *tally) Observe(m *metrics.Metric, _ time.Duration) { y.Add(m, 1) }
+func (y *tally) Observe(m *metrics.Metric, d time.Duration) {
+	if m.Kind == metrics.Timer {
+		d = 1
+	}
+	y.Add(m, int64(d))
+}
 
 func TestMetrics(t *testing.T) {
 	names := map[string]bool{}
-	for _, m := range Metrics("thing") {
-		key := m.Name + "/" + m.Value
-		if names[key] || !strings.HasPrefix(m.Name, "host_") || m.Help == "" {
+	var d diary
+	thing := clockThing(&d)
+	for _, m := range Metrics(thing, thing) {
+		if names[m.String()] || !strings.HasPrefix(m.Name, "host_") || m.Help == "" {
 			t.Errorf("%+v", m)
 		}
-		names[key] = true
+		names[m.String()] = true
 	}
-	var d diary
 	y := &tally{n: map[*metrics.Metric]int64{}}
 	bubble(t, Options{Metrics: y, MaxAwake: 1}, func(r *rig) {
 		r.plan("plan", time.Hour)
@@ -42,16 +47,17 @@ func TestMetrics(t *testing.T) {
 		must(t, err)
 		pass(2 * time.Hour)
 		must(t, r.Destroy(r.ctx, lobby))
-		of := metricsOf("thing")
-		for m, want := range map[*metrics.Metric]int64{
-			of.turns: 5, of.failed: 1, metricTurnTime: 5, metricWoken: 4, metricWakeTime: 4, metricEvicted: 1,
-			metricCrowded: 1, metricAlarms: 1, metricSlept: 3, metricDestroyed: 1, metricLost: 0,
-		} {
-			y.mu.Lock()
-			if got := y.n[m]; got != want {
-				t.Errorf("%s %s: %d, want %d", m.Name, m.Value, got, want)
-			}
-			y.mu.Unlock()
+		of := thing.metrics()
+		want := map[*metrics.Metric]int64{
+			of.actions["plan"].time: 1, of.actions["rung"].time: 1, of.actions["ring"].time: 1, of.actions["cancel"].time: 1, of.actions["cancel"].failed: 1, of.turns[turnOther].time: 1,
+			metricWoken: 4, metricWakeTime: 4, metricEvicted: 1, metricCrowded: 1, metricAlarms: 1, metricSlept: 3, metricDestroyed: 1, metricLost: 0,
 		}
-	}, clockThing(&d))
+		y.mu.Lock()
+		defer y.mu.Unlock()
+		for _, m := range Metrics(thing) {
+			if of := want[m]; y.n[m] != of && (of != 0 || strings.HasPrefix(m.Name, "host_turn")) {
+				t.Errorf("%s: %d, want %d", m, y.n[m], of)
+			}
+		}
+	}, thing)
 }

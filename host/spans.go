@@ -22,6 +22,9 @@ import (
 const (
 	spanTurn      = "actor.turn"      // of Turn
 	spanMessage   = "actor.onMessage" // of Type.Message
+	spanReturn    = "actor.returnMessage"
+	spanReconnect = "actor.reconnect"
+	spanSubscribe = "actor.subscribe"
 	eventSend     = "queue.message.send"
 	eventTo       = "greenroom.actor.to" // attribute: the address of another actor
 	exception     = "exception"          // https://opentelemetry.io/docs/specs/semconv/exceptions/exceptions-spans/

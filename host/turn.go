@@ -220,9 +220,10 @@ func (l *life) conclude(c *Context, err error, began time.Time) {
 	if cause := l.actor.Err(); cause != nil && err != nil && c.landing {
 		err = c.unknown(cause, err)
 	}
+	measured := l.kind.metrics.of(t.name, t.action)
 	if l.used.turn(); err != nil {
 		l.used.failed(t.spanName(), err)
-		l.host.meter.Count(l.kind.metrics.failed, 1)
+		l.host.meter.Count(measured.failed, 1)
 		l.logFailure(t, err)
 	} else {
 		l.destroy = l.destroy || c.destroy
@@ -230,8 +231,7 @@ func (l *life) conclude(c *Context, err error, began time.Time) {
 			l.restore = c.restore
 		}
 	}
-	l.host.meter.Count(l.kind.metrics.turns, 1)
-	l.host.meter.Observe(metricTurnTime, time.Since(began))
+	l.host.meter.Observe(measured.time, time.Since(began))
 	l.used.tell()
 	l.gate.push(output{turn: t, err: err, send: c.out, seq: l.actor.Seq(), destroy: err == nil && c.destroy})
 }

@@ -3,11 +3,13 @@ package host
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/host/internal/abi"
+	"github.com/greenroomdb/greenroom/metrics"
 	"github.com/greenroomdb/greenroom/persist"
 )
 
@@ -94,6 +96,26 @@ func (t *Type) check() error {
 	return nil
 }
 
+// Metrics returns what a Host with these types tells Options.Metrics, for a Sink that wants to know
+// beforehand. The packages that it uses have their own.
+func Metrics(types ...*Type) []*metrics.Metric {
+	all := metricsOfAll()
+	for _, t := range types {
+		all = append(all, t.metrics().all()...)
+	}
+	return slices.Compact(slices.SortedFunc(slices.Values(all), func(a, b *metrics.Metric) int { return strings.Compare(a.String(), b.String()) }))
+}
+
+func (t *Type) metrics() *kindMetrics {
+	var actions []string
+	for _, a := range t.Actions {
+		if a != nil {
+			actions = append(actions, a.declared().Name)
+		}
+	}
+	return metricsOf(t.Name, actions)
+}
+
 // A kind is a type of a host.
 type kind struct {
 	*Type
@@ -107,7 +129,7 @@ func newKind(t *Type) (*kind, error) {
 	if err := t.check(); err != nil {
 		return nil, err
 	}
-	k := &kind{Type: t, actions: map[string]*action{}, metrics: metricsOf(t.Name)}
+	k := &kind{Type: t, actions: map[string]*action{}, metrics: t.metrics()}
 	k.fingerprint = sync.OnceValue(func() uint64 { return fingerprintOf(k) })
 	for _, declared := range t.Actions {
 		if declared == nil {

@@ -2,6 +2,7 @@ package host
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -135,17 +136,21 @@ func TestUsageAwake(t *testing.T) {
 			t.Errorf("awake for long: %+v", u)
 		}
 		pass(11 * time.Second)
-		u, of := r.storedUsage(), metricsOf("thing")
+		u, of := r.storedUsage(), usingThing().metrics()
 		y.mu.Lock()
 		defer y.mu.Unlock()
-		if u.Turns != 47+202 || y.n[of.turns] != u.Turns+1 || y.n[of.failed] != 0 {
-			t.Errorf("stored are %d turns, told %d, and %d that failed", u.Turns, y.n[of.turns], y.n[of.failed])
+		var turns, failed int64
+		for _, m := range slices.Concat(slices.Collect(maps.Values(of.actions)), slices.Collect(maps.Values(of.turns))) {
+			turns, failed = turns+y.n[m.time], failed+y.n[m.failed]
+		}
+		if u.Turns != 47+202 || turns != u.Turns+1 || failed != 0 {
+			t.Errorf("stored are %d turns, told %d, and %d that failed", u.Turns, turns, failed)
 		}
 		if more := y.n[of.rows] - u.Rows; more != 10 {
 			t.Errorf("%d rows were told and not stored", more)
 		}
-		if ms := u.Awake.Milliseconds(); y.n[of.awake] < ms || y.n[of.awake] > ms+15_000 || y.n[of.written] < u.Written {
-			t.Errorf("told are %d ms and %d bytes, stored %d and %d", y.n[of.awake], y.n[of.written], ms, u.Written)
+		if awake := time.Duration(y.n[of.awake]); awake < u.Awake || awake > u.Awake+15*time.Second || y.n[of.written] < u.Written {
+			t.Errorf("told are %s and %d bytes, stored %s and %d", awake, y.n[of.written], u.Awake, u.Written)
 		}
 	}, usingThing())
 }

@@ -44,9 +44,10 @@ var order = host.NewAction("order", func(c *host.Context, product string) (n int
 func newHosted(t *testing.T) (*rig, *host.Host) {
 	t.Helper()
 	engine := memkv.New()
-	sink, err := prom.New(host.Metrics("shop")...)
+	types := []*host.Type{{Name: "shop", Actions: []host.AnyAction{order}}}
+	sink, err := prom.New(host.Metrics(types...)...)
 	testkit.Must(t, err)
-	h, err := host.Open(t.Context(), engine, []*host.Type{{Name: "shop", Actions: []host.AnyAction{order}}}, &host.Options{Metrics: sink, Traces: &greenroom.TracesOptions{}})
+	h, err := host.Open(t.Context(), engine, types, &host.Options{Metrics: sink, Traces: &greenroom.TracesOptions{}})
 	testkit.Must(t, err)
 	store, err := greenroom.New(t.Context(), engine, nil)
 	testkit.Must(t, err)

@@ -45,7 +45,7 @@ func TestMetrics(t *testing.T) {
 		want := map[*metrics.Metric]int64{metricLarge: 1, metricEventsDone: 1, metricEventsFailed: 2, metricEventsParked: 1, metricEventTime: 1}
 		for _, one := range Metrics() {
 			if m.n[one] != want[one] {
-				t.Errorf("%s %s is %d, want %d", one.Name, one.Value, m.n[one], want[one])
+				t.Errorf("%s is %d, want %d", one, m.n[one], want[one])
 			}
 			delete(m.n, one)
 		}

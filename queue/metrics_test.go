@@ -22,7 +22,7 @@ type tally struct {
 func (s *tally) Add(m *metrics.Metric, n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sums[m.Value] += n
+	s.sums[m.Labels[0].Value] += n
 }
 
 func (s *tally) Observe(_ *metrics.Metric, d time.Duration) {
@@ -60,7 +60,7 @@ func TestMetrics(t *testing.T) {
 		}
 		seen := map[string]bool{}
 		for _, m := range Metrics() {
-			if key := m.Name + m.Value; seen[key] || m.Help == "" {
+			if key := m.String(); seen[key] || m.Help == "" {
 				t.Errorf("metric %s is listed twice, or says nothing", key)
 			} else {
 				seen[key] = true

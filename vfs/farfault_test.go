@@ -323,9 +323,9 @@ func TestFarStats(t *testing.T) {
 		}
 		seen := map[string]int64{}
 		for m, n := range sink.sums {
-			seen[m.Name+" "+m.Value] = n
+			seen[m.String()] = n
 		}
-		if seen["vfs_prefetches "] != s.Prefetches || seen["vfs_prefetched_chunks used"] != s.PrefetchUsed || seen["vfs_cache_hits "] != s.CacheHits {
+		if seen["vfs_prefetches"] != s.Prefetches || seen[`vfs_prefetched_chunks{became="used"}`] != s.PrefetchUsed || seen["vfs_cache_hits"] != s.CacheHits {
 			t.Errorf("the sink was told %v, not %+v", seen, s)
 		}
 	})

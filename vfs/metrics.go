@@ -25,7 +25,7 @@ var (
 )
 
 func engineTime(wait string) *metrics.Metric {
-	return &metrics.Metric{Kind: metrics.Timer, Name: "vfs_engine_commit", Label: "wait", Value: wait,
+	return &metrics.Metric{Kind: metrics.Timer, Name: "vfs_engine_commit", Labels: []metrics.Label{{Name: "wait", Value: wait}},
 		Help: "How long engine commits took, by what was waited for"}
 }
 

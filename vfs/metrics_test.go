@@ -74,7 +74,7 @@ func TestMetrics(t *testing.T) {
 			seen := 0
 			for m, want := range vfs.Told(&stats) {
 				if got := sink.sums[m]; got != want {
-					t.Errorf("%s %s: %d, want %d", m.Name, m.Value, got, want)
+					t.Errorf("%s: %d, want %d", m, got, want)
 				} else if got > 0 {
 					seen++
 				}

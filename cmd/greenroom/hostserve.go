@@ -99,12 +99,8 @@ func (s *hostServer) serve(ctx context.Context, store *storeurl.Store, registry 
 
 // measure prepares the metrics, those of the store included, so it comes before that is opened.
 func (s *hostServer) measure() (*prometheus.Registry, error) {
-	var types []string
-	for _, t := range s.types {
-		types = append(types, t.Name)
-	}
 	var err error
-	s.sink, err = prom.New(slices.Concat(host.Metrics(types...), front.Metrics(), vfs.Metrics(), queue.Metrics(), conn.Metrics(), persist.Metrics(), traces.Metrics(), archive.Metrics(), storeurl.Metrics())...)
+	s.sink, err = prom.New(slices.Concat(host.Metrics(s.types...), front.Metrics(), vfs.Metrics(), queue.Metrics(), conn.Metrics(), persist.Metrics(), traces.Metrics(), archive.Metrics(), storeurl.Metrics())...)
 	if err != nil {
 		return nil, err
 	}

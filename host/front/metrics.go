@@ -20,7 +20,7 @@ var (
 	metricOpened  = sockets("opened")
 	metricResumed = sockets("resumed")
 	metricClosed  = sockets("closed")
-	metricSlow    = sockets("too slow")
+	metricSlow    = sockets("too_slow")
 	metricSilent  = sockets("silent")
 )
 

@@ -175,13 +175,13 @@ type sums struct {
 func (s *sums) Add(m *metrics.Metric, n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.counters[m.Name+" "+m.Value] += n
+	s.counters[m.Name+" "+m.Labels[0].Value] += n
 }
 
 func (s *sums) Observe(m *metrics.Metric, d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.timers[m.Name+" "+m.Value]++
+	s.timers[m.Name+" "+m.Labels[0].Value]++
 }
 
 // TestMetrics: transactions are counted by their names.

@@ -37,7 +37,7 @@ func NewNames(names ...string) *Names {
 
 func (n *Names) describe(name string) *metricSet {
 	metric := func(kind metrics.Kind, what, help string) *metrics.Metric {
-		m := &metrics.Metric{Kind: kind, Name: what, Help: help, Label: "transaction", Value: name}
+		m := &metrics.Metric{Kind: kind, Name: what, Help: help, Labels: []metrics.Label{{Name: "transaction", Value: name}}}
 		n.all = append(n.all, m)
 		return m
 	}

@@ -12,14 +12,15 @@ import (
 )
 
 var (
-	red   = &metrics.Metric{Name: "room_doors", Help: "Doors that were opened", Label: "room", Value: "red"}
-	blue  = &metrics.Metric{Name: "room_doors", Help: "Doors that were opened", Label: "room", Value: "blue"}
-	waits = &metrics.Metric{Kind: metrics.Timer, Name: "room_waits", Help: "How long somebody waited"}
+	red   = &metrics.Metric{Name: "room_doors", Help: "Doors that were opened", Labels: []metrics.Label{{Name: "room", Value: "red"}, {Name: "side", Value: "left"}}}
+	blue  = &metrics.Metric{Name: "room_doors", Help: "Doors that were opened", Labels: []metrics.Label{{Name: "room", Value: "blue"}, {Name: "side", Value: "left"}}}
+	waits = &metrics.Metric{Kind: metrics.Timer, Name: "room_waits", Help: "How long visitors waited"}
+	open  = &metrics.Metric{Kind: metrics.Total, Name: "room_open", Help: "How long doors were open"}
 )
 
 // A program makes a Sink of the metrics of the packages that it uses, and registers it.
 func Example() {
-	sink, err := prom.New(red, blue, waits)
+	sink, err := prom.New(red, blue, waits, open)
 	if err != nil {
 		panic(err)
 	}
@@ -27,6 +28,8 @@ func Example() {
 	registry.MustRegister(sink)
 	sink.Add(red, 2)
 	sink.Observe(waits, 30*time.Millisecond)
+	sink.Observe(open, 3*time.Second)
+	sink.Observe(open, time.Second)
 	sink.Add(&metrics.Metric{Name: "unknown"}, 1)
 
 	families, err := registry.Gather()
@@ -46,17 +49,19 @@ func Example() {
 		}
 	}
 	// Output:
-	// blue greenroom_room_doors_total 0
-	// red greenroom_room_doors_total 2
+	// blue left greenroom_room_doors_total 0
+	// red left greenroom_room_doors_total 2
+	// greenroom_room_open_seconds_total 4
 	// greenroom_room_waits_seconds 0.03
 }
 
 func TestNewRefuses(t *testing.T) {
 	for name, other := range map[string]metrics.Metric{
 		"twice":         *red,
-		"another kind":  {Kind: metrics.Timer, Name: red.Name, Help: red.Help, Label: red.Label, Value: "x"},
-		"another help":  {Name: red.Name, Help: "?", Label: red.Label, Value: "x"},
-		"another label": {Name: red.Name, Help: red.Help, Label: "house", Value: "x"},
+		"another kind":  {Kind: metrics.Timer, Name: red.Name, Help: red.Help, Labels: []metrics.Label{{Name: "room", Value: "x"}, {Name: "side", Value: "left"}}},
+		"another help":  {Name: red.Name, Help: "?", Labels: []metrics.Label{{Name: "room", Value: "x"}, {Name: "side", Value: "left"}}},
+		"another label": {Name: red.Name, Help: red.Help, Labels: []metrics.Label{{Name: "house", Value: "x"}, {Name: "side", Value: "left"}}},
+		"fewer labels":  {Name: red.Name, Help: red.Help, Labels: red.Labels[:1]},
 		"no label":      {Name: red.Name, Help: red.Help},
 	} {
 		if _, err := prom.New(red, &other); err == nil {
@@ -66,11 +71,11 @@ func TestNewRefuses(t *testing.T) {
 }
 
 func TestNoAllocation(t *testing.T) {
-	sink, err := prom.New(red, waits)
+	sink, err := prom.New(red, waits, open)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := testing.AllocsPerRun(100, func() { sink.Add(red, 1); sink.Observe(waits, time.Second) }); n > 0 {
+	if n := testing.AllocsPerRun(100, func() { sink.Add(red, 1); sink.Observe(waits, time.Second); sink.Observe(open, time.Second) }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
