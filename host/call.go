@@ -33,7 +33,7 @@ type Call struct {
 // callers that have both from elsewhere. In Go, an Action calls itself. An actor that
 // doesn't exist is created, but of a type with MustCreate.
 //
-// A turn must not wait for itself. A call of the turn's own actor is greenroom.ErrNested, and
+// The context has the caller: see WithCaller. A turn must not wait for itself. A call of the turn's own actor is greenroom.ErrNested, and
 // so is one of an actor that waits for the caller: A calls B, which calls A. The second is
 // known by its context, which must be the Context of the turn that calls, or one that is made
 // from it.
@@ -67,7 +67,7 @@ func (h *Host) Do(ctx context.Context, call *Call) (Raw, error) {
 		result, err = fn(c, call.Args)
 		return err
 	})
-	t.turnOrigin = turnOrigin{conn: call.Conn, action: call.Action, trace: call.Trace, above: call.Span}
+	t.turnOrigin = turnOrigin{conn: call.Conn, from: callerOf(ctx), action: call.Action, trace: call.Trace, above: call.Span}
 	if err := h.turn(ctx, call.Actor, b, t); err != nil {
 		return nil, err
 	}

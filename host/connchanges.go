@@ -112,6 +112,9 @@ func (n *Conn) ID() conn.ID { return n.n.ID() }
 // Hibernates reports whether the connection stays when the actor sleeps.
 func (n *Conn) Hibernates() bool { return !n.n.Ephemeral() }
 
+// Caller returns the caller that has made the connection, which stays as it was then, also when the connection hibernates; nil if nothing was said about it.
+func (n *Conn) Caller() *Caller { return callerOfConn(n.n) }
+
 // Parameters decodes what the client gave when it connected into what v points to.
 func (n *Conn) Parameters(v any) error { return Raw(n.n.Parameters()).Decode(v) }
 

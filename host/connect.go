@@ -38,15 +38,16 @@ type Joined struct {
 
 // Join makes a connection, which is durable when Join returns, if it hibernates: after
 // Type.Connect has accepted it, whose error Join returns otherwise. The transport is not
-// closed then. An actor that doesn't exist is created, but of a type with MustCreate:
+// closed then. The connection has the caller of the context (WithCaller). An actor that doesn't exist is created, but of a type with MustCreate:
 // ErrNoActor.
 func (h *Host) Join(ctx context.Context, j *Join) (Joined, error) {
 	var joined Joined
 	if err := checkArgs(j.Parameters); err != nil {
 		return joined, err
 	}
+	from := callerOf(ctx)
 	t := newTurn(spanOnConnect, func(c *Context) (err error) {
-		joined, err = c.conns.join(j)
+		joined, err = c.conns.join(j, from)
 		return err
 	})
 	err := h.turn(ctx, j.Actor, &birth{}, t)
@@ -81,13 +82,14 @@ func (j *Join) undo(h *Host, joined *Joined) {
 
 // Rejoin gives a hibernating connection, which a client finds by what Join told it, a new
 // transport; the old one, if there is one, is closed. Type.Connect is not called.
-// ErrNoConn says that the connection is gone.
+// ErrNoConn says that the connection is gone, or that it has another caller than the context.
 func (h *Host) Rejoin(ctx context.Context, a Address, of Joined, to Transport) (conn.ID, error) {
 	var id conn.ID
+	from := callerOf(ctx)
 	err := h.turn(ctx, a, nil, newTurn(spanReconnect, func(c *Context) error {
 		l := c.life
 		n, ok := l.conns.Find(of.Gateway, of.Request)
-		if !ok {
+		if !ok || !from.mayTake(n) {
 			return ErrNoConn
 		}
 		id = n.ID()
@@ -161,24 +163,33 @@ func (h *Host) Disconnect(ctx context.Context, id actorstore.ID, c conn.ID, reas
 	return h.Leave(ctx, a, c, reason)
 }
 
-// Subscribe subscribes a connection to the events of a name, or ends that if on is false.
+// Subscribe subscribes a connection to the events of a name, which Type.Subscribe may refuse, or ends that if on is false.
 func (h *Host) Subscribe(ctx context.Context, a Address, id conn.ID, event string, on bool) error {
 	t := newTurn(spanSubscribe, func(c *Context) error {
 		n := c.Conn()
 		if n == nil {
 			return ErrNoConn
 		}
+		if fn := c.life.kind.Subscribe; on && fn != nil {
+			if err := fn(c, n, event); err != nil {
+				return err
+			}
+		}
 		return n.subscribe(event, on)
 	})
-	t.conn = id
+	t.conn, t.from = id, callerOf(ctx)
 	return h.turn(ctx, a, nil, t)
 }
 
 // join makes a connection.
-func (s *connChanges) join(j *Join) (Joined, error) {
+func (s *connChanges) join(j *Join, from *Caller) (Joined, error) {
 	c := s.c
 	l := c.life
-	info := conn.Info{Ephemeral: !j.Hibernate, Path: j.Path, Headers: j.Headers, Parameters: j.Parameters}
+	headers, err := withCaller(j.Headers, from)
+	if err != nil {
+		return Joined{}, err
+	}
+	info := conn.Info{Ephemeral: !j.Hibernate, Path: j.Path, Headers: headers, Parameters: j.Parameters}
 	if j.Hibernate {
 		if info.Path == "" {
 			info.Path = "/"

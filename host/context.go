@@ -173,6 +173,19 @@ func (c *Context) Conn() *Conn {
 	return c.FindConn(c.turn.conn)
 }
 
+// Caller returns the caller that asked for the turn: of a call, a connection or a subscription that was asked for with WithCaller, and through a
+// connection that which has made the connection. It is nil if nothing is said about it: for what the program itself asks for, for what is scheduled,
+// for messages, and for calls of other actors.
+func (c *Context) Caller() *Caller {
+	if c.turn.from != nil {
+		return c.turn.from
+	}
+	if n := c.Conn(); n != nil {
+		return n.Caller()
+	}
+	return nil
+}
+
 // Connections returns the actor's connections, in the order of their ids, but for those that
 // the turn has disconnected. It stands before the method of greenroom.Tx, whose changes the
 // clients would not hear of.

@@ -57,7 +57,7 @@ package host
 //	call.go sleep.go args.go mail.go visit.go birth.go closing.go connections.go remnant.go outbox.go alarms.go
 //	flow.go consumer.go flowspans.go context.go turn.go connchanges.go host.go troubles.go callers.go keys.go
 //	gate.go options.go deadline.go transports.go roster.go life.go type.go raw.go stay.go metrics.go spans.go
-//	usage.go spannames.go letters.go address.go errors.go
+//	usage.go identity.go spannames.go letters.go address.go errors.go
 
 import (
 	"cmp"

@@ -35,6 +35,7 @@ type turn struct {
 // A turnOrigin says for what a turn is, for its span.
 type turnOrigin struct {
 	conn      conn.ID // through which it was asked for, "" for none
+	from      *Caller // nil if nothing is said about it
 	action    string  // "" for none
 	scheduled bool
 	parent    *traces.Span   // of the actor, nil for none

@@ -47,6 +47,8 @@ type Type struct {
 	// when a connection has gone, in the turn that removes it.
 	Connect    func(c *Context, n *Conn) error
 	Disconnect func(c *Context, n *Conn, reason string) error
+	// Subscribe is called when a client asks for the events of a name; an error refuses it. The actor's own code, which calls Conn.Subscribe, isn't asked.
+	Subscribe func(c *Context, n *Conn, event string) error
 
 	// Alarm is called for what was scheduled (greenroom.Tx.Schedule) with a name that no action
 	// has. The event is done by the commit of the turn; after an error it comes again later.

@@ -13,7 +13,7 @@ import (
 )
 
 // serveCall is one call over HTTP.
-func (f *Front) serveCall(w http.ResponseWriter, r *http.Request) {
+func (f *Front) serveCall(w http.ResponseWriter, r *http.Request, from *host.Caller) {
 	if err := f.enter(); err != nil {
 		f.refuse(w, r, err)
 		return
@@ -29,7 +29,7 @@ func (f *Front) serveCall(w http.ResponseWriter, r *http.Request) {
 		f.refuse(w, r, err)
 		return
 	}
-	result, err := f.call(w, r, in)
+	result, err := f.call(w, r, from, in)
 	if err != nil {
 		f.answerError(w, r, out, err)
 		return
@@ -50,7 +50,7 @@ func (f *Front) serveCall(w http.ResponseWriter, r *http.Request) {
 var past = time.Unix(1, 0)
 
 // call calls the action that a request names.
-func (f *Front) call(w http.ResponseWriter, r *http.Request, in media) (host.Raw, error) {
+func (f *Front) call(w http.ResponseWriter, r *http.Request, from *host.Caller, in media) (host.Raw, error) {
 	a, err := f.address(r)
 	if err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func (f *Front) call(w http.ResponseWriter, r *http.Request, in media) (host.Raw
 	// What Shutdown gives up doesn't wait for its client, either.
 	defer context.AfterFunc(f.ctx, cancel)()
 	trace, span := callerSpan(r)
-	return f.do(ctx, &host.Call{Actor: a, Action: r.PathValue("action"), Args: args, Trace: trace, Span: span})
+	return f.do(withCaller(ctx, from), &host.Call{Actor: a, Action: r.PathValue("action"), Args: args, Trace: trace, Span: span})
 }
 
 // do calls an action, and counts.

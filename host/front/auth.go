@@ -1,14 +1,19 @@
 package front
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
+	"errors"
 	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/greenroomdb/greenroom/host"
+	"github.com/greenroomdb/greenroom/metrics"
 )
 
 // A digest stands for a token where it is compared: all have the same length.
@@ -20,28 +25,75 @@ func digestOf(token string) digest { return sha256.Sum256([]byte(token)) }
 // base64url without padding, as it can set no header of a WebSocket. It is never chosen.
 const bearerProtocol = "greenroom.bearer."
 
-// authorized serves with next the requests that bear a token, or don't need one.
-func (f *Front) authorized(next http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if !f.allows(r) {
-			f.meter.Count(metricRefused, 1)
-			f.refuse(w, r, errToken)
-			return
-		}
-		next(w, r)
-	}
+// A guard decides which requests are served, and of whom they are.
+type guard struct {
+	*Options
+	keys  []digest // of the bearer tokens
+	meter metrics.Meter
 }
 
-// allows says whether a request has what it needs. The time that it takes doesn't depend
+func newGuard(o *Options) guard {
+	g := guard{Options: o, meter: metrics.Meter{To: o.Metrics}}
+	for _, token := range o.Tokens {
+		g.keys = append(g.keys, digestOf(token))
+	}
+	return g
+}
+
+// admit returns the caller of what a request asks for, nil if the request opens everything.
+func (g *guard) admit(ctx context.Context, r *http.Request, a *Access) (*host.Caller, error) {
+	if g.opens(r) {
+		return nil, nil
+	}
+	if g.Authorize == nil {
+		g.meter.Count(metricRefused, 1)
+		return nil, errToken
+	}
+	ctx, cancel := context.WithTimeout(ctx, g.CallTimeout)
+	defer cancel()
+	caller, err := g.Authorize(ctx, r, a)
+	if err != nil {
+		g.meter.Count(metricRefused, 1)
+		return nil, forbidden(err)
+	}
+	if caller == nil {
+		caller = &host.Caller{}
+	}
+	return caller, nil
+}
+
+// withCaller returns a context for what a caller asks for; nil is one about which nothing is said.
+func withCaller(ctx context.Context, c *host.Caller) context.Context {
+	if c == nil {
+		return ctx
+	}
+	return host.WithCaller(ctx, c)
+}
+
+// forbidden returns what a client is told that Options.Authorize has refused: nothing of the reason, unless that is a *host.Error.
+func forbidden(err error) error {
+	var told *host.Error
+	switch {
+	case errors.As(err, &told):
+		return err
+	case errors.Is(err, ErrUnauthenticated):
+		return &host.Error{Code: "unauthorized", Message: "The request has to say who sends it.", Err: err}
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	}
+	return &host.Error{Code: "forbidden", Message: "This is not allowed.", Err: err}
+}
+
+// opens says whether a request has what opens everything. The time that it takes doesn't depend
 // on how much of a token is right, nor on which one it is.
-func (f *Front) allows(r *http.Request) bool {
-	if len(f.keys) == 0 {
+func (g *guard) opens(r *http.Request) bool {
+	if g.WithoutToken {
 		return cameToLoopback(r)
 	}
 	given := digestOf(bearer(r))
 	found := 0
-	for i := range f.keys {
-		found |= subtle.ConstantTimeCompare(given[:], f.keys[i][:])
+	for i := range g.keys {
+		found |= subtle.ConstantTimeCompare(given[:], g.keys[i][:])
 	}
 	return found == 1
 }
@@ -97,20 +149,20 @@ func isLoopback(name string) bool {
 
 // checkHost refuses requests to another name. A page of the web whose own name leads to
 // this machine is of the same origin as what it asks for here, and is told by the name.
-func (f *Front) checkHost(r *http.Request) error {
+func (g *guard) checkHost(r *http.Request) error {
 	name := r.Host
 	if h, _, err := net.SplitHostPort(name); err == nil {
 		name = h
 	}
 	ok := true
 	switch {
-	case len(f.opts.Hosts) > 0:
-		ok = slices.ContainsFunc(f.opts.Hosts, func(h string) bool { return strings.EqualFold(h, name) })
-	case f.opts.WithoutToken:
+	case len(g.Hosts) > 0:
+		ok = slices.ContainsFunc(g.Hosts, func(h string) bool { return strings.EqualFold(h, name) })
+	case g.WithoutToken:
 		ok = isLoopback(name)
 	}
 	if !ok {
-		f.meter.Count(metricRefused, 1)
+		g.meter.Count(metricRefused, 1)
 		return errHost
 	}
 	return nil
@@ -118,28 +170,27 @@ func (f *Front) checkHost(r *http.Request) error {
 
 // checkOrigin refuses pages of other origins, and tells browsers which ones may read the
 // answer. done says that the request is answered.
-func (f *Front) checkOrigin(w http.ResponseWriter, r *http.Request) (done bool) {
+func (g *guard) checkOrigin(w http.ResponseWriter, r *http.Request) (done bool, err error) {
 	h := w.Header()
 	h.Add("Vary", "Origin")
 	origin := r.Header.Get("Origin")
 	if origin == "" {
-		return false
+		return false, nil
 	}
 	if u, err := url.Parse(origin); err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host) {
-		return false
+		return false, nil
 	}
-	if !slices.Contains(f.opts.Origins, origin) {
-		f.meter.Count(metricRefused, 1)
-		f.refuse(w, r, errOrigin)
-		return true
+	if !slices.Contains(g.Origins, origin) {
+		g.meter.Count(metricRefused, 1)
+		return false, errOrigin
 	}
 	h.Set("Access-Control-Allow-Origin", origin)
 	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
-		return false
+		return false, nil
 	}
 	h.Set("Access-Control-Allow-Methods", "GET, POST")
 	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Accept, Traceparent")
 	h.Set("Access-Control-Max-Age", "600")
 	w.WriteHeader(http.StatusNoContent)
-	return true
+	return true, nil
 }

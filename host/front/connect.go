@@ -14,7 +14,7 @@ import (
 )
 
 // serveConnect is a WebSocket, from its beginning to its end.
-func (f *Front) serveConnect(w http.ResponseWriter, r *http.Request) {
+func (f *Front) serveConnect(w http.ResponseWriter, r *http.Request, from *host.Caller) {
 	a, err := f.address(r)
 	if err != nil {
 		f.refuse(w, r, err)
@@ -46,7 +46,10 @@ func (f *Front) serveConnect(w http.ResponseWriter, r *http.Request) {
 		return // it has answered
 	}
 	ws.SetReadLimit(f.opts.MaxBody)
-	s := &socket{front: f, ws: ws, as: as, from: remote.Addr(r), ctx: f.ctx, held: true}
+	s := &socket{front: f, ws: ws, as: as, from: remote.Addr(r), ctx: withCaller(f.ctx, from), held: true}
+	if from != nil {
+		s.asks = r
+	}
 	f.serveSocket(s, a, r.URL.EscapedPath())
 }
 

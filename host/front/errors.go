@@ -15,6 +15,9 @@ var (
 	ErrOptions = errors.New("front: bad options")
 	// ErrSecret: what is stored as the secret of connections isn't a secret.
 	ErrSecret = errors.New("front: bad secret")
+	// ErrUnauthenticated is what Options.Authorize returns, or wraps, for a request that doesn't say, or doesn't prove, from whom it is: the client is told
+	// that it is unauthorized (401).
+	ErrUnauthenticated = errors.New("front: not authenticated")
 )
 
 // A refusal is what the Front itself says to a client, in the form of an actor's error.
@@ -42,7 +45,7 @@ var (
 
 // statuses are the HTTP statuses of codes. A code of the actor's own is 422.
 var statuses = map[string]int{
-	"unauthorized": 401, "forbidden_origin": 403, "forbidden_host": 403, "not_found": 404,
+	"unauthorized": 401, "forbidden": 403, "forbidden_origin": 403, "forbidden_host": 403, "not_found": 404,
 	"method_not_allowed": 405, "upgrade_required": 426, "not_acceptable": 406, "body_too_large": 413,
 	"unsupported_media_type": 415, "bad_request": 400, "busy": 503, "bad_protocol": 400,
 

@@ -12,14 +12,15 @@
 // sleeps, and costs two goroutines at most. When the socket breaks, or the host is
 // restarted, the client comes back with the token that it was given.
 //
-// It isn't a gateway: it has one host, knows no users, and a bearer token opens all of it.
-// The actors, or a proxy before the Front, decide what a client may do.
+// A bearer token opens all of it. Of other requests Options.Authorize says from whom they are, and whether the caller may do what they ask for.
+//
+// It isn't a gateway: it has one host, and knows no users by itself.
 package front
 
 // Files, from the top down:
 //
 //	connect.go routes.go resume.go requests.go health.go socket.go action.go front.go traceparent.go
-//	message.go auth.go media.go keys.go value.go metrics.go transfers.go options.go errors.go
+//	message.go auth.go media.go keys.go value.go metrics.go transfers.go options.go access.go errors.go
 
 import (
 	"container/list"
@@ -44,7 +45,7 @@ type Front struct {
 	log   *slog.Logger
 	meter metrics.Meter
 	mux   *http.ServeMux
-	keys  []digest // of the bearer tokens
+	guard guard
 	types []string
 
 	ctx  context.Context // of sockets: ends when they are given up
@@ -62,7 +63,7 @@ type Front struct {
 }
 
 // New returns a Front for h, which stays its opener's to close, after Shutdown. It needs
-// Options.Tokens, or Options.WithoutToken.
+// Options.Tokens, Options.Authorize or Options.WithoutToken.
 //
 // Errors: ErrOptions.
 func New(h *host.Host, opts *Options) (*Front, error) {
@@ -73,9 +74,7 @@ func New(h *host.Host, opts *Options) (*Front, error) {
 	}
 	f.log, f.meter.To = f.opts.Logger, f.opts.Metrics
 	f.transfers = transfers{opts: &f.opts, from: map[netip.Addr]*list.List{}}
-	for _, token := range f.opts.Tokens {
-		f.keys = append(f.keys, digestOf(token))
-	}
+	f.guard = newGuard(&f.opts)
 	f.ctx, f.stop = context.WithCancel(context.Background())
 	f.mux = f.routes()
 	return f, nil
@@ -88,11 +87,14 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		// The server doesn't wait for a body that isn't read. A handler that reads it removes this.
 		w.Header().Set("Connection", "close")
 	}
-	if err := f.checkHost(r); err != nil {
+	if err := f.guard.checkHost(r); err != nil {
 		f.refuse(w, r, err)
 		return
 	}
-	if done := f.checkOrigin(w, r); done {
+	if done, err := f.guard.checkOrigin(w, r); err != nil {
+		f.refuse(w, r, err)
+		return
+	} else if done {
 		return
 	}
 	if r.Method == http.MethodConnect { // it is for a proxy, and names no path

@@ -46,7 +46,7 @@ func newRig(t testing.TB, opts Options, types ...*host.Type) *rig {
 	if len(types) == 0 {
 		r.types = []*host.Type{room(nil)}
 	}
-	r.opts.WithoutToken = len(r.opts.Tokens) == 0
+	r.opts.WithoutToken = len(r.opts.Tokens) == 0 && r.opts.Authorize == nil
 	r.opts.Logger, r.hopts.Logger = quiet, quiet
 	// What isn't about time has enough of it, on a machine that stands still for a while, too.
 	for _, d := range []*time.Duration{&r.opts.HeaderTimeout, &r.opts.BodyTimeout, &r.opts.WriteTimeout, &r.opts.PongTimeout, &r.opts.CallTimeout, &r.hopts.TurnTimeout} {
@@ -135,14 +135,18 @@ type peer struct {
 	token string
 }
 
-// dial opens a socket to the room, and sends nothing.
-func (r *rig) dial(as media) *peer {
+// dial opens a socket to the room, with headers as name and value by turns, and sends nothing.
+func (r *rig) dial(as media, headers ...string) *peer {
 	r.Helper()
+	h := http.Header{}
+	for i := 0; i < len(headers); i += 2 {
+		h.Add(headers[i], headers[i+1])
+	}
 	protocol := protocolJSON
 	if as == mediaCBOR {
 		protocol = protocolCBOR
 	}
-	ws, resp, err := websocket.Dial(r.Context(), r.server.URL+"/actors/room/a/connect", &websocket.DialOptions{Subprotocols: []string{protocol}})
+	ws, resp, err := websocket.Dial(r.Context(), r.server.URL+"/actors/room/a/connect", &websocket.DialOptions{Subprotocols: []string{protocol}, HTTPHeader: h})
 	must(r, err)
 	if got := resp.Header.Get("Sec-Websocket-Protocol"); got != protocol {
 		r.Fatalf("the subprotocol is %q", got)
@@ -213,9 +217,9 @@ func arg(t testing.TB, v any) value {
 }
 
 // join connects to the room.
-func (r *rig) join(as media, m request) *peer {
+func (r *rig) join(as media, m request, headers ...string) *peer {
 	r.Helper()
-	p := r.dial(as)
+	p := r.dial(as, headers...)
 	m.Type = typeConnect
 	p.send(&m)
 	hello := p.want(typeConnected)

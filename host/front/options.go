@@ -1,12 +1,14 @@
 package front
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
 	"time"
 
+	"github.com/greenroomdb/greenroom/host"
 	"github.com/greenroomdb/greenroom/metrics"
 )
 
@@ -18,6 +20,13 @@ type Options struct {
 	// Tokens are the bearer tokens, each of which opens everything: at least MinToken bytes
 	// long, without spaces.
 	Tokens []string
+	// Authorize is asked about each call, socket and subscription of a request without one of the Tokens. It returns the caller, which the actor finds in
+	// host.Context.Caller and host.Conn.Caller; nil is a caller that isn't known. An error refuses the request: ErrUnauthenticated, one that wraps a *host.Error,
+	// which the client is told, or any other one, which the client isn't told. Of what goes through a socket the request is that of the socket, so what
+	// isn't right any more, such as a token that has ended, ends calls and subscriptions. A connection is resumed by a caller with the ID of the one that made it.
+	// Authorize must not change or keep the request or read its body; its context ends with CallTimeout. It is called from many goroutines at once. nil refuses
+	// everything.
+	Authorize func(ctx context.Context, r *http.Request, a *Access) (*host.Caller, error)
 	// WithoutToken serves without tokens: then only what comes to a loopback address of this
 	// machine, and is addressed to it by such a name, so that no page of the web gets here
 	// by giving its own name the address 127.0.0.1.
@@ -127,10 +136,10 @@ func (o *Options) check() error {
 		}
 	}
 	switch {
-	case len(o.Tokens) == 0 && !o.WithoutToken:
-		return fmt.Errorf("%w: there are no tokens", ErrOptions)
-	case len(o.Tokens) > 0 && o.WithoutToken:
-		return fmt.Errorf("%w: there are tokens, and none shall be needed", ErrOptions)
+	case len(o.Tokens) == 0 && o.Authorize == nil && !o.WithoutToken:
+		return fmt.Errorf("%w: there are neither tokens nor Authorize", ErrOptions)
+	case (len(o.Tokens) > 0 || o.Authorize != nil) && o.WithoutToken:
+		return fmt.Errorf("%w: WithoutToken goes neither with tokens nor with Authorize", ErrOptions)
 	case len(o.Secret) < minSecret:
 		return fmt.Errorf("%w: the secret has %d bytes, and needs %d", ErrOptions, len(o.Secret), minSecret)
 	}

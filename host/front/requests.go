@@ -87,9 +87,15 @@ func (c *client) do(r *request) {
 	h, a, id := c.front.host, c.actor, c.joined.ID
 	switch r.Type {
 	case typeCall:
-		result, err = c.front.do(ctx, &host.Call{Actor: a, Action: r.Action, Args: host.Raw(r.Args), Conn: id})
-	case typeSubscribe, typeUnsubscribe:
-		err = h.Subscribe(ctx, a, id, r.Event, r.Type == typeSubscribe)
+		if ctx, err = c.admit(ctx, &Access{Kind: AccessCall, Actor: a, Action: r.Action}); err == nil {
+			result, err = c.front.do(ctx, &host.Call{Actor: a, Action: r.Action, Args: host.Raw(r.Args), Conn: id})
+		}
+	case typeSubscribe:
+		if ctx, err = c.admit(ctx, &Access{Kind: AccessSubscribe, Actor: a, Event: r.Event}); err == nil {
+			err = h.Subscribe(ctx, a, id, r.Event, true)
+		}
+	case typeUnsubscribe:
+		err = h.Subscribe(ctx, a, id, r.Event, false)
 	case typeConnect, typeResume:
 		err = errConnected
 	default:
@@ -105,6 +111,18 @@ func (c *client) do(r *request) {
 		return
 	}
 	c.reply(&response{Type: typeResult, ID: r.ID, Body: value(result)})
+}
+
+// admit returns a context for what the client asks for, with its caller as it is now.
+func (c *client) admit(ctx context.Context, a *Access) (context.Context, error) {
+	if c.asks == nil {
+		return ctx, nil
+	}
+	from, err := c.front.guard.admit(ctx, c.asks, a)
+	if err != nil {
+		return ctx, err
+	}
+	return withCaller(ctx, from), nil
 }
 
 // drain closes the socket in good order when the requests that it has taken are done.

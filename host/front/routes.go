@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/greenroomdb/greenroom/host"
 )
 
 // routes are what the Front answers to. What is below /actors is its own, whatever
@@ -14,12 +16,12 @@ func (f *Front) routes() *http.ServeMux {
 	handle := func(path string, methods []string, h http.HandlerFunc) {
 		mux.HandleFunc(path, f.only(methods, h))
 	}
-	handle("/actors/{type}/{key}/actions/{action}", post, f.authorized(f.serveCall))
-	handle("/actors/{type}/{key}/connect", get[:1], f.authorized(f.serveConnect))
+	handle("/actors/{type}/{key}/actions/{action}", post, f.admitted(AccessCall, f.serveCall))
+	handle("/actors/{type}/{key}/connect", get[:1], f.admitted(AccessConnect, f.serveConnect))
 	handle("/healthz", get, f.serveHealth)
 	handle("/readyz", get, f.serveReady)
 	if f.opts.MetricsPage != nil {
-		handle("/metrics", get, f.authorized(f.opts.MetricsPage.ServeHTTP))
+		handle("/metrics", get, f.opened(f.opts.MetricsPage.ServeHTTP))
 	}
 	nothing := func(w http.ResponseWriter, r *http.Request) { f.refuse(w, r, errNoPage) }
 	mux.HandleFunc("/actors", nothing)
@@ -47,6 +49,31 @@ func (f *Front) only(methods []string, h http.HandlerFunc) http.HandlerFunc {
 			w.Header().Set("Allow", allow)
 			f.refuse(w, r, refusal("method_not_allowed", "The methods for this are "+allow+"."))
 		}
+	}
+}
+
+// opened serves with next the requests that bear a token, or don't need one.
+func (f *Front) opened(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !f.guard.opens(r) {
+			f.meter.Count(metricRefused, 1)
+			f.refuse(w, r, errToken)
+			return
+		}
+		next(w, r)
+	}
+}
+
+// admitted serves with next the requests that may do what they want.
+func (f *Front) admitted(kind AccessKind, next func(w http.ResponseWriter, r *http.Request, from *host.Caller)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		a := &Access{Kind: kind, Actor: host.Address{Type: r.PathValue("type"), Key: r.PathValue("key")}, Action: r.PathValue("action")}
+		from, err := f.guard.admit(r.Context(), r, a)
+		if err != nil {
+			f.refuse(w, r, err)
+			return
+		}
+		next(w, r, from)
 	}
 }
 

@@ -3,6 +3,7 @@ package front
 import (
 	"context"
 	"errors"
+	"net/http"
 	"net/netip"
 	"strings"
 	"sync"
@@ -22,7 +23,8 @@ type socket struct {
 	ws    *websocket.Conn
 	as    media
 	from  netip.Addr      // where the client is
-	ctx   context.Context // ends when the socket is given up
+	ctx   context.Context // ends when the socket is given up; with the caller
+	asks  *http.Request   // about which Options.Authorize is asked; nil for a client that may do anything
 
 	mu      sync.Mutex
 	queue   []outgoing // +checklocks:mu

@@ -7,11 +7,11 @@ type Conn struct{ id string }
 
 // Conn returns the connection through which the turn was asked for, nil if it was asked
 // for without one.
-func (c *Context) Conn() *Conn {
-	if c.conn == "" {
+func (o *origin) Conn() *Conn {
+	if o.conn == "" {
 		return nil
 	}
-	return &Conn{c.conn}
+	return &Conn{o.conn}
 }
 
 // Connections returns the actor's connections, in the order of their ids, but for those that the
@@ -44,6 +44,12 @@ func (n *Conn) get() (c abi.Conn, err error) {
 func (n *Conn) Hibernates() (bool, error) {
 	c, err := n.get()
 	return c.Hibernates, err
+}
+
+// Caller returns the caller that has made the connection, nil if nothing was said about it.
+func (n *Conn) Caller() (*Caller, error) {
+	c, err := n.get()
+	return callerOf(c.Caller), err
 }
 
 // Parameters decodes what the client gave when it connected into what v points to.

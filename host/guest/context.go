@@ -2,6 +2,7 @@ package guest
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"time"
 
@@ -13,8 +14,30 @@ import (
 // staged, and lands when the turn's function has returned nil. It must not be kept.
 type Context struct {
 	labels
-	conn string // through which the turn was asked for, "" for none
+	origin
 }
+
+// An origin is from where a turn was asked for.
+type origin struct {
+	conn   string // the connection, "" for none
+	caller *Caller
+}
+
+// A Caller is a party that calls actors, as host.Caller is.
+type Caller struct {
+	ID     string          // "" for one that isn't known
+	Claims json.RawMessage // what else is known about it, in JSON; nil for nothing
+}
+
+func callerOf(c *abi.Caller) *Caller {
+	if c == nil {
+		return nil
+	}
+	return &Caller{ID: c.ID, Claims: json.RawMessage(c.Claims)}
+}
+
+// Caller returns the caller that asked for the turn, nil if nothing is said about it, as host.Context.Caller does.
+func (o *origin) Caller() *Caller { return o.caller }
 
 // A labels is what a turn does to the labels of its actor.
 type labels struct{}

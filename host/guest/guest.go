@@ -70,6 +70,8 @@ type Type struct {
 	// itself, after the function that did.
 	Connect    func(c *Context, n *Conn) error
 	Disconnect func(c *Context, n *Conn, reason string) error
+	// Subscribe is called when a client asks for the events of a name; an error refuses it.
+	Subscribe func(c *Context, n *Conn, event string) error
 
 	// Alarm is called for what was scheduled with a name that no action has.
 	Alarm func(c *Context, e Event) error
@@ -172,7 +174,7 @@ func (k *kind) describe() abi.Description {
 	}{
 		{abi.KindCreate, k.Create != nil}, {abi.KindWake, k.Wake != nil}, {abi.KindSleep, k.Sleep != nil},
 		{abi.KindDestroy, k.Destroy != nil}, {abi.KindConnect, k.Connect != nil},
-		{abi.KindDisconnect, k.Disconnect != nil}, {abi.KindAlarm, k.Alarm != nil}, {abi.KindMessage, k.Message != nil},
+		{abi.KindDisconnect, k.Disconnect != nil}, {abi.KindSubscribe, k.Subscribe != nil}, {abi.KindAlarm, k.Alarm != nil}, {abi.KindMessage, k.Message != nil},
 	} {
 		if h.has {
 			d.Hooks = append(d.Hooks, h.kind)
@@ -187,7 +189,7 @@ func (k *kind) handle(event []byte) (Raw, error) {
 	if err := abi.Unmarshal(event, &e); err != nil {
 		return nil, err
 	}
-	c := &Context{conn: e.Conn}
+	c := &Context{origin: origin{e.Conn, callerOf(e.Caller)}}
 	if e.Kind == abi.KindAction {
 		return k.act(c, &e)
 	}
@@ -219,6 +221,8 @@ func (k *kind) hook(c *Context, e *abi.Event) error {
 		return k.Connect(c, &Conn{id: e.Conn})
 	case abi.KindDisconnect:
 		return k.Disconnect(c, &Conn{id: e.Conn}, e.Reason)
+	case abi.KindSubscribe:
+		return k.Subscribe(c, &Conn{id: e.Conn}, e.Name)
 	case abi.KindAlarm:
 		return k.Alarm(c, eventOf(e.Alarm))
 	case abi.KindMessage:

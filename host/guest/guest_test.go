@@ -129,14 +129,17 @@ func TestHandle(t *testing.T) {
 		Destroy:    func(*Context) error { return tell("destroy", nil) },
 		Connect:    func(_ *Context, n *Conn) error { return tell("connect "+n.ID(), nil) },
 		Disconnect: func(_ *Context, n *Conn, why string) error { return tell("disconnect "+n.ID()+why, nil) },
-		Alarm:      func(_ *Context, e Event) error { return tell("alarm "+e.Action+e.At.UTC().String(), nil) },
-		Message:    func(_ *Context, m *Message) error { return tell("message "+m.Name, errors.New("later")) },
+		Subscribe: func(c *Context, n *Conn, event string) error {
+			return tell("subscribe "+n.ID()+event+c.Caller().ID+string(c.Caller().Claims), nil)
+		},
+		Alarm:   func(_ *Context, e Event) error { return tell("alarm "+e.Action+e.At.UTC().String(), nil) },
+		Message: func(_ *Context, m *Message) error { return tell("message "+m.Name, errors.New("later")) },
 	}
 	for _, e := range []abi.Event{
 		{Kind: "action", Name: "double", Args: abi.Raw{21}}, {Kind: "action", Name: "double", Args: abi.Raw{0x61, 'x'}},
 		{Kind: "action", Name: "refuse"}, {Kind: "action", Name: "break"}, {Kind: "action", Name: "quiet"}, {Kind: "action", Name: "none"},
 		{Kind: "create"}, {Kind: "wake"}, {Kind: "sleep"}, {Kind: "destroy"}, {Kind: "connect", Conn: "c"},
-		{Kind: "disconnect", Conn: "c", Reason: "!"}, {Kind: "alarm", Alarm: &abi.Scheduled{Action: "a", At: 1.7e12}},
+		{Kind: "disconnect", Conn: "c", Reason: "!"}, {Kind: "subscribe", Conn: "c", Name: "e", Caller: &abi.Caller{ID: "ann", Claims: "{}"}}, {Kind: "alarm", Alarm: &abi.Scheduled{Action: "a", At: 1.7e12}},
 		{Kind: "message", Message: &abi.Message{Name: "m"}}, {Kind: "dance"},
 	} {
 		handle(t, f, a, &e)
@@ -146,7 +149,7 @@ func TestHandle(t *testing.T) {
 		"fail map[code:no_such_action message:Actors of this type have no such action.]",
 		"fail map[code: message:later]",
 		`fail map[code: message:guest: an event of kind "dance", which this package doesn't know]`)
-	want := []string{"create", "wake", "sleep", "destroy", "connect c", "disconnect c!", "alarm a2023-11-14 22:13:20 +0000 UTC", "message m"}
+	want := []string{"create", "wake", "sleep", "destroy", "connect c", "disconnect c!", "subscribe ceann{}", "alarm a2023-11-14 22:13:20 +0000 UTC", "message m"}
 	if !slices.Equal(told, want) {
 		t.Errorf("told %q, want %q", told, want)
 	}

@@ -44,7 +44,7 @@ func connGet(c *call, id *string) (any, error) {
 	if err := n.State(&state); err != nil {
 		return nil, err
 	}
-	return abi.Conn{ID: *id, Hibernates: n.Hibernates(), Parameters: abi.Raw(parameters), State: abi.Raw(state)}, nil
+	return abi.Conn{ID: *id, Hibernates: n.Hibernates(), Parameters: abi.Raw(parameters), State: abi.Raw(state), Caller: callerOf(n.Caller())}, nil
 }
 
 func connSetState(c *call, s *abi.ConnState) (any, error) {

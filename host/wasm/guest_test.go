@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/conn"
 	"github.com/greenroomdb/greenroom/host"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/workflow"
@@ -376,6 +377,32 @@ func TestConns(t *testing.T) {
 		sinks["ann"].want(t, "closed", "welcome: ann", "said: hello", "said: bob has left: bye")
 		sinks["bob"].want(t, "bye", "welcome: bob", "said: hello")
 		sinks["nobody"].want(t, "")
+	})
+}
+
+// TestCaller: a module has the caller, and decides on subscriptions.
+func TestCaller(t *testing.T) {
+	withGo(t, func(r *rig) {
+		ann := host.WithCaller(r.ctx, &host.Caller{ID: "ann", Claims: []byte(`{"role":"cook"}`)})
+		ask := func(ctx context.Context, through conn.ID, want string) {
+			t.Helper()
+			got, err := r.Do(ctx, &host.Call{Actor: lobby, Action: "asker", Conn: through})
+			var who string
+			if must(t, errors.Join(err, got.Decode(&who))); who != want {
+				t.Errorf("it was %q, want %q", who, want)
+			}
+		}
+		ask(r.ctx, "", "nobody")
+		ask(ann, "", `ann{"role":"cook"}`)
+		ask(host.WithCaller(r.ctx, &host.Caller{}), "", "")
+		j, err := r.Join(ann, &host.Join{Actor: lobby, Transport: &sink{}, Hibernate: true})
+		must(t, err)
+		ask(r.ctx, j.ID, `ann{"role":"cook"}`)
+		must(t, r.Subscribe(r.ctx, lobby, j.ID, "secret", true))
+		must(t, r.Subscribe(r.ctx, lobby, j.ID, "news", true))
+		if err := r.Subscribe(host.WithCaller(r.ctx, &host.Caller{ID: "bob"}), lobby, j.ID, "secret", true); host.Code(err) != "refused" {
+			t.Errorf("another's secret: %v", err)
+		}
 	})
 }
 

@@ -247,6 +247,10 @@ func (m *Module) hook(a *host.Type, kind string) {
 		a.Disconnect = func(c *host.Context, n *host.Conn, reason string) error {
 			return tell(c, &abi.Event{Kind: kind, Conn: string(n.ID()), Reason: reason})
 		}
+	case abi.KindSubscribe:
+		a.Subscribe = func(c *host.Context, n *host.Conn, event string) error {
+			return tell(c, &abi.Event{Kind: kind, Conn: string(n.ID()), Name: event})
+		}
 	case abi.KindAlarm:
 		a.Alarm = func(c *host.Context, e persist.Event) error {
 			s, err := scheduled(&e)
@@ -268,13 +272,23 @@ func act(c *host.Context, name string, args host.Raw) (host.Raw, error) {
 	if n := c.Conn(); n != nil {
 		e.Conn = string(n.ID())
 	}
+	e.Caller = callerOf(c.Caller())
 	return instanceOf(c).handle(c, e)
 }
 
 // tell runs a hook.
 func tell(c *host.Context, e *abi.Event) error {
+	e.Caller = callerOf(c.Caller())
 	_, err := instanceOf(c).handle(c, e)
 	return err
+}
+
+// callerOf returns a caller as modules get it.
+func callerOf(c *host.Caller) *abi.Caller {
+	if c == nil {
+		return nil
+	}
+	return &abi.Caller{ID: c.ID, Claims: string(c.Claims)}
 }
 
 // instanceOf returns whose turn it is.

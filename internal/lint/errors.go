@@ -59,6 +59,7 @@ var plainErrors = []plain{
 	{"a rule of the program's that the actor broke", []string{"host.ErrGenerations", "host.ErrNotAllowed"}},
 	{"it comes together with its cause, which has a kind", []string{"batch.ErrAborted", "workflow.ErrStorage"}},
 	{"it is about code in a module, where the kinds aren't", []string{"host/guest.ErrNoHost", "host/guest.ErrNoRows", "host/guest.ErrNotFound"}},
+	{"a program returns it to say why it refuses a request", []string{"host/front.ErrUnauthenticated"}},
 	{"tests alone meet it", []string{"archive/bucket/buckettest.ErrInjected", "kv/faultkv.ErrCrashed", "kv/faultkv.ErrInjected", "kv/faultkv.ErrTorn"}},
 }
 

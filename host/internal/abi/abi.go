@@ -33,6 +33,7 @@ const (
 	KindDestroy    = "destroy"
 	KindConnect    = "connect"
 	KindDisconnect = "disconnect"
+	KindSubscribe  = "subscribe"
 	KindAlarm      = "alarm"
 	KindMessage    = "message"
 )
@@ -120,12 +121,19 @@ type Description struct {
 // An Event is why a module is called.
 type Event struct {
 	Kind    string     `cbor:"kind"`
-	Name    string     `cbor:"name,omitempty"`    // of an action
+	Name    string     `cbor:"name,omitempty"`    // of an action, or of the events of a subscription
 	Args    Raw        `cbor:"args,omitempty"`    // of an action
 	Conn    string     `cbor:"conn,omitempty"`    // of what came through a connection, or is about one
 	Reason  string     `cbor:"reason,omitempty"`  // of a disconnect
 	Alarm   *Scheduled `cbor:"alarm,omitempty"`   // of an alarm
 	Message *Message   `cbor:"message,omitempty"` // of a message
+	Caller  *Caller    `cbor:"caller,omitempty"`  // that asked for the turn; nil if nothing is said about it
+}
+
+// A Caller is a party that calls actors.
+type Caller struct {
+	ID     string `cbor:"id"`
+	Claims string `cbor:"claims"` // in JSON, "" for none
 }
 
 // A Self is whose turn it is.

@@ -151,10 +151,11 @@ type Scheduled struct {
 
 // A Conn is a connection.
 type Conn struct {
-	ID         string `cbor:"id"`
-	Hibernates bool   `cbor:"hibernates"`
-	Parameters Raw    `cbor:"parameters"`
-	State      Raw    `cbor:"state"`
+	ID         string  `cbor:"id"`
+	Hibernates bool    `cbor:"hibernates"`
+	Parameters Raw     `cbor:"parameters"`
+	State      Raw     `cbor:"state"`
+	Caller     *Caller `cbor:"caller,omitempty"` // that has made it; nil if nothing is said about it
 }
 
 // A ConnState sets the state of a connection.

@@ -30,6 +30,7 @@ func init() {
 			guest.NewAction("log", logs),
 			guest.NewAction("world", world),
 			guest.NewAction("self", self),
+			guest.NewAction("asker", asker),
 			guest.NewAction("keys", keys),
 			guest.NewAction("put", put),
 			guest.NewAction("label", func(c *guest.Context, kv [2]string) (string, error) { return "", c.Label(kv[0], kv[1]) }),
@@ -59,6 +60,7 @@ func init() {
 		Destroy:    func(c *guest.Context) error { c.Log().Info("destroyed"); return nil },
 		Connect:    connect,
 		Disconnect: disconnect,
+		Subscribe:  subscribe,
 		Alarm: func(c *guest.Context, e guest.Event) error {
 			var n int
 			if err := e.Args.Decode(&n); err != nil {
@@ -411,6 +413,21 @@ func connect(c *guest.Context, n *guest.Conn) error {
 		return err
 	}
 	return n.Send("welcome", name)
+}
+
+func subscribe(c *guest.Context, n *guest.Conn, event string) error {
+	if is, err := n.Caller(); err != nil || event == "secret" && (c.Caller() == nil || c.Caller().ID != "ann" || is == nil || string(is.Claims) != `{"role":"cook"}`) {
+		return errors.Join(err, &guest.Error{Code: "refused", Message: "Not yours."})
+	}
+	return nil
+}
+
+// asker returns the id and the claims of the caller.
+func asker(c *guest.Context, _ struct{}) (string, error) {
+	if c.Caller() == nil {
+		return "nobody", nil
+	}
+	return c.Caller().ID + string(c.Caller().Claims), nil
 }
 
 func disconnect(c *guest.Context, n *guest.Conn, reason string) error {

@@ -1,0 +1,163 @@
+package front
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/greenroomdb/greenroom/conn"
+	"github.com/greenroomdb/greenroom/host"
+)
+
+// guarded is a room of which the callers are asked about.
+func guarded() *host.Type {
+	return &host.Type{Name: "room", Actions: []host.AnyAction{
+		host.NewAction("who", func(c *host.Context, _ struct{}) (string, error) {
+			of := "-"
+			if n := c.Conn(); n != nil && n.Caller() != nil {
+				of = n.Caller().ID
+			}
+			if c.Caller() == nil {
+				return "- " + of, nil
+			}
+			return c.Caller().ID + " " + of, nil
+		}),
+		host.NewCommand("secret", func(*host.Context, struct{}) error { return nil }),
+	}}
+}
+
+// doorkeeper lets ann and bob do what they like but for secrets, and others nothing. While it is closed nothing is allowed.
+func doorkeeper(closed *atomic.Bool) func(context.Context, *http.Request, *Access) (*host.Caller, error) {
+	return func(ctx context.Context, r *http.Request, a *Access) (*host.Caller, error) {
+		if _, ok := ctx.Deadline(); !ok {
+			return nil, errors.New("it may take for ever")
+		}
+		user := r.Header.Get("User")
+		switch {
+		case user == "":
+			return nil, fmt.Errorf("no header: %w", ErrUnauthenticated)
+		case user == "none":
+			return nil, nil
+		case user == "slow":
+			return nil, context.DeadlineExceeded
+		case a.Action == "secret", a.Event == "secret", closed.Load():
+			return nil, errors.New("the key of tenant 7 doesn't fit")
+		case user == "told":
+			return nil, fmt.Errorf("limits: %w", &host.Error{Code: "out_of_money", Message: "Pay first."})
+		}
+		return &host.Caller{ID: user}, nil
+	}
+}
+
+// TestAuthorize: calls, sockets and subscriptions have the caller that Authorize returns, and are refused if it says so, without the reason.
+func TestAuthorize(t *testing.T) {
+	const token = "0123456789abcdef"
+	var closed atomic.Bool
+	r := newRig(t, Options{Tokens: []string{token}, Authorize: doorkeeper(&closed), MetricsPage: http.NotFoundHandler()}, guarded())
+	for _, c := range []struct {
+		action, user string
+		status       int
+		answer       string
+	}{
+		{"who", "ann", 200, `"ann -"`}, {"who", "none", 200, `" -"`}, {"who", "", 401, "unauthorized"}, {"secret", "ann", 403, "forbidden"}, {"nothing", "ann", 404, "no_such_action"},
+		{"who", "told", 422, "out_of_money"}, {"who", "slow", 504, "timeout"},
+	} {
+		headers := []string{"User", c.user}
+		if c.user == "" {
+			headers = nil
+		}
+		status, answer := r.post(c.action, "null", headers...)
+		if status != c.status || !strings.Contains(answer, c.answer) || strings.Contains(answer, "tenant 7") {
+			t.Errorf("%s by %q: %d %s", c.action, c.user, status, answer)
+		}
+	}
+	if status, answer := r.post("secret", "null", "Authorization", "Bearer "+token); status != 200 {
+		t.Errorf("with a token: %d %s", status, answer)
+	}
+	if status, _, _ := r.do("GET", "/metrics", "", "User", "ann"); status != 401 {
+		t.Errorf("the metrics are there for callers: %d", status)
+	}
+	if status, answer, _ := r.do("POST", "/actors/nothing/a/actions/who", "null", "Content-Type", "application/json"); status != 401 {
+		t.Errorf("which types there are is told to others: %d %s", status, answer)
+	}
+
+	_, resp, err := websocket.Dial(t.Context(), r.server.URL+"/actors/room/a/connect", &websocket.DialOptions{Subprotocols: []string{protocolJSON}})
+	if err == nil || resp == nil || resp.StatusCode != http.StatusUnauthorized {
+		t.Errorf("a socket without a caller: %v", err)
+	}
+	p := r.join(mediaJSON, request{}, "User", "ann")
+	if got := p.call("who", nil); got != `"ann ann"` {
+		t.Errorf("through a socket: %s", got)
+	}
+	refused := func(m request) {
+		t.Helper()
+		p.send(&m)
+		if got := p.want(typeError); got.Code != "forbidden" || strings.Contains(got.Message, "tenant") {
+			t.Errorf("%s: %+v", m.Type, got)
+		}
+	}
+	refused(request{Type: typeCall, ID: 1, Action: "secret"})
+	refused(request{Type: typeSubscribe, ID: 2, Event: "secret"})
+	p.send(&request{Type: typeSubscribe, ID: 3, Event: "news"})
+	p.want(typeResult)
+	closed.Store(true)
+	refused(request{Type: typeCall, ID: 4, Action: "who"})
+	refused(request{Type: typeSubscribe, ID: 5, Event: "news"})
+	p.send(&request{Type: typeUnsubscribe, ID: 6, Event: "news"})
+	p.want(typeResult)
+	closed.Store(false)
+	must(t, p.ws.CloseNow())
+
+	r.reopen()
+	for user, want := range map[string]string{"bob": typeError, "none": typeError, "ann": typeConnected} {
+		again := r.dial(mediaJSON, "User", user)
+		again.send(&request{Type: typeResume, Conn: "", Token: p.token})
+		if m := again.want(typeError); m.Code != "no_such_connection" {
+			t.Errorf("%s, without the id: %+v", user, m)
+		}
+		again = r.dial(mediaJSON, "User", user)
+		again.send(&request{Type: typeResume, Token: p.token, Conn: conn.ID(p.conn)})
+		if m := again.want(want); want == typeError && m.Code != "no_such_connection" {
+			t.Errorf("%s: %+v", user, m)
+		} else if want == typeConnected {
+			if got := again.call("who", nil); got != `"ann ann"` {
+				t.Errorf("resumed: %s", got)
+			}
+		}
+	}
+	byToken := r.join(mediaJSON, request{}, "Authorization", "Bearer "+token)
+	if got := byToken.call("who", nil); got != `"- -"` {
+		t.Errorf("with a token: %s", got)
+	}
+}
+
+// TestAuthorizeAlone: tokens aren't needed beside Authorize, and WithoutToken doesn't go with it.
+func TestAuthorizeAlone(t *testing.T) {
+	var closed atomic.Bool
+	secret := make([]byte, 16)
+	for _, c := range []struct {
+		o  Options
+		ok bool
+	}{
+		{Options{Secret: secret, Authorize: doorkeeper(&closed)}, true}, {Options{Secret: secret}, false},
+		{Options{Secret: secret, Authorize: doorkeeper(&closed), WithoutToken: true}, false},
+	} {
+		if _, err := c.o.orDefault(); (err == nil) != c.ok || err != nil && !errors.Is(err, ErrOptions) {
+			t.Errorf("%+v: %v", c.o, err)
+		}
+	}
+	r := newRig(t, Options{Authorize: doorkeeper(&closed), CallTimeout: time.Hour}, guarded())
+	if status, answer := r.post("who", "null", "User", "ann", "Host", "shop.example"); status != 200 || answer != `"ann -"` {
+		t.Errorf("%d %s", status, answer)
+	}
+	if status, answer := r.post("who", "null", "Authorization", "Bearer "); status != 401 {
+		t.Errorf("%d %s", status, answer)
+	}
+}
