@@ -1,10 +1,15 @@
 package inspector_test
 
 import (
+	"errors"
+	"io"
 	"net/http"
+	"net/http/cookiejar"
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
 // login returns a cookie of a session with a secret.
@@ -52,7 +57,7 @@ func TestLogin(t *testing.T) {
 	if resp, _ := r.send(http.MethodGet, "/actors", nil, with); resp.StatusCode != http.StatusSeeOther {
 		t.Errorf("after logout: %s", resp.Status)
 	}
-	for next, want := range map[string]string{"//evil.test": "/", `/\evil.test`: "/", "https://evil.test": "/", "": "/", "/actors?a=b": "/actors?a=b", "/\t/evil.test": "/"} {
+	for next, want := range map[string]string{"//evil.test": "/", `/\evil.test`: "/", "https://evil.test": "/", "": "/", "/actors?a=b": "/actors?a=b", "/\t/evil.test": "/", "/\x00/evil.test": "/", "/a\x1b": "/"} {
 		resp, _ := r.send(http.MethodPost, "/login", url.Values{"token": {readSecret}, "next": {next}}, http.Header{"Origin": {r.url}})
 		if got := resp.Header.Get("Location"); got != want {
 			t.Errorf("after login to %q: %q", next, got)
@@ -97,8 +102,8 @@ func TestStrangers(t *testing.T) {
 			t.Errorf("%s: %s", method, resp.Status)
 		}
 	}
-	for _, host := range []string{"localhost", "localhost:99", "[::1]:99", "127.0.0.1", "greenroom.test:80"} {
-		if resp, _ := r.send(http.MethodGet, "/actors", nil, http.Header{"Cookie": own["Cookie"], "Host": {host}}); resp.StatusCode != http.StatusOK {
+	for host, name := range map[string]string{"localhost": "greenroom", "localhost:99": "greenroom-99", "[::1]:99": "greenroom-99", "127.0.0.1": "greenroom", "greenroom.test:80": "greenroom-80"} {
+		if resp, _ := r.send(http.MethodGet, "/actors", nil, http.Header{"Cookie": {name + "=" + c.Value}, "Host": {host}}); resp.StatusCode != http.StatusOK {
 			t.Errorf("at %s: %s", host, resp.Status)
 		}
 	}
@@ -109,5 +114,52 @@ func TestStrangers(t *testing.T) {
 		if got := resp.Header.Get(name); !strings.Contains(got, want) || strings.Contains(got, "unsafe") {
 			t.Errorf("%s is %q", name, got)
 		}
+	}
+}
+
+// TestCookies: pages at two ports of one host, which get each other's cookies, don't end each other's sessions; and a browser that speaks TLS, to a proxy, sends its
+// cookie over TLS alone.
+func TestCookies(t *testing.T) {
+	first, second := newRig(t), newRig(t)
+	jar, err := cookiejar.New(nil)
+	testkit.Must(t, err)
+	for _, r := range []*rig{first, second} {
+		u, err := url.Parse(r.url)
+		testkit.Must(t, err)
+		c := r.login(readSecret)
+		if c.Secure {
+			t.Error("a cookie for TLS was given without it")
+		}
+		jar.SetCookies(u, []*http.Cookie{c})
+	}
+	for _, r := range []*rig{first, second} {
+		r.client.Jar = jar
+		if resp, _ := r.send(http.MethodGet, "/actors", nil, nil); resp.StatusCode != http.StatusOK {
+			t.Errorf("%s: %s", r.url, resp.Status)
+		}
+	}
+	resp, _ := first.send(http.MethodPost, "/login", url.Values{"token": {readSecret}}, http.Header{"Host": {"greenroom.test"}, "Origin": {"https://greenroom.test"}})
+	if len(resp.Cookies()) != 1 || !resp.Cookies()[0].Secure || resp.Cookies()[0].Name != "greenroom" {
+		t.Errorf("the cookies over TLS are %v", resp.Cookies())
+	}
+}
+
+// TestLoginBody: what isn't logged in makes the page read no body but that of the form with the token.
+func TestLoginBody(t *testing.T) {
+	r := newRig(t)
+	body := "--x\r\nContent-Disposition: form-data; name=\"next\"\r\n\r\n/of-the-body\r\n--x--\r\n"
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.url+"/login", strings.NewReader(body))
+	testkit.Must(t, err)
+	req.Header.Set("Content-Type", "multipart/form-data; boundary=x")
+	resp, err := r.client.Do(req)
+	testkit.Must(t, err)
+	page, err := io.ReadAll(resp.Body)
+	testkit.Must(t, errors.Join(err, resp.Body.Close()))
+	if !strings.Contains(string(page), `name="next" value="/"`) {
+		t.Errorf("the page is %s", page)
+	}
+	body = "token=" + readSecret + "&next=/" + strings.Repeat("x", 3<<20)
+	if resp, _ := r.send(http.MethodPost, "/login", url.Values{"token": {readSecret}, "next": {body}}, http.Header{"Origin": {r.url}}); resp.StatusCode != http.StatusUnauthorized {
+		t.Errorf("a large form: %s", resp.Status)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"unicode"
 
 	"github.com/greenroomdb/greenroom/admin"
 )
@@ -18,7 +19,7 @@ type loginPage struct {
 
 // showLogin asks for a token.
 func (p *Page) showLogin(w http.ResponseWriter, r *http.Request) {
-	render(w, http.StatusOK, nil, "login", "Log in", &loginPage{Next: localPath(r.FormValue("next"))})
+	render(w, http.StatusOK, nil, "login", "Log in", &loginPage{Next: localPath(r.URL.Query().Get("next"))})
 }
 
 // maxForm bounds the body of a form, in bytes.
@@ -40,15 +41,20 @@ func (p *Page) login(w http.ResponseWriter, r *http.Request) {
 	}
 	p.log.Info("inspector: login", slog.String("from", r.RemoteAddr))
 	// Lax, so that a link from elsewhere finds its visitor logged in: no link changes anything.
-	http.SetCookie(w, &http.Cookie{Name: cookieName, Value: key, Path: "/", HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteLaxMode})
+	http.SetCookie(w, &http.Cookie{Name: cookieName(r), Value: key, Path: "/", HttpOnly: true, Secure: secure(r), SameSite: http.SameSiteLaxMode})
 	http.Redirect(w, r, next, http.StatusSeeOther)
 }
 
 // logout ends a session.
 func (p *Page) logout(w http.ResponseWriter, r *http.Request) {
 	p.sessions.forget(r)
-	http.SetCookie(w, &http.Cookie{Name: cookieName, Path: "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteLaxMode})
+	http.SetCookie(w, &http.Cookie{Name: cookieName(r), Path: "/", MaxAge: -1, HttpOnly: true, Secure: secure(r), SameSite: http.SameSiteLaxMode})
 	http.Redirect(w, r, "/login", http.StatusSeeOther)
+}
+
+// secure reports whether the browser speaks TLS, to the page or to a proxy before it.
+func secure(r *http.Request) bool {
+	return r.TLS != nil || strings.HasPrefix(r.Header.Get("Origin"), "https://")
 }
 
 // toLogin sends a visitor without a session to log in, and then to come back.
@@ -60,9 +66,9 @@ func toLogin(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, where, http.StatusSeeOther)
 }
 
-// localPath returns a path of this page, / unless text is one: // would be another site, and so would /\ in a browser.
+// localPath returns a path of this page, / unless text is one: // would be another site, and so would /\ in a browser, which leaves out line ends too.
 func localPath(text string) string {
-	if !strings.HasPrefix(text, "/") || strings.HasPrefix(text, "//") || strings.ContainsAny(text, "\\\r\n\t") {
+	if !strings.HasPrefix(text, "/") || strings.HasPrefix(text, "//") || strings.Contains(text, "\\") || strings.ContainsFunc(text, unicode.IsControl) {
 		return "/"
 	}
 	return text

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -20,8 +21,14 @@ const (
 	idleTime = 12 * time.Hour
 )
 
-// cookieName is the name of the cookie with the key of a session.
-const cookieName = "greenroom"
+// cookieName returns the name of the cookie with the key of a session. It has the port in it: a browser sends the cookies of a host to each of its ports, and a
+// page at another port would replace one of the same name.
+func cookieName(r *http.Request) string {
+	if _, port, err := net.SplitHostPort(r.Host); err == nil {
+		return "greenroom-" + port
+	}
+	return "greenroom"
+}
 
 // A session is a visitor with a token.
 type session struct {
@@ -150,7 +157,7 @@ func hashOf(r *http.Request) [sha256.Size]byte {
 		return sha256.Sum256([]byte("bearer " + secret))
 	}
 	key := ""
-	if c, err := r.Cookie(cookieName); err == nil {
+	if c, err := r.Cookie(cookieName(r)); err == nil {
 		key = c.Value
 	}
 	return sha256.Sum256([]byte("cookie " + key))
