@@ -97,10 +97,26 @@ func (p *consolePage) write(ctx context.Context, v *visit) (*admin.QueryOut, err
 	return &r.out, err
 }
 
+// nameQueries find the names that the console completes, the first that can be run: SQLite doesn't tell the columns of any table beside a view of a table that is
+// gone, or a virtual one whose module isn't there.
+var nameQueries = []string{
+	`SELECT name FROM pragma_table_list WHERE "schema" = 'main' UNION
+		SELECT c.name FROM pragma_table_list AS t, pragma_table_info(t.name) AS c WHERE t."schema" = 'main' ORDER BY 1`,
+	`SELECT name FROM pragma_table_list WHERE "schema" = 'main' UNION
+		SELECT c.name FROM pragma_table_list AS t, pragma_table_info(t.name) AS c WHERE t."schema" = 'main' AND t."type" = 'table' ORDER BY 1`,
+	`SELECT name FROM pragma_table_list WHERE "schema" = 'main' ORDER BY 1`,
+}
+
 // shown returns the console, with the names that it completes.
 func (p *consolePage) shown(ctx context.Context, v *visit) (*shown, error) {
-	names, err := v.query(ctx, &admin.QueryIn{Rows: maxNames, Timeout: gridTime, SQL: `SELECT name FROM pragma_table_list WHERE "schema" = 'main' UNION
-		SELECT c.name FROM pragma_table_list AS t, pragma_table_info(t.name) AS c WHERE t."schema" = 'main' ORDER BY 1`})
+	var names *admin.QueryOut
+	var err error
+	for _, text := range nameQueries {
+		names, err = v.query(ctx, &admin.QueryIn{Rows: maxNames, Timeout: gridTime, SQL: text})
+		if e := (*admin.Error)(nil); !errors.As(err, &e) || e.Code != "invalid" && e.Code != "timeout" {
+			break
+		}
+	}
 	if missing(err) {
 		names, err = &admin.QueryOut{}, nil
 	}

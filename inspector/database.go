@@ -58,7 +58,7 @@ type column struct {
 
 // pathTable returns what SQLite says of the table that the path names.
 func pathTable(ctx context.Context, v *visit) (*table, error) {
-	t := &table{Name: v.r.PathValue("table")}
+	t := &table{Name: nameIn(v.r.PathValue("table"))}
 	name, err := json.Marshal(t.Name)
 	if err != nil {
 		return nil, err
@@ -123,6 +123,7 @@ type cellPage struct {
 	Size                 int64
 	Value                string
 	Text                 string // of the form
+	Before               string // the value as the form sends it back, see before
 	Cut                  bool
 }
 
@@ -139,7 +140,7 @@ func showCell(ctx context.Context, v *visit) (*shown, error) {
 	}
 	q := quoted(c.Name)
 	out, err := v.query(ctx, &admin.QueryIn{
-		SQL:  fmt.Sprintf("SELECT typeof(%s), octet_length(%s), substr(%s, 1, %d) FROM %s WHERE %s = ?", q, q, q, maxWhole, quoted(t.Name), t.Rowid),
+		SQL:  fmt.Sprintf("SELECT typeof(%[1]s), octet_length(%[1]s), CASE WHEN octet_length(%[1]s) > %[2]d THEN substr(%[1]s, 1, %[2]d) ELSE %[1]s END FROM %[3]s WHERE %[4]s = ?", q, maxWhole, quoted(t.Name), t.Rowid),
 		Args: []json.RawMessage{json.RawMessage(strconv.FormatInt(rowid, 10))}, Timeout: gridTime,
 	})
 	if err != nil {
@@ -155,6 +156,8 @@ func showCell(ctx context.Context, v *visit) (*shown, error) {
 	// What a form can't hold would be lost, and what the API has replaced, which isn't UTF-8.
 	p.Editable = v.mayWrite() && !p.Cut && c.Hidden == 0 && t.Kind == "table" && !strings.ContainsAny(text, "\x00\r") &&
 		(p.Type != "text" || int64(len(text)) == p.Size)
-	p.Text = text
+	if p.Text = text; p.Editable {
+		p.Before = before(p.Type, text)
+	}
 	return &shown{Title: "Value", Template: "cell", Data: p}, nil
 }

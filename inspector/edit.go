@@ -17,7 +17,24 @@ import (
 // Kinds of values, as typeof of SQLite names them.
 var kinds = []string{"text", "integer", "real", "blob", "null"}
 
-// setCell stores a value in a row of a table.
+// before returns a value of a kind as a form sends it back in one word that no browser changes.
+func before(kind, text string) string { return kind + ":" + hex.EncodeToString([]byte(text)) }
+
+// same returns the condition, in SQL, that a column has the value that before has returned as word; "" has it be anything.
+func same(column, word string) (string, error) {
+	if word == "" {
+		return "", nil
+	}
+	kind, digits, _ := strings.Cut(word, ":")
+	text, err := hex.DecodeString(digits)
+	if err != nil {
+		return "", &admin.Error{Code: "invalid", Message: "The form has no value that was there before."}
+	}
+	value, err := literal(kind, string(text))
+	return fmt.Sprintf(" AND %s IS %s COLLATE BINARY", column, value), err
+}
+
+// setCell stores a value in a row of a table, unless the row has another one than the form has seen.
 func setCell(ctx context.Context, c *admin.Client, actor string, form url.Values) error {
 	value, err := literal(form.Get("kind"), form.Get("value"))
 	if err != nil {
@@ -28,13 +45,18 @@ func setCell(ctx context.Context, c *admin.Client, actor string, form url.Values
 	if err != nil || key != "rowid" && key != "_rowid_" && key != "oid" {
 		return &admin.Error{Code: "invalid", Message: "There is no such row."}
 	}
+	column := quoted(form.Get("column"))
+	unchanged, err := same(column, form.Get("before"))
+	if err != nil {
+		return err
+	}
 	r := &rows{}
-	text := fmt.Sprintf("UPDATE %s SET %s = %s WHERE %s = %d", quoted(form.Get("table")), quoted(form.Get("column")), value, key, rowid)
+	text := fmt.Sprintf("UPDATE %s SET %s = %s WHERE %s = %d", quoted(form.Get("table")), column, value, key, rowid) + unchanged
 	if err := r.run(ctx, c, actor, text); err != nil {
 		return err
 	}
 	if r.changed != 1 {
-		return &admin.Error{Code: "conflict", Message: "The row is gone."}
+		return &admin.Error{Code: "conflict", Message: "The row is gone, or its value is another one by now."}
 	}
 	return nil
 }
@@ -49,7 +71,8 @@ func literal(kind, value string) (string, error) {
 			return strconv.FormatInt(n, 10), nil
 		}
 	case "real":
-		if f, err := strconv.ParseFloat(strings.TrimSpace(value), 64); err == nil && f == f {
+		// One that is out of range is an infinity, as in SQLite.
+		if f, err := strconv.ParseFloat(strings.TrimSpace(value), 64); (err == nil || errors.Is(err, strconv.ErrRange)) && f == f {
 			return string(admin.AppendReal(nil, f)), nil
 		}
 	case "text": // in which anything may be, a NUL too

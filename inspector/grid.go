@@ -193,6 +193,10 @@ func (p *gridPage) test(in *admin.QueryIn) (string, error) {
 			kind := strings.ToUpper(c.Type)
 			text := strings.Contains(kind, "CHAR") || strings.Contains(kind, "CLOB") || strings.Contains(kind, "TEXT") // https://sqlite.org/datatype3.html#determination_of_column_affinity
 			if number := json.RawMessage(p.Filter.Value); !text && test.name != "contains" && isNumber(number) {
+				if test.name == "=" && (kind == "" || strings.Contains(kind, "BLOB")) { // where a text of digits stays one
+					in.Args = append(in.Args, number, arg)
+					return fmt.Sprintf("%s IN (?, ?)", quoted(c.Name)), nil
+				}
 				arg = number
 			}
 			in.Args = append(in.Args, arg)

@@ -148,7 +148,7 @@ func TestEditable(t *testing.T) {
 	at, writer := r.path("room")+"/tables/t/cell?column=c&rowid=", r.login(writeSecret)
 	for i, want := range []bool{true, false, false, false, true} {
 		_, body := r.send(http.MethodGet, at+strconv.Itoa(i+1), nil, http.Header{"Cookie": {writer.Name + "=" + writer.Value}})
-		if got := strings.Contains(body, `action="`+r.path("room")+`/do/cell"`); got != want {
+		if got := strings.Contains(body, `action="`+r.path("room")+`/do/cell?table=t&amp;column=c"`); got != want {
 			t.Errorf("row %d has a form: %v", i+1, got)
 		}
 	}

@@ -48,10 +48,25 @@ func nameOf(a *admin.Actor) string {
 func linkOf(id string, rest ...string) string {
 	path := "/actors/id:" + id
 	for _, r := range rest {
-		path += "/" + url.PathEscape(r)
+		path += "/" + segment(r)
 	}
 	return path
 }
+
+// marked begins a segment of a path that would be another one, or none, without it.
+const marked = "~"
+
+// segment returns a name as a segment of a path. An empty one and those of dots, which browsers resolve however they are escaped, are marked, and so is one that
+// begins with the mark.
+func segment(name string) string {
+	if name == "" || name == "." || name == ".." || strings.HasPrefix(name, marked) {
+		name = marked + name
+	}
+	return url.PathEscape(name)
+}
+
+// nameIn returns the name that a segment says, when it is unescaped.
+func nameIn(segment string) string { return strings.TrimPrefix(segment, marked) }
 
 // size is a number of bytes in words: an int, an int64 or a *int.
 func size(n any) string {

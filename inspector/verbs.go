@@ -110,7 +110,8 @@ func do(ctx context.Context, v *visit) (*shown, error) {
 	if err := v.r.ParseForm(); err != nil {
 		return nil, &admin.Error{Code: "invalid", Message: "The form can't be read: " + err.Error()}
 	}
-	if err := run(ctx, v.client, "id:"+v.actor.ID, v.r.PostForm); err != nil {
+	// Form has the query of the URL, too: there names stay as they are, in which browsers change the ends of lines when they are in the body.
+	if err := run(ctx, v.client, "id:"+v.actor.ID, v.r.Form); err != nil {
 		return nil, err
 	}
 	return &shown{Status: http.StatusSeeOther, Location: localPath(v.r.PostForm.Get("back"))}, nil

@@ -1,0 +1,160 @@
+package inspector_test
+
+import (
+	"errors"
+	"html"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/greenroomdb/greenroom"
+)
+
+// exec makes an actor by statements of SQL, and returns its path.
+func (r *rig) exec(name string, statements ...string) string {
+	r.Helper()
+	r.actor(name, func(a *greenroom.Actor) error {
+		return a.Update(r.Context(), func(tx *greenroom.Tx) (err error) {
+			for _, s := range statements {
+				_, xerr := tx.Exec(s)
+				err = errors.Join(err, xerr)
+			}
+			return err
+		})
+	})
+	return r.path(name)
+}
+
+// Parts of a page with a form of a value.
+var (
+	formAction = regexp.MustCompile(`action="([^"]*/do/cell[^"]*)"`)
+	formHidden = regexp.MustCompile(`<input type="hidden" name="([^"]*)" value="([^"]*)">`)
+	formKind   = regexp.MustCompile(`<option selected>([a-z]*)<`)
+	formText   = regexp.MustCompile(`(?s)<textarea[^>]*>\n?([^<]*)</textarea>`)
+)
+
+// form returns the form of a value as a browser sends it: where to, and with which fields.
+func (r *rig) form(path string, c *http.Cookie) (action string, fields []string) {
+	r.Helper()
+	_, body := r.send(http.MethodGet, path, nil, http.Header{"Cookie": {c.Name + "=" + c.Value}})
+	at := formAction.FindStringSubmatch(body)
+	if at == nil {
+		r.Fatalf("%s has no form: %s", path, body)
+	}
+	lines := func(text string) string {
+		return strings.ReplaceAll(strings.ReplaceAll(html.UnescapeString(text), "\r\n", "\n"), "\n", "\r\n")
+	}
+	for _, m := range formHidden.FindAllStringSubmatch(body, -1) {
+		if m[1] != "back" {
+			fields = append(fields, m[1], lines(m[2]))
+		}
+	}
+	fields = append(fields, "kind", formKind.FindStringSubmatch(body)[1], "value", lines(formText.FindStringSubmatch(body)[1]))
+	return html.UnescapeString(at[1]), fields
+}
+
+// TestFormKeeps: a form that is sent as it was shown changes nothing, whatever the table is called.
+func TestFormKeeps(t *testing.T) {
+	r := newRig(t)
+	values := `insert into "%" (c) values (0.1+0.2), (9e999), (-9e999), (5e-324), (1.7976931348623157e308), (9223372036854775807), (-9223372036854775808), (x''), (x'00ff'), (''), ('a' || char(10) || 'b'), (char(10)), ('<&">' || char(0x202e)), (null)`
+	writer := r.login(writeSecret)
+	for i, name := range []string{"t", "..", ".", "~", "~~..", "a//b", "new\nline\r\n", "\u202e<b>", "%2e%2e", ""} {
+		at := r.exec("room"+strconv.Itoa(i), `create table "`+name+`" (c collate nocase)`, strings.Replace(values, "%", name, 1))
+		table := regexp.MustCompile(`href="(/actors/[^"]*/tables/[^"]*)"`).FindStringSubmatch(r.get(at + "/tables"))[1]
+		before := r.get(table)
+		if n := strings.Count(before, "<tr>"); n != 15 {
+			t.Errorf("%q has %d rows", name, n)
+		}
+		for rowid := 1; rowid <= 14; rowid++ {
+			action, fields := r.form(table+"/cell?column=c&rowid="+strconv.Itoa(rowid), writer)
+			if status, body := r.do(writer, action, fields...); status != done {
+				t.Errorf("%q, row %d, %q: %d %s", name, rowid, fields, status, body)
+			}
+		}
+		if after := r.get(table); after != before {
+			t.Errorf("%q: before %s\nafter %s", name, before, after)
+		}
+	}
+}
+
+// TestFormLate: a form doesn't replace a value that its visitor hasn't seen.
+func TestFormLate(t *testing.T) {
+	r := newRig(t)
+	at := r.exec("room", "create table t (c collate nocase)", "insert into t values ('a'), (7)")
+	writer := r.login(writeSecret)
+	for rowid, late := range []string{1: "'A'", 2: "'7'"} {
+		if rowid == 0 {
+			continue
+		}
+		action, fields := r.form(at+"/tables/t/cell?column=c&rowid="+strconv.Itoa(rowid), writer)
+		r.exec("room", "update t set c = "+late+" where rowid = "+strconv.Itoa(rowid))
+		if status, body := r.do(writer, action, fields...); status != http.StatusConflict {
+			t.Errorf("%s: %d %s", late, status, body)
+		}
+	}
+	action, fields := r.form(at+"/tables/t/cell?column=c&rowid=1", writer)
+	for i := 1; i < len(fields); i += 2 {
+		if fields[i-1] == "before" {
+			fields[i] = "text:x"
+		}
+	}
+	if status, _ := r.do(writer, action, fields...); status != http.StatusBadRequest {
+		t.Errorf("another before: %d", status)
+	}
+}
+
+// TestCellNUL: a value is shown beyond a NUL in it.
+func TestCellNUL(t *testing.T) {
+	r := newRig(t)
+	at := r.exec("room", "create table t (c)", "insert into t values (cast(x'610062' as text))")
+	if body := r.get(at + "/tables/t/cell?column=c&rowid=1"); !strings.Contains(body, `<bdi>a\x00b</bdi>`) {
+		t.Errorf("the page is %s", body)
+	}
+}
+
+// TestBrokenView: a view of a table that isn't there takes no more from the console than the names of its columns.
+func TestBrokenView(t *testing.T) {
+	r := newRig(t)
+	at := r.exec("room", "create table good (inner_column)", "create view broken as select c from nowhere")
+	if body := r.get(at + "/sql"); !strings.Contains(body, `["broken","good","inner_column"`) {
+		t.Errorf("the console is %s", body)
+	}
+}
+
+// TestFilterUntyped: a column without a type may have a number, and the same digits as a text, and a filter finds both.
+func TestFilterUntyped(t *testing.T) {
+	r := newRig(t)
+	at := r.exec("room", "create table t (id integer primary key, c, b blob, n int)", "insert into t values (1, '7', '7', '7'), (2, 7, 7, 7), (3, 8, x'37', null)")
+	for column, want := range map[string]string{"c": "1 2", "b": "1 2", "n": "1 2"} {
+		got := r.pages(at+"/tables/t?"+url.Values{"column": {column}, "test": {"="}, "value": {"7"}}.Encode(), 0)
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s = 7: %q, want %s", column, got, want)
+		}
+	}
+}
+
+// TestHostileTypes: types of columns, names in labels of links, and errors are shown as text, for a visitor that may write as well.
+func TestHostileTypes(t *testing.T) {
+	r := newRig(t)
+	const bad = "\u202e<b>"
+	at := r.exec("room", "create table t (\"c"+bad+"\" \""+bad+strings.Repeat("long", 5000)+"\")", "insert into t values (1)")
+	writer := r.login(writeSecret)
+	cookie := http.Header{"Cookie": {writer.Name + "=" + writer.Value}, "Origin": {r.url}}
+	for path, form := range map[string]url.Values{
+		at + "/tables/t": nil, at + "/tables/t?sort=" + url.QueryEscape(bad): nil, "/nothing" + url.PathEscape(bad): nil, at + "/tables/" + url.PathEscape(bad): nil,
+		at + "/sql": {"sql": {`select * from "` + bad + `"`}}, at + "/do/cell": {"table": {bad}, "rowid": {"1"}, "key": {"rowid"}, "column": {"c"}, "kind": {"null"}},
+	} {
+		method := http.MethodGet
+		if form != nil {
+			method = http.MethodPost
+		}
+		_, body := r.send(method, path, form, cookie)
+		body = forms.ReplaceAllString(body, "")
+		if i := strings.Index(body, "\u202e"); i >= 0 || strings.Contains(body, "<b>") || len(body) > 10_000 || !strings.Contains(body, `\u202e`) {
+			t.Errorf("%s: %d bytes, %q", path, len(body), body[max(0, i-100):min(len(body), max(0, i)+50)])
+		}
+	}
+}
