@@ -152,3 +152,62 @@ func TestBrowserConsole(t *testing.T) {
 		t.Errorf("the page has %s", got)
 	}
 }
+
+// TestBrowserBusy: what is new takes nothing from a visitor: neither what is written nor the place of what is open or has the focus.
+func TestBrowserBusy(t *testing.T) {
+	if testkit.Short() {
+		t.Skip("it starts a browser")
+	}
+	b := browsertest.New(t)
+	r := newRig(t)
+	send := func(name string) {
+		r.actor("room", func(a *greenroom.Actor) error {
+			return a.Update(t.Context(), func(tx *greenroom.Tx) error {
+				_, err := tx.Enqueue(queue.Send{Name: name, Body: name})
+				return err
+			})
+		})
+	}
+	const fresh = `(() => { document.getElementById("main").dataset.loads = "0"; })()`
+	const told, loaded = `document.getElementById("status").textContent.includes("something new")`, `document.getElementById("main").dataset.loads > 0`
+	shown := func(name string) string {
+		return `[...document.querySelectorAll("td a")].some((a) => a.textContent === "` + name + `")`
+	}
+	send("first")
+	send("second")
+	p := r.visit(b, r.path("room")+"/queue", writeSecret)
+	p.Until(`document.getElementById("main").dataset.listens === "true" && ` + loaded)
+	// What is written, in a field that hasn't the focus.
+	p.Eval(`document.getElementById("body").value = "half"`)
+	send("third")
+	p.Until(told)
+	if got := p.Eval(`document.getElementById("body").value + " " + ` + shown("third")); got != "half false" {
+		t.Errorf("what was written: %s", got)
+	}
+	p.Eval(`(() => { const f = document.getElementById("body"); f.value = ""; f.dispatchEvent(new Event("input", { bubbles: true })); })()`)
+	p.Until(shown("third"))
+	// What is written while the page loads.
+	p.Eval(`(() => { const real = fetch; window.fetch = async (at) => { const a = await real(at); window.fetch = real; document.getElementById("body").value = "late"; return a; }; })()`)
+	send("fourth")
+	p.Until(told)
+	if got := p.Eval(`document.getElementById("body").value`); got != "late" {
+		t.Errorf("what was written while the page loaded: %q", got)
+	}
+	p.Eval(`(() => { const f = document.getElementById("body"); f.value = ""; f.dispatchEvent(new Event("input", { bubbles: true })); })()`)
+	p.Until(shown("fourth"))
+	// What is open and what has the focus, behind a row that goes.
+	p.Eval(`(() => { const row = document.querySelectorAll("tbody tr")[1]; row.querySelector("details").open = true; row.querySelector("button").focus(); })()`)
+	p.Eval(fresh)
+	if status, body := r.do(r.login(writeSecret), r.path("room")+"/do/delete", "id", "1"); status != done {
+		t.Fatalf("remove: %d %s", status, body)
+	}
+	p.Until(loaded + ` && !` + shown("first"))
+	if got := p.Eval(`[...document.querySelectorAll("td details")].map((d) => d.open).join() + " " + document.activeElement.ariaLabel`); got != "true,false,false Remove message 2" {
+		t.Errorf("what is open, and has the focus: %s", got)
+	}
+	// What was missed while the page wasn't live.
+	p.Eval(`document.getElementById("live").click()`)
+	send("fifth")
+	p.Eval(`document.getElementById("live").click()`)
+	p.Until(shown("fifth"))
+}

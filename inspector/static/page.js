@@ -3,26 +3,60 @@
 
 const status = document.getElementById("status");
 
-// refresh loads the page anew, and puts what is new into the place of what is shown. What is open stays open.
-let loading = false, again = false;
+// written reports whether a field has something that the page didn't write into it.
+function written(f) {
+	if (f.tagName === "SELECT") { return f.selectedIndex !== Math.max(0, [...f.options].findLastIndex((o) => o.defaultSelected)); }
+	return f.type !== "hidden" && f.value !== f.defaultValue;
+}
+
+// busy reports whether the visitor would lose something if what main shows was replaced now: the place in a field, what is written there, a click that has begun,
+// or text that is marked.
+let pressed = false;
+function busy(main) {
+	const at = document.activeElement, marked = getSelection(), fields = [...main.querySelectorAll("input, select, textarea")];
+	return pressed || fields.includes(at) || fields.some(written) || !marked.isCollapsed && main.contains(marked.anchorNode);
+}
+
+// placed returns the elements of a kind by what tells each from others: the first cell of its row, the parts of a tree that it is in, and its own link or label. So
+// they are found again on a page that has other rows before them.
+function placed(main, kind) {
+	const all = new Map();
+	for (const e of main.querySelectorAll(kind)) {
+		const words = [e.tagName, e.closest("tr")?.cells[0].textContent ?? "", e.getAttribute("href") ?? e.getAttribute("aria-label") ?? ""];
+		for (let d = e.closest("details"); d; d = d.parentElement.closest("details")) { words.push(d.querySelector("summary b")?.textContent ?? ""); }
+		let n = 0;
+		while (all.has(words.join("\n") + n)) { n++; }
+		all.set(words.join("\n") + n, e);
+	}
+	return all;
+}
+
+// replace puts what is new into the place of what main shows. What is open stays open, and what has the focus keeps it.
+function replace(main, next) {
+	const open = placed(main, "details"), focusable = "a, button, summary, [tabindex]", scrolling = ".scroll, pre";
+	placed(next, "details").forEach((d, name) => { d.open = open.get(name)?.open ?? d.open; });
+	const at = [...placed(main, focusable)].find(([, e]) => e === document.activeElement)?.[0];
+	const scrolled = new Map([...placed(main, scrolling)].map(([name, e]) => [name, [e.scrollLeft, e.scrollTop]]));
+	main.replaceChildren(...document.adoptNode(next).childNodes);
+	placed(main, scrolling).forEach((e, name) => { [e.scrollLeft, e.scrollTop] = scrolled.get(name) ?? [0, 0]; });
+	if (at) { placed(main, focusable).get(at)?.focus({ preventScroll: true }); }
+	main.dataset.loads = String(Number(main.dataset.loads ?? 0) + 1);
+}
+
+// refresh loads the page anew, and shows what is new as soon as that takes nothing from the visitor.
+let loading = false, again = false, waiting = false;
 async function refresh() {
 	if (loading) { again = true; return; }
 	const main = document.getElementById("main");
-	const at = document.activeElement;
-	if (at && at !== main && main.contains(at) && /^(INPUT|SELECT|TEXTAREA)$/.test(at.tagName)) { return; }
+	const wait = () => { waiting = true; status.textContent = "There is something new. It is shown when you have sent, or taken back, what you write or mark."; };
+	if (busy(main)) { wait(); return; }
 	loading = true;
 	try {
 		const answer = await fetch(location.href);
-		if (answer.redirected) { location.reload(); return; }
 		const next = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("main");
-		const open = new Set([...main.querySelectorAll("details")].map((d, i) => d.open ? i : -1));
-		next.querySelectorAll("details").forEach((d, i) => { d.open = open.has(i); });
-		const scrolled = [...main.querySelectorAll(".scroll")].map((s) => s.scrollLeft);
-		const focused = at && main.contains(at) ? [...main.querySelectorAll("a, summary, [tabindex]")].indexOf(at) : -1;
-		main.replaceChildren(...document.adoptNode(next).childNodes);
-		main.querySelectorAll(".scroll").forEach((s, i) => { s.scrollLeft = scrolled[i] ?? 0; });
-		if (focused >= 0) { main.querySelectorAll("a, summary, [tabindex]")[focused]?.focus({ preventScroll: true }); }
-		main.dataset.loads = String(Number(main.dataset.loads ?? 0) + 1);
+		if (busy(main)) { wait(); return; } // since just now
+		if (answer.redirected) { location.reload(); return; }
+		replace(main, next);
 		status.textContent = "";
 	} catch (e) {
 		status.textContent = "The store can't be reached.";
@@ -35,6 +69,9 @@ async function refresh() {
 let timer = 0;
 function soon() { if (!timer) { timer = setTimeout(() => { timer = 0; refresh(); }, 300); } }
 
+// retry is how long the page waits before it asks again for a stream that it was refused.
+const retry = 10000;
+
 function live() {
 	const main = document.getElementById("main"), box = document.getElementById("live");
 	if (!main.dataset.live || !box) { return; }
@@ -45,13 +82,22 @@ function live() {
 		if (!box.checked || document.hidden) { return; }
 		if (main.dataset.live === "clock") { clock = setInterval(refresh, 2000); return; }
 		source = new EventSource("/events?actor=" + encodeURIComponent(main.dataset.actor));
-		let lost = false;
-		source.onopen = () => { main.dataset.listens = "true"; if (lost) { lost = false; soon(); } };
-		source.onerror = () => { lost = true; };
+		// What was committed before the stream began it doesn't tell.
+		source.onopen = () => { main.dataset.listens = "true"; soon(); };
+		source.onerror = () => {
+			if (source.readyState !== EventSource.CLOSED) { return; } // the browser asks again
+			stop();
+			clock = setInterval(start, retry);
+			soon();
+		};
 		for (const kind of ["commit", "drop", "lost"]) { source.addEventListener(kind, soon); }
 	};
 	box.addEventListener("change", start);
 	document.addEventListener("visibilitychange", start);
+	const done = () => { if (waiting) { waiting = false; soon(); } };
+	for (const kind of ["input", "change", "focusout", "reset", "selectionchange"]) { document.addEventListener(kind, done); }
+	document.addEventListener("pointerdown", () => { pressed = true; });
+	for (const kind of ["pointerup", "pointercancel"]) { document.addEventListener(kind, () => { pressed = false; done(); }); }
 	start();
 }
 
