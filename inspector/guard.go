@@ -39,6 +39,11 @@ func (g guard) check(r *http.Request) error {
 			return errOrigin
 		}
 	}
+	// What a page of another origin embeds bears no Origin. A link in it leads here, as a document of its own. Another port of this machine is another origin, though
+	// its pages have the browser send the cookie.
+	if from := r.Header.Get("Sec-Fetch-Site"); (from == "cross-site" || from == "same-site") && r.Header.Get("Sec-Fetch-Dest") != "document" {
+		return errOrigin
+	}
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package inspector_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/greenroomdb/greenroom/internal/testkit"
 )
@@ -161,5 +163,46 @@ func TestLoginBody(t *testing.T) {
 	body = "token=" + readSecret + "&next=/" + strings.Repeat("x", 3<<20)
 	if resp, _ := r.send(http.MethodPost, "/login", url.Values{"token": {readSecret}, "next": {body}}, http.Header{"Origin": {r.url}}); resp.StatusCode != http.StatusUnauthorized {
 		t.Errorf("a large form: %s", resp.Status)
+	}
+}
+
+// TestEmbedded: a page of another origin can't have the browser ask this one for anything that it embeds, and can lead to it.
+func TestEmbedded(t *testing.T) {
+	r := newRig(t)
+	c := r.login(readSecret)
+	for _, test := range []struct {
+		site, dest string
+		want       int
+	}{
+		{"cross-site", "image", 403}, {"same-site", "script", 403}, {"same-site", "empty", 403}, {"cross-site", "iframe", 403}, {"cross-site", "", 403},
+		{"cross-site", "document", 200}, {"same-site", "document", 200}, {"none", "document", 200}, {"same-origin", "empty", 200}, {"", "", 200},
+	} {
+		headers := http.Header{"Cookie": {c.Name + "=" + c.Value}}
+		if test.site != "" {
+			headers["Sec-Fetch-Site"], headers["Sec-Fetch-Dest"] = []string{test.site}, []string{test.dest}
+		}
+		if resp, _ := r.send(http.MethodGet, "/actors", nil, headers); resp.StatusCode != test.want {
+			t.Errorf("%q of %q: %s", test.dest, test.site, resp.Status)
+		}
+	}
+}
+
+// TestLogoutEnds: an event stream ends with its session.
+func TestLogoutEnds(t *testing.T) {
+	r := newRig(t)
+	c := r.login(readSecret)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url+"/events", nil)
+	testkit.Must(t, err)
+	req.Header.Set("Cookie", c.Name+"="+c.Value)
+	resp, err := r.client.Do(req)
+	testkit.Must(t, err)
+	defer resp.Body.Close()
+	if resp, _ := r.send(http.MethodPost, "/logout", nil, http.Header{"Cookie": req.Header["Cookie"], "Origin": {r.url}}); resp.StatusCode != http.StatusSeeOther {
+		t.Fatalf("logout: %s", resp.Status)
+	}
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		t.Errorf("after logout: %v", err)
 	}
 }

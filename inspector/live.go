@@ -1,6 +1,7 @@
 package inspector
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"net/url"
@@ -10,13 +11,16 @@ import (
 // maxQuiet is how long the browser may take nothing of a stream.
 const maxQuiet = 30 * time.Second
 
-// events passes on what changes in the store, as the API tells it, until the browser has gone.
+// events passes on what changes in the store, as the API tells it, until the browser has gone or the session ends.
 func events(v *visit) {
+	ctx, cancel := context.WithCancel(v.r.Context())
+	defer cancel()
+	defer context.AfterFunc(v.ctx, cancel)()
 	params := url.Values{}
 	if actor := v.param("actor"); actor != "" {
 		params.Set("actor", actor)
 	}
-	in, err := v.client.Stream(v.r.Context(), "events", params)
+	in, err := v.client.Stream(ctx, "events", params)
 	if err != nil {
 		fail(v.w, v, err)
 		return

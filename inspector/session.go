@@ -36,6 +36,9 @@ type session struct {
 	role   admin.Role
 	host   bool      // the process runs the actors
 	used   time.Time // guarded by sessions.mu
+
+	ctx context.Context // ends with the session
+	end context.CancelFunc
 }
 
 // mayWrite reports whether the API lets the visitor change anything.
@@ -75,6 +78,7 @@ func (ss *sessions) add(ctx context.Context, hash [sha256.Size]byte, secret stri
 	}
 	ss.expire()
 	s := &session{client: c, role: process.Role, host: process.Host, used: ss.now()}
+	s.ctx, s.end = context.WithCancel(context.WithoutCancel(ctx))
 	ss.end(hash)
 	ss.all[hash] = s
 	return s, nil
@@ -102,6 +106,7 @@ func (ss *sessions) expire() {
 // +checklocks:ss.mu
 func (ss *sessions) end(hash [sha256.Size]byte) {
 	if s := ss.all[hash]; s != nil {
+		s.end()
 		s.client.Close()
 		delete(ss.all, hash)
 	}
