@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -156,5 +157,30 @@ func TestHostileTypes(t *testing.T) {
 		if i := strings.Index(body, "\u202e"); i >= 0 || strings.Contains(body, "<b>") || len(body) > 10_000 || !strings.Contains(body, `\u202e`) {
 			t.Errorf("%s: %d bytes, %q", path, len(body), body[max(0, i-100):min(len(body), max(0, i)+50)])
 		}
+	}
+}
+
+// TestDeep: a value that is nested deeply takes no more memory than any other, and one that looks so is indented.
+func TestDeep(t *testing.T) {
+	r := newRig(t)
+	const depth = 9000
+	show := func(value string) func() string {
+		r.actor("room", func(a *greenroom.Actor) error {
+			return a.Update(t.Context(), func(tx *greenroom.Tx) error { return tx.Put([]byte("k"), []byte(value)) })
+		})
+		path := r.path("room") + keyLink.FindString(r.get(r.path("room")+"/keys?prefix=user%2F"))
+		return func() string { return r.get(path) }
+	}
+	deep := show(strings.Repeat("[", depth) + strings.Repeat("]", depth))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	deep()
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > 32<<20 {
+		t.Errorf("a key of %d bytes takes %d bytes to show", 2*depth, took)
+	}
+	const flat = `{"a":"\\\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[","b":[1]}`
+	if body := show(flat)(); !strings.Contains(body, "&#34;b&#34;: [\n    1\n  ]") {
+		t.Errorf("%s is shown as %s", flat, body)
 	}
 }

@@ -151,10 +151,33 @@ func plain(value any) string {
 	return fmt.Sprint(value)
 }
 
-// indented is a value of JSON over several lines, as far as it is shown.
+// maxNested is how deep a value may be that is indented: the blanks grow with the square of the depth.
+const maxNested = 100
+
+// nested returns how deep the arrays and objects of a value of JSON are.
+func nested(value json.RawMessage) (most int) {
+	depth, text := 0, false
+	for i := 0; i < len(value); i++ {
+		switch c := value[i]; {
+		case text && c == '\\':
+			i++
+		case c == '"':
+			text = !text
+		case text:
+		case c == '[' || c == '{':
+			depth++
+			most = max(most, depth)
+		case c == ']' || c == '}':
+			depth--
+		}
+	}
+	return most
+}
+
+// indented is a value of JSON over several lines, as far as it is shown. One that is large or deep is in one line.
 func indented(value json.RawMessage) string {
 	var b bytes.Buffer
-	if len(value) > maxWhole || json.Indent(&b, value, "", "  ") != nil {
+	if len(value) > maxWhole || nested(value) > maxNested || json.Indent(&b, value, "", "  ") != nil {
 		return whole(value)
 	}
 	return cut(b.String(), maxWhole)
