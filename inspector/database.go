@@ -1,9 +1,11 @@
 package inspector
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -47,6 +49,7 @@ type table struct {
 	Columns []column
 	Key     []string // of the primary key, in its order
 	Rowid   string   // the name by which the rowid is reached; "" if it has none
+	More    bool     // it has more columns than Columns
 }
 
 // A column is one of a table.
@@ -55,6 +58,9 @@ type column struct {
 	Hidden     int // 0 for an ordinary one, 2 and 3 for a generated one
 	Key        int // its place in the primary key, from 1; 0 for none
 }
+
+// maxColumns bounds the columns of a table that are shown: a page asks for two values of each, and a statement returns up to 2000.
+const maxColumns = 900
 
 // pathTable returns what SQLite says of the table that the path names.
 func pathTable(ctx context.Context, v *visit) (*table, error) {
@@ -83,15 +89,15 @@ func pathTable(ctx context.Context, v *visit) (*table, error) {
 		}
 		taken[strings.ToLower(c.Name)] = true
 	}
-	t.Key = make([]string, len(t.Columns))
-	keys := 0
-	for _, c := range t.Columns {
+	byPlace := slices.SortedStableFunc(slices.Values(t.Columns), func(a, b column) int { return cmp.Compare(a.Key, b.Key) })
+	for _, c := range byPlace {
 		if c.Key > 0 {
-			t.Key[c.Key-1] = c.Name
-			keys++
+			t.Key = append(t.Key, c.Name)
 		}
 	}
-	t.Key = t.Key[:keys]
+	if len(t.Columns) > maxColumns {
+		t.Columns, t.More = t.Columns[:maxColumns], true
+	}
 	if t.Kind != "view" && intOf(list.Rows[0][1]) == 0 {
 		for _, name := range []string{"rowid", "_rowid_", "oid"} { // https://sqlite.org/lang_createtable.html#rowid
 			if !taken[name] {
@@ -113,6 +119,9 @@ func (t *table) has(name string) (column, bool) {
 	return column{}, false
 }
 
+// maxRead is how large a value may be, in bytes, for the API to read any of it.
+const maxRead = 4 << 20
+
 // A cellPage is one value of a table.
 type cellPage struct {
 	Table, Column, Rowid string
@@ -124,7 +133,7 @@ type cellPage struct {
 	Value                string
 	Text                 string // of the form
 	Before               string // the value as the form sends it back, see before
-	Cut                  bool
+	Cut, Huge            bool   // Value is the beginning, or nothing
 }
 
 // showCell shows one value as a whole, up to a bound.
@@ -140,7 +149,7 @@ func showCell(ctx context.Context, v *visit) (*shown, error) {
 	}
 	q := quoted(c.Name)
 	out, err := v.query(ctx, &admin.QueryIn{
-		SQL:  fmt.Sprintf("SELECT typeof(%[1]s), octet_length(%[1]s), CASE WHEN octet_length(%[1]s) > %[2]d THEN substr(%[1]s, 1, %[2]d) ELSE %[1]s END FROM %[3]s WHERE %[4]s = ?", q, maxWhole, quoted(t.Name), t.Rowid),
+		SQL:  fmt.Sprintf("SELECT typeof(%[1]s), octet_length(%[1]s), CASE WHEN octet_length(%[1]s) > %[5]d THEN NULL WHEN octet_length(%[1]s) > %[2]d THEN substr(%[1]s, 1, %[2]d) ELSE %[1]s END FROM %[3]s WHERE %[4]s = ?", q, maxWhole, quoted(t.Name), t.Rowid, maxRead),
 		Args: []json.RawMessage{json.RawMessage(strconv.FormatInt(rowid, 10))}, Timeout: gridTime,
 	})
 	if err != nil {
@@ -152,9 +161,11 @@ func showCell(ctx context.Context, v *visit) (*shown, error) {
 	row := out.Rows[0]
 	p := &cellPage{Table: t.Name, Column: c.Name, Rowid: v.param("rowid"), Type: stringOf(row[0]), Size: intOf(row[1]), Key: t.Rowid, Kinds: kinds}
 	text := stringOf(row[2])
-	p.Value, p.Cut = shownText(text), p.Size > maxWhole
+	if p.Value, p.Cut = shownText(text), p.Size > maxWhole; p.Size > maxRead {
+		p.Value, p.Cut, p.Huge = "", false, true
+	}
 	// What a form can't hold would be lost, and what the API has replaced, which isn't UTF-8.
-	p.Editable = v.mayWrite() && !p.Cut && c.Hidden == 0 && t.Kind == "table" && !strings.ContainsAny(text, "\x00\r") &&
+	p.Editable = v.mayWrite() && !p.Cut && !p.Huge && c.Hidden == 0 && t.Kind == "table" && !strings.ContainsAny(text, "\x00\r") &&
 		(p.Type != "text" || int64(len(text)) == p.Size)
 	if p.Text = text; p.Editable {
 		p.Before = before(p.Type, text)

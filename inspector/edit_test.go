@@ -184,3 +184,37 @@ func TestDeep(t *testing.T) {
 		t.Errorf("%s is shown as %s", flat, body)
 	}
 }
+
+// TestHuge: a value that is too large to be read hides no other row and no other value, and has a size.
+func TestHuge(t *testing.T) {
+	r := newRig(t)
+	at := r.exec("room", "create table t (id integer primary key, c, d)", "insert into t values (1, 'one', 1), (2, printf('%.*c', 5000000, 'x'), 'beside'), (3, zeroblob(6000000), 3), (4, printf('%.*c', 4194304, 'y'), 4)")
+	body := r.get(at + "/tables/t")
+	for _, want := range []string{"<bdi>one</bdi>", "<bdi>beside</bdi>", ">4.77 MiB</a>", ">5.72 MiB</a>", "<bdi>yyyy", ">4 MiB</a>"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the table has no %s: %s", want, body)
+		}
+	}
+	for rowid, want := range map[string]string{"2": "text, 4.77 MiB: too large", "3": "blob, 5.72 MiB: too large", "4": "text, 4 MiB, of which the first 64 KiB"} {
+		if body := r.get(at + "/tables/t/cell?column=c&rowid=" + rowid); !strings.Contains(body, want) || len(body) > 200_000 {
+			t.Errorf("row %s: %d bytes, %.3000s", rowid, len(body), body)
+		}
+	}
+}
+
+// TestColumns: a table with more columns than are shown says so, also if most of them are its key.
+func TestColumns(t *testing.T) {
+	r := newRig(t)
+	names := make([]string, 1500)
+	for i := range names {
+		names[len(names)-1-i] = "c" + strconv.Itoa(i)
+	}
+	all := strings.Join(names, ",")
+	at := r.exec("room", "create table plain ("+all+")", "insert into plain(c1) values (1)", "create table keyed ("+all+", primary key ("+strings.Join(names[300:], ",")+","+names[0]+")) without rowid")
+	if body := r.get(at + "/tables/plain"); !strings.Contains(body, "more columns than are shown") || strings.Count(body, "<td") != 900 {
+		t.Errorf("%d values: %.3000s", strings.Count(body, "<td"), body)
+	}
+	if resp, body := r.send(http.MethodGet, at+"/tables/keyed", nil, bearer(readSecret)); !strings.HasSuffix(body, "</html>\n") {
+		t.Errorf("%s: %.3000s", resp.Status, body)
+	}
+}

@@ -159,7 +159,7 @@ func (p *gridPage) text(where, order []string, offset int) string {
 			b.WriteString(", NULL, " + q)
 			continue
 		}
-		fmt.Fprintf(&b, ", typeof(%[1]s) || ' ' || coalesce(octet_length(%[1]s), 0), CASE WHEN octet_length(%[1]s) > %[2]d THEN substr(%[1]s, 1, %[2]d) ELSE %[1]s END", q, maxCell)
+		fmt.Fprintf(&b, ", typeof(%[1]s) || ' ' || coalesce(octet_length(%[1]s), 0), CASE WHEN octet_length(%[1]s) > %[3]d THEN NULL WHEN octet_length(%[1]s) > %[2]d THEN substr(%[1]s, 1, %[2]d) ELSE %[1]s END", q, maxCell, maxRead)
 	}
 	b.WriteString(" FROM " + quoted(p.Table.Name))
 	if len(where) > 0 {
@@ -227,6 +227,9 @@ func (p *gridPage) fill(v *visit, out *admin.QueryOut) {
 			if err != nil {
 				kind, n = kindOf(row[2+2*i]), len(text)
 				text = strings.ToValidUTF8(text[:min(len(text), maxCell)], "") // without the beginning of a character
+			}
+			if n > maxRead {
+				text = "" // the API reads none of it
 			}
 			x := cell{Column: c.Name, Type: kind, Text: strings.ReplaceAll(shownText(text), "\n", "⏎")}
 			if n > maxCell && (kind == "text" || kind == "blob") {
