@@ -1,16 +1,21 @@
 package inspector_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
+	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/greenroomdb/greenroom/admin"
+	"github.com/greenroomdb/greenroom/inspector"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
@@ -204,5 +209,56 @@ func TestLogoutEnds(t *testing.T) {
 	}
 	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
 		t.Errorf("after logout: %v", err)
+	}
+}
+
+// TestBearers: requests that bear a secret at the same time have one session, and don't end what each other does.
+func TestBearers(t *testing.T) {
+	r := newRig(t)
+	const n = 3
+	var dials sync.WaitGroup
+	dials.Add(n)
+	page := inspector.New(func(ctx context.Context, secret string) (*admin.Client, error) {
+		dials.Done()
+		dials.Wait() // none has a session before all have a client
+		return admin.DialAddress(ctx, strings.TrimPrefix(r.url, "http://"), secret)
+	}, nil)
+	server := httptest.NewServer(page)
+	defer server.Close()
+	defer page.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	streams := make(chan *http.Response, n)
+	for range n {
+		go func() {
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/events", nil)
+			if err == nil {
+				req.Header = bearer(readSecret)
+				var resp *http.Response
+				if resp, err = server.Client().Do(req); err == nil {
+					streams <- resp
+					return
+				}
+			}
+			t.Error(err)
+			streams <- nil
+		}()
+	}
+	var open []*http.Response
+	for range n {
+		if resp := <-streams; resp != nil {
+			defer resp.Body.Close()
+			open = append(open, resp)
+		}
+	}
+	r.make("room")
+	for i, resp := range open {
+		lines, told := bufio.NewScanner(resp.Body), false
+		for !told && lines.Scan() {
+			told = lines.Text() == "event: commit"
+		}
+		if !told {
+			t.Errorf("stream %d ends: %v", i, lines.Err())
+		}
 	}
 }

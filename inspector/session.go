@@ -60,7 +60,7 @@ func (ss *sessions) open(ctx context.Context, secret string) (key string, err er
 	return key, err
 }
 
-// add makes a session with a secret, unless the API refuses it.
+// add makes a session with a secret, unless there is one by now, or the API refuses it.
 func (ss *sessions) add(ctx context.Context, hash [sha256.Size]byte, secret string) (*session, error) {
 	c, err := ss.dial(ctx, secret)
 	if err != nil {
@@ -76,10 +76,14 @@ func (ss *sessions) add(ctx context.Context, hash [sha256.Size]byte, secret stri
 	if ss.all == nil {
 		ss.all = map[[sha256.Size]byte]*session{}
 	}
+	if s := ss.all[hash]; s != nil { // of another request with the secret, at the same time
+		c.Close()
+		s.used = ss.now()
+		return s, nil
+	}
 	ss.expire()
 	s := &session{client: c, role: process.Role, host: process.Host, used: ss.now()}
 	s.ctx, s.end = context.WithCancel(context.WithoutCancel(ctx))
-	ss.end(hash)
 	ss.all[hash] = s
 	return s, nil
 }
