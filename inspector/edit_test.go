@@ -218,3 +218,35 @@ func TestColumns(t *testing.T) {
 		t.Errorf("%s: %.3000s", resp.Status, body)
 	}
 }
+
+// TestKeyCounts: a level of the tree of keys that goes on says so.
+func TestKeyCounts(t *testing.T) {
+	r := newRig(t)
+	r.actor("room", func(a *greenroom.Actor) error {
+		return a.Update(t.Context(), func(tx *greenroom.Tx) (err error) {
+			for i := range 1200 {
+				err = errors.Join(err, tx.Put([]byte(strconv.Itoa(10_000+i)), nil))
+			}
+			return err
+		})
+	})
+	at := r.path("room") + "/keys"
+	body := r.get(at)
+	next := regexp.MustCompile(`rel="next" href="([^"]*)"`).FindStringSubmatch(body)
+	if next == nil || !strings.Contains(body, ">1000 or more</td>") {
+		t.Fatalf("the first page is %s", body)
+	}
+	if body := r.get(at + html.UnescapeString(next[1])); !strings.Contains(body, ">200</td>") {
+		t.Errorf("the second page is %s", body)
+	}
+}
+
+// TestErrorTab: an error is shown below the part of the actor that was asked for.
+func TestErrorTab(t *testing.T) {
+	r := newRig(t)
+	r.make("room")
+	_, body := r.send(http.MethodGet, r.path("room")+"/tables/nothing", nil, bearer(readSecret))
+	if got := regexp.MustCompile(`aria-current="page">(\w+)<`).FindAllStringSubmatch(body, -1); len(got) != 1 || got[0][1] != "Tables" {
+		t.Errorf("the tabs are %q", got)
+	}
+}

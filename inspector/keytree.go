@@ -27,6 +27,7 @@ type keyNode struct {
 	Name   string // behind the prefix
 	Prefix string // of the level below; "" for a key
 	Count  int
+	More   bool // there are, or may be, more keys below it than Count, on the next page
 	Size   int
 	Latest admin.Time
 	Hex    string // of a key
@@ -62,6 +63,9 @@ func listKeys(ctx context.Context, v *visit) (*shown, error) {
 		last.Count++
 		last.Size += k.Size
 		last.Latest = max(last.Latest, k.Updated)
+	}
+	if last != nil && last.Prefix != "" {
+		last.More = p.Next != ""
 	}
 	return &shown{Title: "Keys", Template: "keys", Data: p, Live: "actor"}, nil
 }

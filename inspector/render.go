@@ -68,9 +68,7 @@ func (s *shown) render(v *visit) {
 	}
 	l := &layout{Title: s.Title, Session: v.session, Actor: v.actor, Live: s.Live, Data: s.Data, Path: v.r.URL.RequestURI(), Write: v.mayWrite(), Host: v.host}
 	if v.actor != nil {
-		l.Tabs = tabs
-		l.Tab, _, _ = strings.Cut(strings.TrimPrefix(v.r.URL.Path, "/actors/"+v.r.PathValue("actor")), "?")
-		l.Tab, _, _ = strings.Cut(strings.TrimPrefix(l.Tab, "/"), "/")
+		l.Tabs, l.Tab = tabs, v.tab()
 	}
 	write(v.w, s.Status, s.Template, l)
 }
@@ -79,7 +77,7 @@ func (s *shown) render(v *visit) {
 func render(w http.ResponseWriter, status int, v *visit, name, title string, data any) {
 	l := &layout{Title: title, Data: data}
 	if v != nil {
-		l.Session, l.Actor, l.Tabs = v.session, v.actor, tabs
+		l.Session, l.Actor, l.Tabs, l.Tab = v.session, v.actor, tabs, v.tab()
 	}
 	write(w, status, name, l)
 }

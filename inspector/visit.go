@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/greenroomdb/greenroom/admin"
 )
@@ -105,6 +106,13 @@ func (v *visit) query(ctx context.Context, in *admin.QueryIn) (*admin.QueryOut, 
 
 // param returns a parameter of the URL, "" for none.
 func (v *visit) param(name string) string { return v.r.URL.Query().Get(name) }
+
+// tab returns the first word behind the actor in the path of the visit.
+func (v *visit) tab() string {
+	path := strings.TrimPrefix(v.r.URL.Path, "/actors/"+v.r.PathValue("actor"))
+	tab, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	return tab
+}
 
 // only returns the parameters of the URL that have one of these names and aren't empty.
 func (v *visit) only(names ...string) url.Values {
