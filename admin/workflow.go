@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/workflow"
@@ -36,9 +37,9 @@ func controls[In any](name, what string, fn func(ctx context.Context, actor stri
 			err := fn(ctx, actor, w, in)
 			switch {
 			case errors.Is(err, workflow.ErrCancelled):
-				return say(err, "the workflow of %s is cancelled, for ever: only workflow again starts it anew", actor)
+				return &Error{Code: "conflict", Message: "the workflow of " + actor + " is cancelled, for ever: only workflow again starts it anew"}
 			case errors.Is(err, workflow.ErrState):
-				return say(err, "the workflow of %s is %s, and this can't be done to it", actor, s.State)
+				return &Error{Code: "conflict", Message: fmt.Sprintf("the workflow of %s is %s, and this can't be done to it", actor, s.State)}
 			}
 			return err
 		})

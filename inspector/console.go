@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/greenroomdb/greenroom/admin"
 )
@@ -31,6 +32,9 @@ type planRow struct {
 	Indent int
 	Detail string
 }
+
+// writeTime bounds how long a statement of the console may keep the actor from writing.
+const writeTime = 5 * time.Second
 
 // maxNames bounds the names of tables and columns that the console completes.
 const maxNames = 1000
@@ -90,7 +94,12 @@ func (p *consolePage) write(ctx context.Context, v *visit) (*admin.QueryOut, err
 		return nil, &admin.Error{Code: "forbidden", Message: "Your token may only read."}
 	}
 	r := &rows{}
-	err := r.run(ctx, v.client, "id:"+v.actor.ID, p.SQL)
+	bounded, cancel := context.WithTimeout(ctx, writeTime)
+	defer cancel()
+	err := r.run(bounded, v.client, "id:"+v.actor.ID, p.SQL)
+	if err != nil && ctx.Err() == nil && bounded.Err() != nil {
+		err = &admin.Error{Code: "timeout", Message: "The statement was given up after " + duration(writeTime) + ". It is rolled back, unless it was just ending."}
+	}
 	if err == nil && r.writes {
 		p.Changed = grouped(r.changed)
 	}

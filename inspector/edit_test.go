@@ -125,6 +125,18 @@ func TestBrokenView(t *testing.T) {
 	}
 }
 
+// TestLongSchema: a database whose schema has a statement longer than those of tools may be is shown.
+func TestLongSchema(t *testing.T) {
+	r := newRig(t)
+	at := r.exec("room", "create table t (c /* "+strings.Repeat("long ", 40_000)+" */)", "insert into t values ('cell')")
+	for _, view := range []string{"/tables", "/tables/t", "/sql"} {
+		r.get(at + view)
+	}
+	if body := r.get(at + "/tables/t"); !strings.Contains(body, "<bdi>cell</bdi>") {
+		t.Errorf("the table is %s", body)
+	}
+}
+
 // TestFilterUntyped: a column without a type may have a number, and the same digits as a text, and a filter finds both.
 func TestFilterUntyped(t *testing.T) {
 	r := newRig(t)

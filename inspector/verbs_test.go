@@ -68,7 +68,7 @@ var verbTests = []verbTest{
 	{"state", []string{"state", `{`}, http.StatusBadRequest, "/state", "<bdi>paid</bdi>"},
 	{"retry", nil, done, "/workflow", `<span class="state sleeping">`},
 	{"cancel", nil, done, "/workflow", `<span class="state cancelled">`},
-	{"retry", nil, http.StatusInternalServerError, "/workflow", `<span class="state cancelled">`},
+	{"retry", nil, http.StatusConflict, "/workflow", `<span class="state cancelled">`},
 	{"restart", nil, done, "/workflow", `<span class="state pending">`},
 	{"wake", nil, http.StatusNotImplemented, "", "color=red"}, // no host runs the actor
 	{"nothing", nil, http.StatusNotFound, "", "color=red"},
@@ -117,6 +117,9 @@ func TestVerbs(t *testing.T) {
 		if status, body := r.do(writer, at+"/sql", "sql", sql, "do", "write", "form", "table"); status != http.StatusOK || !strings.Contains(body, want) {
 			t.Errorf("%s: %d %s", sql, status, body)
 		}
+	}
+	if status, body := r.do(writer, at+"/sql", "sql", "insert into t(n) with recursive c(x) as (select 1 union all select x+1 from c) select x from c", "do", "write"); status != http.StatusOK || !strings.Contains(body, "given up after 5 s") {
+		t.Errorf("a statement without an end: %d %s", status, body)
 	}
 	if _, body := r.do(writer, at+"/sql", "sql", "select count(*) from t where n < -2000", "do", "run"); !strings.Contains(body, "<td><bdi>1000</bdi></td>") {
 		t.Errorf("what was written beyond the rows that are shown: %s", body)
