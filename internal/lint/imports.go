@@ -28,6 +28,7 @@ var restricted = []restriction{
 	{"github.com/tetratelabs/wazero", []string{"host/wasm"}, false, "only the host runs WebAssembly"},
 	{"filippo.io/age", []string{"archive/bucket/sealed"}, false, "one package has secrets, and knows the format of what they are for"},
 	{"golang.org/x/crypto", []string{"archive/bucket/sealed"}, false, "it is for the chunks of age's format; everything else has what it needs in the standard library"},
+	{"github.com/go-jose/go-jose", []string{"host/front/jwt"}, false, "one package knows which algorithms and keys are to be believed"},
 	{"github.com/google/cel-go", []string{"internal/filter"}, false, "expressions are compiled and evaluated by one package, which counts what they cost"},
 	{"github.com/spf13/cobra", []string{"cmd/greenroom"}, false, "libraries have no command line"},
 	{"github.com/schollz/progressbar", []string{"cmd/greenroom"}, false, "libraries have no terminal"},

@@ -42,6 +42,7 @@ var layers = []layer{
 	{1, []string{"internal/sqliteguard"}, "how go-sqlite3 panics, and what to do about it"},
 	{1, []string{"internal/sqlconfine"}, "bounds the time that SQL of others takes: functions, and the cost of statements"},
 	{1, []string{"internal/remote"}, "from where an HTTP request comes"},
+	{1, []string{"host/front/jwt"}, "verifies the JSON Web Tokens that HTTP requests bear"},
 	{1, []string{"internal/remotekv"}, "an engine that another process has open, over a connection"},
 	{1, []string{"internal/adminsock"}, "the socket beside a store that a process has open"},
 	{1, []string{"internal/envlimits"}, "limits that the environment lowers, for the program and for tests"},
