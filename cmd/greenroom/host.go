@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"time"
@@ -33,6 +34,8 @@ type hostFlags struct {
 	verbose   bool
 	demo      bool
 	wasm      wasmTypes
+	jwt       jwtFlags
+	logFormat string
 	admin     adminFlags
 	backup    backupFlags
 }
@@ -52,6 +55,10 @@ without one it has a store that is removed when it ends.
 It listens on loopback, where no token is needed: anybody on this machine may use it. To
 listen elsewhere takes a token file, of lines with a token each, at least 16 characters
 long; lines that begin with # are left out. There is no TLS: that is for a proxy.
+
+--jwks lets in the callers with a JSON Web Token of an issuer, also elsewhere: the actors
+know the caller, and the token must be for --jwt-audience. A token of the token file opens
+everything beside it.
 
 SIGTERM and Ctrl-C end it cleanly: it takes nothing new, answers what it was asked and
 puts its actors to sleep. It ends in the same way, but with status 3, when the store has
@@ -83,7 +90,9 @@ On a full disk calls that write are refused (no_space), and those that read go o
 	flags.BoolVar(&f.traces, "traces", true, "record every turn as a span in its actor's keys, for greenroom traces")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log what clients are refused, too")
 	flags.BoolVar(&f.demo, "demo", false, "serve counters, chat rooms and a page to chat")
+	flags.StringVar(&f.logFormat, "log-format", "text", "the `form` of the log's lines: text or json")
 	f.wasm.flags(cmd)
+	f.jwt.flags(cmd)
 	f.admin.flags(cmd)
 	f.backup.flags(cmd)
 	return cmd
@@ -91,15 +100,17 @@ On a full disk calls that write are refused (no_space), and those that read go o
 
 // serveHost serves until ctx ends.
 func serveHost(ctx context.Context, e *env, f *hostFlags, args []string) (err error) {
+	if err := f.jwt.check(); err != nil {
+		return err
+	}
 	tokens, err := f.tokens()
 	if err != nil {
 		return err
 	}
-	level := slog.LevelInfo
-	if f.verbose {
-		level = slog.LevelDebug
+	log, err := f.logger(e.stderr)
+	if err != nil {
+		return err
 	}
-	log := slog.New(slog.NewTextHandler(e.stderr, &slog.HandlerOptions{Level: level}))
 	api, err := f.admin.server(log)
 	if err != nil {
 		return err
@@ -111,6 +122,13 @@ func serveHost(ctx context.Context, e *env, f *hostFlags, args []string) (err er
 		return err
 	}
 	var url string
+	verifier, err := f.jwt.verifier(ctx, log)
+	if err != nil {
+		return err
+	}
+	if verifier != nil {
+		defer verifier.Close()
+	}
 	switch {
 	case len(args) > 0:
 		url = args[0]
@@ -129,7 +147,7 @@ func serveHost(ctx context.Context, e *env, f *hostFlags, args []string) (err er
 		return err
 	}
 	defer ln.Close() // again, unless it was never served
-	s := &hostServer{flags: f, url: url, tokens: tokens, types: types, listener: ln, out: e.stdout, log: log, admin: api}
+	s := &hostServer{flags: f, url: url, tokens: tokens, types: types, listener: ln, out: e.stdout, log: log, admin: api, verifier: verifier}
 	registry, err := s.measure()
 	if err != nil {
 		return err
@@ -141,6 +159,21 @@ func serveHost(ctx context.Context, e *env, f *hostFlags, args []string) (err er
 		return nil // to be ended is how it ends
 	}
 	return err
+}
+
+// logger returns the log.
+func (f *hostFlags) logger(w io.Writer) (*slog.Logger, error) {
+	o := &slog.HandlerOptions{}
+	if f.verbose {
+		o.Level = slog.LevelDebug
+	}
+	switch f.logFormat {
+	case "text":
+		return slog.New(slog.NewTextHandler(w, o)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, o)), nil
+	}
+	return nil, &usageError{"--log-format is text or json, not " + f.logFormat}
 }
 
 // types returns the types that the flags ask for, and what of them is to be closed after the
@@ -191,6 +224,7 @@ func (s *hostServer) frontOptions(secret []byte) *front.Options {
 	if s.flags.demo {
 		o.Pages = chat.Page()
 	}
+	authorize(s.verifier, s.types, o)
 	return o
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/greenroomdb/greenroom/conn"
 	"github.com/greenroomdb/greenroom/host"
 	"github.com/greenroomdb/greenroom/host/front"
+	"github.com/greenroomdb/greenroom/host/front/jwt"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/metrics/prom"
@@ -43,7 +44,8 @@ type hostServer struct {
 	out      io.Writer
 	log      *slog.Logger
 	sink     *prom.Sink
-	page     http.Handler // of the metrics
+	verifier *jwt.Verifier // of callers; nil for none
+	page     http.Handler  // of the metrics
 	backup   *runningBackup
 }
 
@@ -170,9 +172,13 @@ func (s *hostServer) announce(h *host.Host) error {
 	at := s.address()
 	fmt.Fprintf(&b, "serving %s at %s\n", strings.Join(h.Types(), ", "), at)
 	token, page := "", at+"/"
-	if len(s.tokens) == 0 {
+	switch {
+	case s.verifier != nil:
+		fmt.Fprintf(&b, "a token is needed: put a JSON Web Token of %s into $TOKEN\n", s.flags.jwt.issuer)
+		token, page = `-H "Authorization: Bearer $TOKEN" `, at+"/#token=TOKEN"
+	case len(s.tokens) == 0:
 		fmt.Fprintln(&b, "no token is needed: anybody on this machine may use it")
-	} else {
+	default:
 		fmt.Fprintln(&b, "a token is needed: put one of the token file into $TOKEN")
 		token, page = `-H "Authorization: Bearer $TOKEN" `, at+"/#token=TOKEN"
 	}

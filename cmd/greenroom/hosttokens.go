@@ -18,8 +18,8 @@ func (f *hostFlags) tokens() ([]string, error) {
 	if err != nil {
 		return nil, &usageError{fmt.Sprintf("--listen %s is not an address and a port", f.listen)}
 	}
-	if !near {
-		return nil, &usageError{fmt.Sprintf("to listen on %s takes a --token-file: others than this machine get there", f.listen)}
+	if !near && f.jwt.jwks == "" {
+		return nil, &usageError{fmt.Sprintf("to listen on %s takes a --token-file, or --jwks: others than this machine get there", f.listen)}
 	}
 	return nil, nil
 }

@@ -90,7 +90,7 @@ func (g *guard) opens(r *http.Request) bool {
 	if g.WithoutToken {
 		return cameToLoopback(r)
 	}
-	given := digestOf(bearer(r))
+	given := digestOf(Bearer(r))
 	found := 0
 	for i := range g.keys {
 		found |= subtle.ConstantTimeCompare(given[:], g.keys[i][:])
@@ -98,8 +98,9 @@ func (g *guard) opens(r *http.Request) bool {
 	return found == 1
 }
 
-// bearer returns the token of a request, "" for none.
-func bearer(r *http.Request) string {
+// Bearer returns the bearer token of a request, "" for none: what follows Bearer in its Authorization, or else what a WebSocket has behind greenroom.bearer. in the
+// name of a subprotocol that it offers, in base64url without padding. Nothing about it is verified.
+func Bearer(r *http.Request) string {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if strings.EqualFold(scheme, "Bearer") {
 		return strings.TrimSpace(token)

@@ -193,7 +193,7 @@ func FuzzHeaders(f *testing.F) {
 		if m, err := accepted(r, mediaJSON); err == nil && m != mediaJSON && m != mediaCBOR {
 			t.Fatalf("got %v", m)
 		}
-		bearer(r)
+		Bearer(r)
 		if _, chosen, err := chooseProtocol(subprotocols(r)); err == nil && len(chosen) > 1 {
 			t.Fatalf("chose %q", chosen)
 		}

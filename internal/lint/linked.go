@@ -32,6 +32,7 @@ var linkedModules = []linked{
 	{"github.com/dustin/go-humanize", "MIT", "minio-go: sizes in messages"},
 	{"github.com/fxamacker/cbor/v2", "MIT", "internal/cbor: CBOR of Go's types"},
 	{"github.com/getsentry/sentry-go", "MIT", "cockroachdb/errors: a client that reports errors. Nothing calls it, and the linker leaves out all that could send: cmd/greenroom.TestSendsNothing"},
+	{"github.com/go-jose/go-jose/v4", "Apache-2.0", "host/front/jwt: signatures and keys of JWTs"},
 	{"github.com/gogo/protobuf", "BSD-3-Clause", "cockroachdb/errors: errors as messages. Deprecated, and in every version of it that Pebble works with; no message is ever decoded"},
 	{"github.com/golang/snappy", "BSD-3-Clause", "Pebble: Snappy"},
 	{"github.com/google/cel-go", "Apache-2.0", "internal/filter: expressions in CEL"},

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"time"
 
+	"github.com/greenroomdb/greenroom/host/front"
 	"github.com/greenroomdb/greenroom/host/front/jwt"
 )
 
@@ -29,8 +30,8 @@ func Example() {
 	defer v.Close()
 
 	page := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		token, ok := jwt.FromRequest(r)
-		if !ok {
+		token := front.Bearer(r)
+		if token == "" {
 			http.Error(w, "a token is needed", http.StatusUnauthorized)
 			return
 		}
