@@ -58,5 +58,7 @@ func (l consumer) giveBack(failed error) func(c *Context) error {
 
 // backoff is how long to wait after attempts that failed.
 func backoff(attempts int) time.Duration {
-	return min(time.Second<<min(max(attempts-1, 0), 10), 5*time.Minute)
+	return min(time.Second<<min(max(attempts-1, 0), 10), maxBackoff)
 }
+
+const maxBackoff = 5 * time.Minute

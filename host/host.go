@@ -55,8 +55,9 @@ package host
 //
 //	inbox.go action.go program.go flowsteps.go open.go schedule.go sending.go courier.go course.go connect.go
 //	call.go sleep.go args.go mail.go visit.go birth.go closing.go connections.go remnant.go outbox.go alarms.go
-//	flow.go consumer.go flowspans.go context.go turn.go connchanges.go host.go troubles.go callers.go keys.go
-//	gate.go options.go deadline.go transports.go roster.go life.go type.go raw.go stay.go metrics.go spans.go
+//	flow.go consumer.go worker.go keepawake.go flowspans.go context.go turn.go connchanges.go host.go troubles.go callers.go keys.go
+//	gate.go options.go deadline.go transports.go roster.go life.go type.go raw.go stay.go
+//	metrics.go spans.go
 //	usage.go identity.go spannames.go letters.go address.go errors.go
 
 import (

@@ -65,7 +65,7 @@ const (
 // turnKinds are the kinds of turns by the names of their spans, but for actions and turnOther.
 var turnKinds = map[string]string{
 	spanOnConnect: turnConnect, spanOnDisconnect: turnConnect, spanReconnect: turnConnect, spanSubscribe: turnConnect,
-	spanMessage: turnMessage, spanReturn: turnMessage,
+	spanMessage: turnMessage, spanReturn: turnMessage, spanExtend: turnMessage,
 	spanTurn: turnUpdate,
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/greenroomdb/greenroom/traces"
 )
@@ -62,6 +63,9 @@ func (l *course) start() {
 	if l.kind.Message != nil {
 		l.sources.Go(consumer{l.life}.take)
 	}
+	if l.kind.Work != nil {
+		l.sources.Go(worker{l.life}.take)
+	}
 	if l.workflow != nil {
 		l.sources.Go(l.workflow.drive)
 	}
@@ -71,8 +75,29 @@ func (l *course) start() {
 	}
 }
 
-// run is the goroutine of the type's Run.
+// run is the goroutine of the type's Run, which is begun again after a failure.
 func (l *course) run() {
+	for failures := 1; ; failures++ {
+		began := l.host.clock()
+		err := l.runOnce()
+		if err == nil || l.ctx.Err() != nil {
+			return
+		}
+		l.used.failed(spanRun, err)
+		l.report("run", err)
+		if l.host.clock().Sub(began) > maxBackoff {
+			failures = 1
+		}
+		select {
+		case <-time.After(backoff(failures)):
+		case <-l.ctx.Done():
+			return
+		}
+	}
+}
+
+// runOnce calls the type's Run.
+func (l *course) runOnce() error {
 	ctx := withLife(l.ctx, l.life)
 	var span *traces.Span
 	if l.traces != nil {
@@ -83,7 +108,5 @@ func (l *course) run() {
 		err = nil // it was to end
 	}
 	endSpan(span, err)
-	if err != nil && l.ctx.Err() == nil {
-		l.report("run", err)
-	}
+	return err
 }

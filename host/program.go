@@ -24,6 +24,9 @@ func fingerprintOf(k *kind) uint64 {
 	messages := slices.Clone(k.MessageNames)
 	slices.Sort(messages)
 	said := fmt.Sprintf("%q %q %q %v %v %v %v %v", k.Name, actions, messages, k.Other != nil, k.Alarm != nil, k.Message != nil, k.Run != nil, k.Wake != nil)
+	if w := k.Work; w != nil {
+		said += fmt.Sprintf(" %q", slices.Sorted(slices.Values(w.Names)))
+	}
 	if k.Workflow != nil {
 		said += fmt.Sprintf(" %q %x", k.Workflow.code, program())
 	}

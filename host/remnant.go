@@ -62,17 +62,18 @@ func (r *remnant) hasFlow() bool {
 	return true // it may be there
 }
 
-// wants returns whose messages would give the actor something to do: Type.Message, or
-// the workflow.
+// wants returns whose messages would give the actor something to do: Type.Message, Type.Work
+// or the workflow.
 func (r *remnant) wants() func(name string) bool {
 	l := r.life
 	var s workflow.Status
 	if l.workflow != nil {
 		s = l.workflow.Status()
 	}
-	names, hook := l.kind.MessageNames, l.kind.Message != nil
+	names, hook, work := l.kind.MessageNames, l.kind.Message != nil, l.kind.Work
 	return func(name string) bool {
 		return hook && (len(names) == 0 || slices.Contains(names, name)) ||
+			work != nil && (len(work.Names) == 0 || slices.Contains(work.Names, name)) ||
 			!finished(s.State) && (s.AnyName || slices.Contains(s.Names, name))
 	}
 }

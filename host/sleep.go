@@ -11,9 +11,10 @@ import (
 // An AwakeError says what keeps an actor awake that Host.Sleep was to put to sleep. It is of the kind greenroom.ErrInUse.
 type AwakeError struct {
 	Connections int   // those that don't hibernate
+	Tasks       int   // for which KeepAwake was called
 	Turns       int   // that run or wait, about
 	Steps       bool  // the actor's workflow runs
-	Err         error // of the context that ended while turns and steps were waited for; nil if connections alone are the reason
+	Err         error // of the context that ended while turns and steps were waited for; nil if connections or tasks alone are the reason
 }
 
 // Error says what keeps the actor awake.
@@ -21,6 +22,9 @@ func (e *AwakeError) Error() string {
 	var by []string
 	if e.Connections > 0 {
 		by = append(by, fmt.Sprintf("connections that don't hibernate (%d)", e.Connections))
+	}
+	if e.Tasks > 0 {
+		by = append(by, fmt.Sprintf("work that isn't done (%d)", e.Tasks))
 	}
 	if e.Steps {
 		by = append(by, "the steps of its workflow")
@@ -58,8 +62,8 @@ func (h visitor) sleep(ctx context.Context, name string) error {
 				return err
 			}
 		case awake:
-			if l.held > 0 {
-				return &AwakeError{Connections: l.held}
+			if l.held+l.kept > 0 {
+				return &AwakeError{Connections: l.held, Tasks: l.kept}
 			}
 			if kept, err := h.awaitSleep(ctx, l); !kept {
 				return err
@@ -71,7 +75,7 @@ func (h visitor) sleep(ctx context.Context, name string) error {
 }
 
 // awaitSleep makes an actor that is awake sleep as soon as it has nothing to do, and returns when it is out of memory; or, with kept, as soon as
-// a connection holds it.
+// a connection, or work, holds it.
 //
 // +checklocks:l.host.mu
 func (h visitor) awaitSleep(ctx context.Context, l *life) (kept bool, err error) {
@@ -96,7 +100,7 @@ func (h visitor) awaitSleep(ctx context.Context, l *life) (kept bool, err error)
 	}
 	h.mu.Lock()
 	if err != nil && l.phase == awake {
-		e := &AwakeError{Connections: l.held, Turns: l.users, Err: err}
+		e := &AwakeError{Connections: l.held, Tasks: l.kept, Turns: l.users, Err: err}
 		if l.running.Load() {
 			e.Turns, e.Steps = e.Turns-1, true
 		}

@@ -23,6 +23,8 @@ const (
 	spanTurn      = "actor.turn"      // of Turn
 	spanMessage   = "actor.onMessage" // of Type.Message
 	spanReturn    = "actor.returnMessage"
+	spanWork      = "actor.work" // of Type.Work, which is no turn
+	spanExtend    = "actor.extendLease"
 	spanReconnect = "actor.reconnect"
 	spanSubscribe = "actor.subscribe"
 	eventSend     = "queue.message.send"

@@ -29,7 +29,8 @@ type stay struct {
 
 	phase    phase         // +checklocks:roster.mu
 	users    int           // callers with turns, or about to have some  +checklocks:roster.mu
-	held     int           // what keeps it awake besides  +checklocks:roster.mu
+	held     int           // connections that don't hibernate, which keep it awake besides  +checklocks:roster.mu
+	kept     int           // what KeepAwake keeps it awake for  +checklocks:roster.mu
 	place    *list.Element // in roster.idle; nil while it isn't idle  +checklocks:roster.mu
 	since    time.Time     // when it became idle  +checklocks:roster.mu
 	began    time.Time     // when it was awake  +checklocks:roster.mu
@@ -87,7 +88,7 @@ func (l *stay) settle() {
 		l.rest()
 	case l.overdue():
 		l.nap(soon / 10)
-	case l.held > 0:
+	case l.held+l.kept > 0:
 		if l.place != nil {
 			h.idle.Remove(l.place)
 			l.place = nil

@@ -11,6 +11,7 @@ import (
 	"github.com/greenroomdb/greenroom/host/internal/abi"
 	"github.com/greenroomdb/greenroom/metrics"
 	"github.com/greenroomdb/greenroom/persist"
+	"github.com/greenroomdb/greenroom/queue"
 )
 
 // A Type is a type of actors: what they do. All fields but Name may be left out.
@@ -61,10 +62,15 @@ type Type struct {
 	Message      func(c *Context, m *greenroom.Message) error
 	MessageNames []string
 
+	// Work is for messages whose work takes long, such as a call of a language model: it is done outside of turns, for several messages at once if Work.Concurrency says so.
+	Work *Work
+
 	// Run is started when the actor has woken, on a goroutine of its own and outside of any
 	// turn: what it does to the actor it does with Turn. Its context ends when the actor is
 	// to sleep, which waits until Run has returned. It doesn't keep the actor awake, but
-	// for the time of its turns, and is not started again before the actor wakes again.
+	// for the time of its turns and between KeepAwake and its release. When it returns an error, or panics, that is logged and counted as
+	// a failure of "actor.run", and Run is called again, at first a second later and at last every five minutes, if the actor is awake then. When it returns
+	// nil it is not called again before the actor wakes again.
 	Run func(ctx context.Context) error
 
 	// Workflow is the durable workflow that each actor of this type has. See NewWorkflow.
@@ -83,6 +89,20 @@ type Type struct {
 	DB    greenroom.DBOptions
 }
 
+// Work is what is done for messages outside of turns. See Type.Work.
+type Work struct {
+	// Names are the names of the messages that are taken. Without names all are, if nothing else of the type takes messages.
+	Names []string
+	// Concurrency is how many messages of an actor are worked on at once; 0 means one.
+	Concurrency int
+	// Do does the work for a message. It is on a goroutine of its own, and no turn; the actor is kept awake until it returns. ctx ends when the host closes or the actor is lost, and when the
+	// lease of the message can't be renewed, so that another one may have the message: then its results don't land.
+	//
+	// When it returns nil the message is completed by a turn, with what land, if it isn't nil, writes in it: all of it, once, or nothing. After an error, of Do or of land,
+	// it comes again later, and after Queue.MaxReceive times it is a dead letter.
+	Do func(ctx context.Context, m *queue.Message) (land func(c *Context) error, err error)
+}
+
 // check says what is wrong with a type.
 func (t *Type) check() error {
 	switch {
@@ -94,6 +114,27 @@ func (t *Type) check() error {
 		return fmt.Errorf("%w: %s has a workflow without a function", ErrTypes, t.Name)
 	case t.Message != nil && t.Workflow != nil && len(t.MessageNames) == 0:
 		return fmt.Errorf("%w: %s has a workflow, and takes its messages: say which ones in MessageNames", ErrTypes, t.Name)
+	}
+	return t.checkWork()
+}
+
+// checkWork says what is wrong with Work.
+func (t *Type) checkWork() error {
+	w := t.Work
+	switch {
+	case w == nil:
+		return nil
+	case w.Do == nil:
+		return fmt.Errorf("%w: %s has Work without a function", ErrTypes, t.Name)
+	case w.Concurrency < 0:
+		return fmt.Errorf("%w: %s has Work for %d messages at once", ErrTypes, t.Name, w.Concurrency)
+	case len(w.Names) == 0 && (t.Message != nil || t.Workflow != nil), t.Message != nil && len(t.MessageNames) == 0:
+		return fmt.Errorf("%w: %s takes messages in several ways: say which ones in MessageNames and Work.Names", ErrTypes, t.Name)
+	}
+	for _, name := range w.Names {
+		if t.Message != nil && slices.Contains(t.MessageNames, name) {
+			return fmt.Errorf("%w: %s takes messages %q in two ways", ErrTypes, t.Name, name)
+		}
 	}
 	return nil
 }
