@@ -23,7 +23,7 @@ const (
 	spanTurn      = "actor.turn"      // of Turn
 	spanMessage   = "actor.onMessage" // of Type.Message
 	spanReturn    = "actor.returnMessage"
-	spanWork      = "actor.work" // of Type.Work, which is no turn
+	spanWork      = "actor.work" // of Type.Work, which isn't a turn
 	spanExtend    = "actor.extendLease"
 	spanReconnect = "actor.reconnect"
 	spanSubscribe = "actor.subscribe"

@@ -109,16 +109,27 @@ func TestWorkFails(t *testing.T) {
 	}
 }
 
-// TestWorkRestart: a host that is closed gives the message back, one that is lost leaves it to its lease; the work is done by the next one, without a call.
+// TestWorkRestart: a host that is closed gives the message back, and one that is killed leaves it to its lease; the next host does the work, without a call, and what the
+// killed one still does lands nowhere.
 func TestWorkRestart(t *testing.T) {
-	kind, _ := workshop(1, nil)
-	bubble(t, Options{IdleTimeout: 10 * time.Second}, func(r *rig) {
-		r.ask("why?")
-		pass(time.Minute)
-		r.reopen()
-		pass(modelTime + time.Second)
-		r.wantAnswers("re: why?\n")
-	}, kind)
+	for _, killed := range []bool{false, true} {
+		kind, _ := workshop(1, nil)
+		bubble(t, Options{IdleTimeout: 10 * time.Second}, func(r *rig) {
+			r.ask("why?")
+			pass(time.Minute)
+			if !killed {
+				r.reopen()
+				pass(modelTime + time.Second)
+				r.wantAnswers("re: why?\n")
+				return
+			}
+			gone := r.crash()
+			pass(modelTime + time.Minute)
+			r.wantAnswers("re: why?\n")
+			_ = gone.Close(r.ctx) // it has lost its store
+			r.wantAnswers("re: why?\n")
+		}, kind)
+	}
 }
 
 // TestWorkTypes: a type must say which part of it takes which messages.
