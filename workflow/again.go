@@ -70,6 +70,7 @@ func (w anew) stage(b *batch.Batch, input []byte) (err error) {
 		return controlError(err)
 	}
 	tx.Stage(b)
+	b.OnCommit(func() { w.meter.Count(metricStarted, 1) })
 	b.Late(func(b *batch.Batch) error {
 		w.mu.Lock()
 		defer w.mu.Unlock()

@@ -176,18 +176,20 @@ var errStepGoexit = errors.New("workflow: the step has ended its goroutine (runt
 // work calls the user's function, and makes errors of what else can become of it.
 func (a *attempt) work(ctx context.Context, ch chan<- error) {
 	err := errStepGoexit
-	ctx, end := a.p.c.r.wf.traceStep(ctx, a.info)
+	w, began := a.p.c.r.wf, time.Now()
+	ctx, end := w.traceStep(ctx, a.info)
 	defer func() {
 		if v := recover(); v != nil {
 			p := &panicError{v, debug.Stack()}
-			a.p.c.r.wf.opts.Logger.Error("workflow: a step panicked", "step", a.info.Path, "panic", v, "stack", string(p.stack))
+			w.opts.Logger.Error("workflow: a step panicked", "step", a.info.Path, "panic", v, "stack", string(p.stack))
 			err = p
 		}
 		end(err)
+		w.countAttempt(time.Since(began), err)
 		ch <- err
 	}()
 	do := func(ctx context.Context) error { return a.s.do(ctx, a) }
-	if around := a.p.c.r.wf.opts.Around; around != nil {
+	if around := w.opts.Around; around != nil {
 		err = around(ctx, a.info, do)
 	} else {
 		err = do(ctx)

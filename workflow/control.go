@@ -33,6 +33,7 @@ func (w *Workflow) Cancel(ctx context.Context) error {
 	if err := w.end(ctx, func(tx *history.Tx) error { return tx.SetState(history.Cancelled) }, nil); err != nil {
 		return controlError(err)
 	}
+	w.meter.Count(metricCancelled, 1)
 	w.mu.Lock()
 	if w.run != nil {
 		w.run.halt(ErrCancelled)

@@ -83,6 +83,7 @@ func (w *Workflow) start(ctx context.Context, input []byte) error {
 		}
 		return w.broken(err)
 	}
+	w.meter.Count(metricStarted, 1)
 	w.arming.Lock()
 	defer w.arming.Unlock()
 	w.due(w.clock.Now())
@@ -304,6 +305,7 @@ func (w *Workflow) complete(ctx context.Context, r *run, out []byte) error {
 	if err != nil {
 		return w.broken(err)
 	}
+	w.meter.Count(metricCompleted, 1)
 	return nil
 }
 
@@ -335,6 +337,7 @@ func (w *Workflow) fail(ctx context.Context, r *run, cause error) error {
 	if to == history.RollingBack {
 		return w.rollBack(ctx)
 	}
+	w.meter.Count(metricFailed, 1)
 	return nil
 }
 
@@ -343,7 +346,11 @@ func (w *Workflow) rollBack(ctx context.Context) error {
 	err := w.rollback(ctx)
 	switch {
 	case err == nil:
-		return w.record(ctx, func(tx *history.Tx) error { return tx.SetState(history.Failed) })
+		err := w.record(ctx, func(tx *history.Tx) error { return tx.SetState(history.Failed) })
+		if err == nil {
+			w.meter.Count(metricFailed, 1)
+		}
+		return err
 	case errors.Is(err, ErrStorage):
 		return w.broken(err)
 	case err == ErrCancelled:

@@ -12,6 +12,7 @@ import (
 	"github.com/greenroomdb/greenroom/alarm"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/cbor"
+	"github.com/greenroomdb/greenroom/metrics"
 	"github.com/greenroomdb/greenroom/workflow/internal/history"
 )
 
@@ -35,8 +36,9 @@ type Workflow struct {
 	ownClock bool
 	source   *alarm.Source
 	tracer   trace.Tracer // nil for none
-	batches  sync.Pool    // of *batch.Batch, empty
-	small    bool         // a commit has to be a single batch
+	meter    metrics.Meter
+	batches  sync.Pool // of *batch.Batch, empty
+	small    bool      // a commit has to be a single batch
 	ages     ages
 	// fn is the code, nil for a workflow that is only looked at and controlled; takes says
 	// whether a value is an input of it.
@@ -116,6 +118,7 @@ func open(ctx context.Context, a *actorstore.Actor, opts *Options) (*Workflow, e
 	if w.opts, err = opts.check(); err != nil {
 		return nil, err
 	}
+	w.meter.To = w.opts.Metrics
 	if w.failures, err = newFailures(w.opts.Errors); err != nil {
 		return nil, err
 	}

@@ -102,7 +102,7 @@ func (s *hostServer) serve(ctx context.Context, store *storeurl.Store, registry 
 // measure prepares the metrics, those of the store included, so it comes before that is opened.
 func (s *hostServer) measure() (*prometheus.Registry, error) {
 	var err error
-	s.sink, err = prom.New(slices.Concat(host.Metrics(s.types...), front.Metrics(), vfs.Metrics(), queue.Metrics(), conn.Metrics(), persist.Metrics(), traces.Metrics(), archive.Metrics(), storeurl.Metrics())...)
+	s.sink, err = prom.New(slices.Concat(host.Metrics(s.types...), front.Metrics(), vfs.Metrics(), queue.Metrics(), workflow.Metrics(), conn.Metrics(), persist.Metrics(), traces.Metrics(), archive.Metrics(), storeurl.Metrics())...)
 	if err != nil {
 		return nil, err
 	}

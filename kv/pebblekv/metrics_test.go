@@ -23,7 +23,7 @@ type meter struct {
 func (m *meter) Add(what *metrics.Metric, n int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.n[cmp.Or(what.Value, what.Name)] += n
+	m.n[cmp.Or(what.Labels[0].Value, what.Name)] += n
 }
 
 func (m *meter) Observe(*metrics.Metric, time.Duration) {}
@@ -151,7 +151,7 @@ func TestFsyncsOf(t *testing.T) {
 		"MANIFEST-000001": metricOtherFsyncs, "dir": metricOtherFsyncs,
 	} {
 		if got := fsyncsOf(name); got != want {
-			t.Errorf("%s counts as %s, want %s", name, got.Value, want.Value)
+			t.Errorf("%s counts as %s, want %s", name, got.Labels[0].Value, want.Labels[0].Value)
 		}
 	}
 }
