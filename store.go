@@ -29,6 +29,10 @@ type Options struct {
 	// WithoutLogRest, if it isn't nil, opens a store in a directory whose log is damaged, with ReadOnly, and gets the cause; see
 	// pebblekv.Options. New takes what its engine has.
 	WithoutLogRest func(cause error)
+	// MinFree is how many bytes of the disk a store that Open opens keeps free: with fewer, commits are ErrNoSpace, and reads go on.
+	// 0 means 64 MiB, a negative value that commits go on until the disk is full; see pebblekv.Options. New takes what its
+	// engine has.
+	MinFree int64
 	// Limits bound what an actor stores, and the sizes of keys, values and commits; zero
 	// fields are those of batch.DefaultLimits.
 	Limits batch.Limits
@@ -64,7 +68,7 @@ type Store struct {
 func Open(ctx context.Context, dir string, opts *Options) (*Store, error) {
 	o := opts.withDefaults()
 	engine, err := pebblekv.Open(dir, &pebblekv.Options{
-		MustExist: o.MustExist, ReadOnly: o.ReadOnly, WithoutLogRest: o.WithoutLogRest, Logger: o.Logger, Metrics: o.Metrics,
+		MinFree: o.MinFree, MustExist: o.MustExist, ReadOnly: o.ReadOnly, WithoutLogRest: o.WithoutLogRest, Logger: o.Logger, Metrics: o.Metrics,
 	})
 	if err != nil {
 		return nil, err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,7 +13,7 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
-	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/kv/pebblekv"
 	"github.com/greenroomdb/greenroom/workflow"
 )
 
@@ -282,34 +281,32 @@ func TestWakeWithoutSpace(t *testing.T) {
 	}, thing(add, read, rows, insert))
 }
 
-// A roomy is an engine on a disk with so many bytes free.
-type roomy struct {
-	kv.Engine
-	free  int64
-	known bool
-}
-
-func (r *roomy) Shared() *sync.Map { return kv.Shared(r.Engine) }
-
-func (r *roomy) FreeSpace() (int64, bool, error) { return r.free, r.known, nil }
-
-// TestReadySpace: a host isn't ready while the disk of its store has less free than MinFree, and is again when there is room.
+// TestReadySpace: a host isn't ready while the disk of its store has less free than the engine keeps, and is again when there is room.
 func TestReadySpace(t *testing.T) {
-	for _, tt := range []struct {
-		min, free int64
-		known     bool
-		want      error
-	}{
-		{0, defaultMinFree, true, nil}, {0, defaultMinFree - 1, true, greenroom.ErrNoSpace}, {0, 0, false, nil},
-		{1, 1, true, nil}, {1, 0, true, greenroom.ErrNoSpace}, {-1, 0, true, nil},
-	} {
-		r := newRigOn(t, &roomy{memkv.New(), tt.free, tt.known}, Options{MinFree: tt.min}, thing(add))
-		if err := r.Ready(r.ctx); !errors.Is(err, tt.want) || tt.want == nil && err != nil {
-			t.Errorf("%+v: %v", tt, err)
-		}
-		if n := r.call(lobby, "add", 1); n != 1 {
-			t.Errorf("%+v: a call returns %d", tt, n)
-		}
-		r.close()
+	read := NewAction("read", func(c *Context, _ struct{}) (int, error) { return greenroom.State[int](c) })
+	disk := pebblekv.NewCrashDisk()
+	disk.SetFree(1 << 30)
+	engine, err := disk.Open(smallStore)
+	must(t, err)
+	r := newRigOn(t, engine, Options{}, thing(add, read))
+	must(t, r.Ready(r.ctx))
+	if n := r.call(lobby, "add", 1); n != 1 {
+		t.Errorf("a call returns %d", n)
 	}
+	disk.SetFree(smallStore.MemtableBytes - 1)
+	wantErr(t, r.Ready(r.ctx), greenroom.ErrNoSpace)
+	_, err = add.Call(r.ctx, r.Host, "lobby", 1)
+	if wantErr(t, err, greenroom.ErrNoSpace); Code(err) != "no_space" {
+		t.Errorf("the code is %q", Code(err))
+	}
+	if n := r.call(lobby, "read", struct{}{}); n != 1 {
+		t.Errorf("the state is %d", n)
+	}
+	disk.SetFree(smallStore.MemtableBytes)
+	must(t, r.Ready(r.ctx))
+	if n := r.call(lobby, "add", 1); n != 2 {
+		t.Errorf("a call with room again returns %d", n)
+	}
+	r.close()
+	must(t, engine.Close())
 }

@@ -333,8 +333,8 @@ func (h *Host) Stats() Stats {
 	return Stats{len(h.lives), h.idle.Len(), h.waiters.len(), h.alarms.Len(), busy, senders}
 }
 
-// Ready returns nil if h takes calls, its store answers, and the store's disk has Options.MinFree bytes free where that is known; else
-// why not. An error of the kind greenroom.ErrNoSpace says that the disk has less: commits are refused there soon, and reads go on. It
+// Ready returns nil if h takes calls, its store answers, and the store's disk has the room that its engine keeps free (kv.Roomer,
+// pebblekv.Options.MinFree); else why not. An error of the kind greenroom.ErrNoSpace says that the disk has less: commits are refused, and reads go on. It
 // goes away by itself when there is room.
 func (h *Host) Ready(ctx context.Context) error {
 	if h.closing() {
@@ -345,11 +345,7 @@ func (h *Host) Ready(ctx context.Context) error {
 		if _, err := e.Get(ctx, oldAlarms.Bytes(), nil); err != nil && !errors.Is(err, kv.ErrNotFound) {
 			return err
 		}
-		free, known, err := kv.FreeSpace(e)
-		if known && free < h.opts.MinFree {
-			err = fmt.Errorf("%w: the store's disk has %d bytes free, and less than %d", greenroom.ErrNoSpace, free, h.opts.MinFree)
-		}
-		return err
+		return kv.HasRoom(e)
 	})
 	if err != nil {
 		return fmt.Errorf("host: %w", err)

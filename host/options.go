@@ -17,7 +17,6 @@ const (
 	DefaultAwayTimeout = time.Minute
 	defaultCouriers    = 64
 	defaultRescan      = 5 * time.Second
-	defaultMinFree     = 64 << 20
 )
 
 // Options change what Open does. The zero value is fine.
@@ -54,9 +53,6 @@ type Options struct {
 	// another process has stored. What its own process stores in an actor it hears of when the actor is closed. 0 means
 	// 5 seconds; one look reads a page of an index, and what hosts there are if there is more than one.
 	Rescan time.Duration
-	// MinFree is how many bytes the disk of the store must have free for the host to be Ready, where the engine knows (kv.Spacer).
-	// 0 means 64 MiB, a negative value that it isn't asked.
-	MinFree int64
 	// Traces makes the host record the turns of each actor as spans in the actor's own keys; nil
 	// means that it records none.
 	Traces *greenroom.TracesOptions
@@ -79,9 +75,6 @@ func (o *Options) orDefault() Options {
 	r.TurnTimeout = orTime(r.TurnTimeout, defaultTurnTimeout)
 	r.AwayTimeout = orTime(r.AwayTimeout, DefaultAwayTimeout)
 	r.Rescan = orTime(r.Rescan, defaultRescan)
-	if r.MinFree == 0 {
-		r.MinFree = defaultMinFree
-	}
 	if r.Logger == nil {
 		r.Logger = slog.Default()
 	}

@@ -30,6 +30,7 @@ type hostFlags struct {
 	idle      time.Duration
 	away      time.Duration
 	drain     time.Duration
+	minFree   byteSize
 	traces    bool
 	verbose   bool
 	demo      bool
@@ -66,7 +67,8 @@ failed for good, as on a disk that is broken: /healthz says so meanwhile, and a 
 should start it again. What was acknowledged is stored.
 
 On a full disk calls that write are refused (no_space), and those that read go on.
-/readyz fails while the disk has less than 64 MiB free. All heals when there is room.
+While the disk has less than --min-free they are refused before, and /readyz fails: the store
+needs that room to tidy up. All heals when there is room.
 
 ` + backupFlagsHelp + `
 
@@ -87,6 +89,8 @@ On a full disk calls that write are refused (no_space), and those that read go o
 	flags.DurationVar(&f.idle, "idle", host.DefaultIdleTimeout, "how long an actor without anything to do stays there")
 	flags.DurationVar(&f.away, "away", host.DefaultAwayTimeout, "how long a client may be away before it is disconnected")
 	flags.DurationVar(&f.drain, "drain", 15*time.Second, "how long the end may take")
+	f.minFree = 64 << 20
+	flags.Var(&f.minFree, "min-free", "how much of the disk stays free: with less, calls that write are refused")
 	flags.BoolVar(&f.traces, "traces", true, "record every turn as a span in its actor's keys, for greenroom traces")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log what clients are refused, too")
 	flags.BoolVar(&f.demo, "demo", false, "serve counters, chat rooms and a page to chat")
@@ -152,7 +156,7 @@ func serveHost(ctx context.Context, e *env, f *hostFlags, args []string) (err er
 	if err != nil {
 		return err
 	}
-	err = withStore(ctx, url, greenroom.Options{Limits: e.limits, Logger: s.log, Metrics: s.sink}, func(st *storeurl.Store) error {
+	err = withStore(ctx, url, greenroom.Options{MinFree: int64(s.flags.minFree), Limits: e.limits, Logger: s.log, Metrics: s.sink}, func(st *storeurl.Store) error {
 		return s.serve(ctx, st, registry, e.limits)
 	})
 	if err == nil || ctx.Err() != nil && errors.Is(err, context.Canceled) {

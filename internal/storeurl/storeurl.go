@@ -131,7 +131,7 @@ func isScheme(s string) bool {
 }
 
 // OpenEngine opens the engine of a store of that name, as Open does, for what stands on the engine beside the
-// actors: the store needs none. Of the options it looks at MustExist, ReadOnly, WithoutLogRest, Logger
+// actors: the store needs none. Of the options it looks at MinFree, MustExist, ReadOnly, WithoutLogRest, Logger
 // and Metrics. The caller closes the engine. One that another process has open is an *InUseError.
 func OpenEngine(ctx context.Context, name string, o greenroom.Options) (engine kv.Engine, err error) {
 	o = quiet(o)
@@ -143,7 +143,7 @@ func OpenEngine(ctx context.Context, name string, o greenroom.Options) (engine k
 		return nil, err
 	case kind == pebble:
 		db, err := pebblekv.Open(address, &pebblekv.Options{
-			MustExist: o.MustExist, ReadOnly: o.ReadOnly, WithoutLogRest: o.WithoutLogRest, Logger: o.Logger, Metrics: o.Metrics,
+			MinFree: o.MinFree, MustExist: o.MustExist, ReadOnly: o.ReadOnly, WithoutLogRest: o.WithoutLogRest, Logger: o.Logger, Metrics: o.Metrics,
 		})
 		if err != nil {
 			return nil, inUse(address, err)

@@ -19,6 +19,9 @@ func (f failer) Failed() <-chan struct{} { return f.failed }
 // FreeSpace returns what no other engine does.
 func (f failer) FreeSpace() (int64, bool, error) { return 7, true, kv.ErrClosed }
 
+// HasRoom returns what no other engine does.
+func (f failer) HasRoom() error { return kv.ErrClosed }
+
 func TestShared(t *testing.T) {
 	below := memkv.New()
 	e := faultkv.New(faultkv.New(below))
@@ -37,6 +40,12 @@ func TestShared(t *testing.T) {
 	}
 	if free, known, err := kv.FreeSpace(faultkv.New(failing)); free != 7 || !known || err != kv.ErrClosed {
 		t.Errorf("FreeSpace: got %d, %v, %v", free, known, err)
+	}
+	if err := kv.HasRoom(faultkv.New(failing)); err != kv.ErrClosed {
+		t.Errorf("HasRoom: got %v", err)
+	}
+	if err := kv.HasRoom(e); err != nil {
+		t.Errorf("HasRoom of an engine that doesn't know: got %v", err)
 	}
 	if free, known, err := kv.FreeSpace(e); free != 0 || known || err != nil {
 		t.Errorf("FreeSpace of an engine that doesn't know: got %d, %v, %v", free, known, err)

@@ -50,6 +50,9 @@ func (w *committer) run(ctx context.Context, c *kv.Commit) (_ *pebble.Batch, num
 	if err != nil {
 		return nil, 0, err
 	}
+	if err := w.room.admit(int64(size), c.Ops); err != nil {
+		return nil, 0, err
+	}
 	if err := w.gate.Wait(ctx); err != nil {
 		return nil, 0, err
 	}

@@ -1,6 +1,7 @@
 package pebblekv
 
 import (
+	"math"
 	"math/rand/v2"
 	"sync/atomic"
 	"syscall"
@@ -31,6 +32,11 @@ func (d *CrashDisk) Open(opts *Options) (*DB, error) {
 
 // SetFull says whether the disk is full: it refuses then what takes room.
 func (d *CrashDisk) SetFull(full bool) { d.full.Store(full) }
+
+// SetFree says how many bytes the disk says it has free; before, it doesn't say that. It refuses nothing for that.
+func (d *CrashDisk) SetFree(bytes int64) {
+	d.mem.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: uint64(bytes), TotalBytes: math.MaxInt64})
+}
 
 // OnWrite sets a function that is called before each operation that changes the disk, or makes a change durable, by the goroutine that does it; nil ends that. fn may call
 // Crash, and must do nothing with the disk's store.

@@ -56,6 +56,7 @@ func (j *journal) put(b *pebble.Batch) (number uint64, err error) {
 		return 0, err
 	}
 	j.logged += int64(b.Len())
+	j.room.wrote(int64(b.Len()))
 	err = j.fault.Guard(func() error {
 		binary.BigEndian.PutUint64(j.number[:], number)
 		if err := b.Set(numberKey, j.number[:], nil); err != nil {
@@ -66,7 +67,7 @@ func (j *journal) put(b *pebble.Batch) (number uint64, err error) {
 	if err != nil {
 		j.fault.Set(err) // it is in the log, and not in the tables
 	}
-	if j.logged > j.fileBytes/2 {
+	if j.logged > j.fileBytes/2 || j.room.low.Load() {
 		j.logged = 0
 		if j.log.Size() >= j.most {
 			j.gate.Shut()
@@ -77,7 +78,7 @@ func (j *journal) put(b *pebble.Batch) (number uint64, err error) {
 }
 
 // lacking returns a function that tells the log how far the tables have its records, and flushes them
-// once they lack half of most, in bytes of the log. The function returns whether they lack most, and
+// once they lack half of most, in bytes of the log, or anything while the disk has little room: removals give none back before. The function returns whether they lack most, and
 // must not be called concurrently.
 func (j *journal) lacking(most int64) func() bool {
 	asked := uint64(0) // that they be written, when the log ended there
@@ -88,7 +89,7 @@ func (j *journal) lacking(most int64) func() bool {
 		}
 		j.log.Release(number)
 		size := j.log.Size()
-		if size >= most/2 && number >= asked {
+		if (size >= most/2 || size > 0 && j.room.low.Load()) && number >= asked {
 			j.order.Lock() // every record up to Last is applied, so the flush includes it
 			asked = j.log.Last()
 			j.order.Unlock()

@@ -70,6 +70,7 @@ func start(dir string, opts *Options, disk vfs.FS, lock *pebble.Lock) (*DB, erro
 		meter: metrics.Meter{To: opts.Metrics}, gate: workaround.NewGate(fault, life.Closing(), memtable),
 	}
 	s.fence = workaround.NewFence(disk, dir, fault, s.gate, func(name string) { s.meter.Count(fsyncsOf(name), 1) })
+	s.room = newRoom(leastFree(opts), s.free, s.gate.Poke)
 	o := &opener{store: s, opts: opts, disk: disk, fileBytes: min(memtable, maxLogFile, mostLog/4)}
 	version, err := o.open()
 	if s.db != nil {

@@ -1,6 +1,7 @@
 package pebblekv
 
 import (
+	"cmp"
 	"iter"
 	"log/slog"
 
@@ -20,6 +21,11 @@ type Options struct {
 	// PatchBytes bounds the memory for recently written values. A commit that changes one of them
 	// writes only the difference. 0 means 16 MiB; a negative value turns this off.
 	PatchBytes int
+	// MinFree is how many bytes of the disk stay free: while it has fewer, commits are refused with an error of the kind
+	// greenroom.ErrNoSpace, and reads go on. Commits go on by themselves when there is room, within a quarter of a second.
+	// Commits that only remove may use half of these bytes. 0 means as many as MemtableBytes, so that what is in
+	// memory has room in a table; a negative value turns this off. Where the system doesn't say what is free nothing is refused.
+	MinFree int64
 	// MustExist makes Open fail with kv.ErrNoStore instead of creating a store.
 	MustExist bool
 	// ReadOnly opens an existing store without changing anything in it (but it
@@ -51,3 +57,11 @@ const (
 	defaultMemtable = 64 << 20
 	defaultPatch    = 16 << 20
 )
+
+// leastFree returns what of the disk stays free, negative for nothing.
+func leastFree(o *Options) int64 {
+	if o.ReadOnly {
+		return -1
+	}
+	return cmp.Or(o.MinFree, o.MemtableBytes, defaultMemtable)
+}

@@ -48,7 +48,13 @@ func pebbleOptions(opts *Options, s *store) *pebble.Options {
 		L0StopWritesThreshold:       1 << 16,
 		// The default never compacts with more than one goroutine; with two
 		// processors a second one made no difference, so one is left for others.
-		CompactionConcurrencyRange: func() (int, int) { return 1, min(4, max(1, runtime.GOMAXPROCS(0)-1)) },
+		// While the disk has little room there is one: each takes room until it has ended.
+		CompactionConcurrencyRange: func() (int, int) {
+			if s.room.low.Load() {
+				return 1, 1
+			}
+			return 1, min(4, max(1, runtime.GOMAXPROCS(0)-1))
+		},
 	}
 	for i := range o.Levels {
 		l := &o.Levels[i]

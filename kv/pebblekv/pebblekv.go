@@ -13,23 +13,19 @@ package pebblekv
 //
 //	archived.go base.go erase.go salvage.go crashdisk.go open.go recover.go tx.go version.go pebblekv.go commit.go
 //	snapshot.go exposed.go read.go encode.go pebble.go logrest.go memory.go inspect.go options.go records.go
-//	log.go held.go metrics.go cleared.go record.go store.go errors.go format.go own.go
+//	log.go held.go metrics.go cleared.go record.go store.go room.go errors.go format.go own.go
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
-	"math"
 	"sync"
-
-	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
-// A DB is one open store, the front door to what reads it, and to what commits. It implements kv.Engine, txn.Transactor, kv.Sharer, kv.Failer and kv.Spacer.
+// A DB is one open store, the front door to what reads it, and to what commits. It implements kv.Engine, txn.Transactor, kv.Sharer, kv.Failer, kv.Spacer and kv.Roomer.
 type DB struct {
 	store   *store
 	reads   *reader
@@ -43,6 +39,7 @@ var (
 	_ kv.Sharer      = (*DB)(nil)
 	_ kv.Failer      = (*DB)(nil)
 	_ kv.Spacer      = (*DB)(nil)
+	_ kv.Roomer      = (*DB)(nil)
 	_ txn.Transactor = (*DB)(nil)
 )
 
@@ -78,12 +75,11 @@ func (d *DB) Failed() <-chan struct{} { return d.store.fault.Done() }
 
 // FreeSpace returns how many bytes the disk of the store has free for the process. See kv.Spacer.
 func (d *DB) FreeSpace() (free int64, known bool, err error) {
-	u, err := d.store.fence.FS.GetDiskUsage(d.store.dir)
-	if errors.Is(err, vfs.ErrUnsupported) {
-		return 0, false, nil
-	}
-	return int64(min(u.AvailBytes, math.MaxInt64)), err == nil, wrap(err)
+	return d.store.free()
 }
+
+// HasRoom returns nil unless the disk has less free than Options.MinFree. See kv.Roomer.
+func (d *DB) HasRoom() error { return d.store.room.check() }
 
 // Sync returns when everything applied before it is on the disk. See kv.Engine.
 func (d *DB) Sync(ctx context.Context, _ kv.Incarnation) error {

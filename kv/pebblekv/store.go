@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/pebblekv/internal/wal"
 	"github.com/greenroomdb/greenroom/kv/pebblekv/internal/workaround"
@@ -29,6 +31,16 @@ type store struct {
 	fault *workaround.Fault
 	gate  *workaround.Gate
 	life  *workaround.Life
+	room  *room
+}
+
+// free returns how many bytes the disk has free for the process. See kv.Spacer.
+func (s *store) free() (free int64, known bool, err error) {
+	u, err := s.fence.FS.GetDiskUsage(s.dir)
+	if errors.Is(err, vfs.ErrUnsupported) {
+		return 0, false, nil
+	}
+	return int64(min(u.AvailBytes, math.MaxInt64)), err == nil, wrap(err)
 }
 
 // begin starts a call: s.life.leave must follow when it returned nil.

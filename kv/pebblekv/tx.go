@@ -127,9 +127,12 @@ func (s *txStore) Version() uint64 { return s.commits.version.Load() }
 // Read appends the newest value of key to dst.
 func (s *txStore) Read(key, dst []byte) ([]byte, error) { return s.reads.get(s.reads.db, key, dst) }
 
-// Valid refuses what measure does.
+// Valid refuses what measure does, and what the disk has no room for.
 func (s *txStore) Valid(ops []kv.Op) error {
-	_, err := measure(&kv.Commit{Ops: ops})
+	size, err := measure(&kv.Commit{Ops: ops})
+	if err == nil {
+		err = s.commits.room.admit(int64(size), ops)
+	}
 	return err
 }
 

@@ -1,0 +1,125 @@
+package pebblekv
+
+import (
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/greenroomdb/greenroom/internal/errkind"
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+const (
+	// askEvery and askBytes are how old, and how many bytes of commits behind, the answer of the disk may be that a commit is judged by.
+	// The call takes about as long as a small commit.
+	askEvery = 250 * time.Millisecond
+	askBytes = 4 << 20
+)
+
+// A room refuses commits while the disk has less free than a mark. What stays free is for Pebble: with the mark reached it writes
+// what is in memory to tables, and what it compacts takes room before it gives some back. All methods are safe for
+// concurrent use.
+type room struct {
+	// least is the mark in bytes, negative for none.
+	least int64
+	// bytes is askBytes, or less if the mark is near that.
+	bytes int64
+	// free asks the disk. See kv.Spacer.
+	free func() (free int64, known bool, err error)
+	// reached is called when the mark is reached.
+	reached func()
+	began   time.Time
+
+	used atomic.Int64 // bytes written since the disk was asked
+	next atomic.Int64 // when to ask it again, in nanoseconds since began
+	seen atomic.Int64 // what it has answered, math.MaxInt64 if that isn't known
+	low  atomic.Bool  // that is less than least
+
+	asking sync.Mutex
+}
+
+// newRoom returns a room with a mark in bytes, negative for none, that has asked the disk.
+func newRoom(least int64, free func() (int64, bool, error), reached func()) *room {
+	r := &room{least: least, bytes: min(askBytes, max(1, least/8)), free: free, reached: reached, began: time.Now()}
+	if least >= 0 {
+		r.asking.Lock()
+		_ = r.ask() // which is a matter of who asks: a commit says by itself what it lacks
+	}
+	return r
+}
+
+// admit returns nil if a commit of about so many bytes may be written, else an error of the kind errkind.ErrNoSpace. Removals may
+// use half of what the mark keeps free: they are small, and give room back.
+func (r *room) admit(size int64, ops []kv.Op) error {
+	if r.least < 0 || len(ops) == 0 {
+		return nil
+	}
+	if r.used.Load() >= r.bytes || int64(time.Since(r.began)) >= r.next.Load() {
+		if r.asking.TryLock() { // or another commit asks, and the answer of before will do
+			_ = r.ask() // see newRoom
+		}
+	}
+	if size < r.bytes {
+		size = 0 // many such ones come between two questions
+	}
+	free := r.seen.Load()
+	if free-size >= r.least || free >= r.least/2 && removes(ops) {
+		return nil
+	}
+	return r.refusal(free, size)
+}
+
+// check asks the disk, and returns what a small commit gets then.
+func (r *room) check() error {
+	if r.least < 0 {
+		return nil
+	}
+	r.asking.Lock()
+	if err := r.ask(); err != nil {
+		return err
+	}
+	if free := r.seen.Load(); free < r.least {
+		return r.refusal(free, 0)
+	}
+	return nil
+}
+
+// refusal is the error of what the disk has no room for.
+func (r *room) refusal(free, size int64) error {
+	if size > 0 {
+		return fmt.Errorf("pebblekv: %w: the store's disk has %d bytes free, of which %d are kept, and a commit takes %d",
+			errkind.ErrNoSpace, free, r.least, size)
+	}
+	return fmt.Errorf("pebblekv: %w: the store's disk has %d bytes free, and less than %d", errkind.ErrNoSpace, free, r.least)
+}
+
+// wrote says that so many bytes were written.
+func (r *room) wrote(n int64) { r.used.Add(n) }
+
+// ask asks the disk, and unlocks asking. If the disk doesn't answer nothing is refused.
+func (r *room) ask() error {
+	defer r.asking.Unlock()
+	free, known, err := r.free()
+	if !known || err != nil {
+		free = math.MaxInt64
+	}
+	r.seen.Store(free)
+	r.used.Store(0)
+	r.next.Store(int64(time.Since(r.began) + askEvery))
+	if low := free < r.least; r.low.Swap(low) != low && low {
+		r.reached()
+	}
+	return err
+}
+
+// removes reports whether operations only remove.
+func removes(ops []kv.Op) bool {
+	for i := range ops {
+		if ops[i].Kind == kv.OpSet {
+			return false
+		}
+	}
+	return true
+}
