@@ -44,6 +44,9 @@ needs a function, a collation or a module that the actor's own program registers
 ("exposed" in the last object of --json). The status is 1 if there are
 problems, harmless or not. Nothing is changed.
 
+Where something can't be read the check goes on with the other actors, and says of each whether
+it is "whole". Actors without a name behind that place in the list of actors aren't found.
+
 With --repair, the index by which actors are found (see "greenroom ls") is made what the actors
 store, before it is checked: also that of a store that an older version has made. Nothing else is changed.`,
 		Example: `  greenroom check data
@@ -78,6 +81,12 @@ type storeCheck struct {
 	hide  func() // takes the hint from the terminal
 
 	found func(actorstore.Finding) // gets each finding that isn't harmless; may be nil
+
+	// cut says that the walk over the store has ended at something that can't be read. Then each actor is walked over by itself, and told is
+	// what was found before; lost are the actors with problems that aren't harmless.
+	cut  bool
+	told map[actorstore.Finding]bool
+	lost map[actorstore.ID]bool
 
 	named actorstore.ID // whose label that is
 	label string
@@ -149,14 +158,58 @@ func (c *storeCheck) all(ctx context.Context, s *storeurl.Store) error {
 		c.write(nil, "note: the index: it isn't built yet, since an older version made the store: greenroom host builds it, and so does --repair")
 	}
 	for id, err := range c.store.IDs(ctx) {
-		if err == nil {
-			err = c.actor(ctx, id)
-		}
-		if err != nil {
-			return err
+		switch {
+		case err == nil:
+			if err = c.alone(ctx, id); err != nil {
+				return err
+			}
+		case ctx.Err() != nil:
+			return ctx.Err()
+		default:
+			c.broken(ctx, actorstore.ID{}, err)
+			return c.unlisted(ctx)
 		}
 	}
 	return nil
+}
+
+// unlisted checks the actors behind what can't be read in the list of them: those that have a name.
+func (c *storeCheck) unlisted(ctx context.Context) error {
+	listed := map[actorstore.ID]bool{}
+	for id, err := range c.store.IDs(ctx) {
+		if err == nil { // it was told before
+			listed[id] = true
+		}
+	}
+	for n, err := range c.store.Names(ctx) {
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			c.broken(ctx, actorstore.ID{}, err)
+		case !listed[n.ID]:
+			if err := c.alone(ctx, n.ID); err != nil && !errors.Is(err, actorstore.ErrUnknownActor) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// alone checks an actor of the store, all of it if the walk over the store may not have come to its rows. Then it says
+// that the actor is whole if it is.
+func (c *storeCheck) alone(ctx context.Context, id actorstore.ID) error {
+	if c.cut {
+		if err := c.walk(ctx, id, c.store.CheckActor(ctx, id)); err != nil {
+			return err
+		}
+	}
+	err := c.actor(ctx, id)
+	if err == nil && c.cut && !c.lost[id] {
+		line := wholeLine{Actor: c.labelOf(ctx, id), ID: id.String(), Whole: true}
+		c.write(line, line.Actor+": whole")
+	}
+	return err
 }
 
 // access looks whether others can read the store.
@@ -304,6 +357,7 @@ func (c *storeCheck) walk(ctx context.Context, id actorstore.ID, findings iter.S
 
 // broken writes that a check ended before its end.
 func (c *storeCheck) broken(ctx context.Context, id actorstore.ID, err error) {
+	c.cut = c.cut || id.IsZero()
 	c.find(ctx, actorstore.Finding{Actor: id, Where: "the check", What: "it could not go on: " + err.Error()})
 }
 
@@ -339,8 +393,25 @@ type findingLine struct {
 	Unchecked bool `json:"unchecked,omitempty"`
 }
 
+// A wholeLine says, in a store of which something can't be read, that nothing of an actor is damaged.
+type wholeLine struct {
+	Actor string `json:"actor"`
+	ID    string `json:"id"`
+	Whole bool   `json:"whole"`
+}
+
 // find counts a finding and writes its line.
 func (c *storeCheck) find(ctx context.Context, f actorstore.Finding) {
+	if !f.Actor.IsZero() {
+		if c.told == nil {
+			c.told, c.lost = map[actorstore.Finding]bool{}, map[actorstore.ID]bool{}
+		}
+		if c.cut && c.told[f] {
+			return
+		}
+		c.told[f] = true
+		c.lost[f.Actor] = c.lost[f.Actor] || !f.Harmless && !f.Unfinished && !f.Unchecked
+	}
 	kind := ""
 	switch {
 	case f.Unfinished:

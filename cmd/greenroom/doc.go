@@ -291,6 +291,10 @@
 // itself; the last has actors, keys, problems, harmless, unfinished and, if it isn't 0,
 // unchecked.
 //
+// Where something can't be read, as in a table of which a block is damaged, the check goes on with the other actors, and
+// says of each whether it is "whole": an object of actor, id and whole. Actors without a name behind
+// that place in the list of actors aren't found.
+//
 // Nothing is changed, and no actor taken over. The status is 0 if there are no
 // problems, and 1 if there are, harmless or not.
 //

@@ -240,3 +240,69 @@ func TestSalvageTables(t *testing.T) {
 		}
 	}
 }
+
+// TestCheckTables damages the tables of a store that was closed, at many places, and checks that: the check comes to its end, and
+// an actor that it calls whole is.
+func TestCheckTables(t *testing.T) {
+	w := newWreck(t, true)
+	some := 0
+	for _, name := range w.files() {
+		if filepath.Ext(name) != ".sst" {
+			continue
+		}
+		size, places := len(read(t, filepath.Join(w.dir, name))), testkit.Pick(6, 24, 300)
+		for i := range places {
+			if whole := w.check(name, (2*i+1)*size/places/2); whole > 0 && whole < len(w.states) {
+				some++
+			}
+		}
+	}
+	if some == 0 {
+		t.Error("no damage has spared some actors, and not others")
+	}
+}
+
+// check changes a byte of a file of a copy of the store, checks that, and returns of how many actors the check says that they are whole.
+func (w *wreck) check(name string, at int) (whole int) {
+	w.t.Helper()
+	dir := filepath.Join(w.t.TempDir(), "data")
+	w.copyTo(w.dir, dir)
+	path := filepath.Join(dir, name)
+	if err := flip(at)(path, read(w.t, path)); err != nil {
+		w.t.Fatal(err)
+	}
+	r := program(w.t.Context(), strings.NewReader(""), "check", dir)
+	switch opened := r.stdout != ""; {
+	case r.code == exitOK: // nothing has read that byte
+		return 0
+	case r.code != exitFailed || opened == (r.stderr != "") || opened && !strings.Contains(r.stdout, "problem"):
+		w.t.Errorf("a byte changed at %d of %s: %s", at, name, report(r))
+	}
+	for kind, all := range w.states {
+		if !strings.Contains("\n"+r.stdout, "\n"+kind+": whole\n") {
+			continue
+		}
+		whole++
+		if state := w.stateIn(dir, kind); state != all[len(all)-1] {
+			w.t.Errorf("a byte changed at %d of %s: %s is called whole, and is %.300s", at, name, kind, state)
+		}
+	}
+	return whole
+}
+
+// stateIn returns what an actor has in a store.
+func (w *wreck) stateIn(dir, actor string) (state string) {
+	w.t.Helper()
+	store, err := greenroom.Open(w.t.Context(), dir, &greenroom.Options{ReadOnly: true})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	err = store.View(w.t.Context(), actor, func(v *greenroom.View) error {
+		state = stateOf(w.t, v)
+		return nil
+	})
+	if err := errors.Join(err, store.Close()); err != nil {
+		w.t.Fatal(err)
+	}
+	return state
+}
