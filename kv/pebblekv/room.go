@@ -30,23 +30,21 @@ type room struct {
 	free func() (free int64, known bool, err error)
 	// reached is called when the mark is reached.
 	reached func()
-	began   time.Time
 
 	used atomic.Int64 // bytes written since the disk was asked
-	next atomic.Int64 // when to ask it again, in nanoseconds since began
+	old  atomic.Bool  // that was askEvery ago; a commit doesn't look at the clock for it
 	seen atomic.Int64 // what it has answered, math.MaxInt64 if that isn't known
 	low  atomic.Bool  // that is less than least
 
 	asking sync.Mutex
+	timer  *time.Timer // sets old; nil before the disk is asked first  +checklocks:asking
 }
 
-// newRoom returns a room with a mark in bytes, negative for none, that has asked the disk.
+// newRoom returns a room with a mark in bytes, negative for none. The first commit asks the disk.
 func newRoom(least int64, free func() (int64, bool, error), reached func()) *room {
-	r := &room{least: least, bytes: min(askBytes, max(1, least/8)), free: free, reached: reached, began: time.Now()}
-	if least >= 0 {
-		r.asking.Lock()
-		_ = r.ask() // which is a matter of who asks: a commit says by itself what it lacks
-	}
+	r := &room{least: least, bytes: min(askBytes, max(1, least/8)), free: free, reached: reached}
+	r.seen.Store(math.MaxInt64)
+	r.old.Store(true)
 	return r
 }
 
@@ -56,9 +54,9 @@ func (r *room) admit(size int64, ops []kv.Op) error {
 	if r.least < 0 || len(ops) == 0 {
 		return nil
 	}
-	if r.used.Load() >= r.bytes || int64(time.Since(r.began)) >= r.next.Load() {
+	if r.used.Load() >= r.bytes || r.old.Load() {
 		if r.asking.TryLock() { // or another commit asks, and the answer of before will do
-			_ = r.ask() // see newRoom
+			_ = r.ask() // what is wrong with the disk writing finds, and check says
 		}
 	}
 	if size < r.bytes {
@@ -99,6 +97,8 @@ func (r *room) refusal(free, size int64) error {
 func (r *room) wrote(n int64) { r.used.Add(n) }
 
 // ask asks the disk, and unlocks asking. If the disk doesn't answer nothing is refused.
+//
+// +checklocks:r.asking
 func (r *room) ask() error {
 	defer r.asking.Unlock()
 	free, known, err := r.free()
@@ -107,7 +107,12 @@ func (r *room) ask() error {
 	}
 	r.seen.Store(free)
 	r.used.Store(0)
-	r.next.Store(int64(time.Since(r.began) + askEvery))
+	r.old.Store(false)
+	if r.timer == nil {
+		r.timer = time.AfterFunc(askEvery, func() { r.old.Store(true) })
+	} else {
+		r.timer.Reset(askEvery)
+	}
 	if low := free < r.least; r.low.Swap(low) != low && low {
 		r.reached()
 	}

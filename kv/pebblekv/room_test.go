@@ -71,6 +71,7 @@ func TestMinFree(t *testing.T) {
 			last := db.store.log.Last()
 			d.setFree(tt.mark - 1)
 			time.Sleep(askEvery)
+			synctest.Wait()
 			c := numbered(2)
 			c.ID = kv.CommitID{1}
 			if err := db.Commit(ctx, c); !errors.Is(err, kv.ErrNotApplied) {
@@ -94,9 +95,11 @@ func TestMinFree(t *testing.T) {
 			noErr(t, "a removal", db.Commit(ctx, remove))
 			d.setFree(tt.mark/2 - 1)
 			time.Sleep(askEvery)
+			synctest.Wait()
 			wantRefused(t, "a removal below half", db.Commit(ctx, remove))
 			d.setFree(tt.mark)
 			time.Sleep(askEvery)
+			synctest.Wait()
 			noErr(t, "with room again", errors.Join(db.Commit(ctx, numbered(2)), txs(t, db).Update(ctx, setter("a", "1")), db.HasRoom()))
 			noErr(t, "Close", db.Close())
 		})
@@ -152,12 +155,13 @@ func TestMinFreeAsked(t *testing.T) {
 		for n := range 500 { // of 4 KiB each
 			noErr(t, "a commit", db.Commit(ctx, numbered(n)))
 		}
-		want("at one moment", 0)
+		want("at one moment", 1)
 		for n := range 2048 {
 			noErr(t, "a commit", db.Commit(ctx, numbered(n)))
 		}
 		want("after so many bytes", 2)
 		time.Sleep(askEvery)
+		synctest.Wait()
 		d.setFree(0)
 		for n := range 100 {
 			wantRefused(t, "without room", db.Commit(ctx, numbered(n)))
@@ -204,6 +208,7 @@ func TestMinFreeFlush(t *testing.T) {
 		lacks("with room", true)
 		d.setFree(64<<20 - 1)
 		time.Sleep(askEvery)
+		synctest.Wait()
 		wantRefused(t, "at the mark", db.Commit(ctx, numbered(1)))
 		lacks("at the mark", false)
 		noErr(t, "a removal", db.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Clear([]byte("k"))}}))
