@@ -17,6 +17,7 @@ type change struct {
 	put    bool   // the write is in what is being committed
 	rec    []byte // the value to be stored, nil: what is stored, or added, stays
 	grave  *item  // the dead letter that takes its place, nil: none does
+	doomed bool   // it becomes a dead letter, now or when there is room, however often it was handed out
 	to     lease  // what follows, unless the message is removed
 	past   *past  // what is then known besides, nil: nothing that rec doesn't say
 	back   bool   // it was received and given back, to be handed out again at once
@@ -128,6 +129,7 @@ func (c *change) land(seq uint64) (t told, waited bool) {
 		in.index.leave(it)
 		return in.answers.take(it.id, c.answer)
 	}
+	it.doomed = it.doomed || c.doomed
 	if it.lease = c.to; c.rec != nil {
 		it.size = len(c.rec)
 		in.index.keep(it, c.rec)

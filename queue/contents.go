@@ -164,7 +164,9 @@ func (c *contents) put(it *item) {
 // mustDie says whether a message is to become a dead letter instead of visible.
 //
 // +checklocks:c.mu
-func (c *contents) mustDie(it *item) bool { return !it.stays && c.opts.dying(it.line.name, it.lease) }
+func (c *contents) mustDie(it *item) bool {
+	return !it.stays && (it.doomed || c.opts.dying(it.line.name, it.lease))
+}
 
 // quarantine sets a message aside.
 //

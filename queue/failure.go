@@ -21,6 +21,11 @@ type Failure struct {
 	Attempts []time.Time
 }
 
+// Permanent marks an error as one that no other delivery of the message helps: Nack with it makes a dead letter of the message at once,
+// however often it was handed out, as does a handler (host.Type.Message, greenroom.Actor.Handle) that returns it. What is stored of the
+// error stays the same. Permanent(nil) is nil. An error that workflow.Permanent has marked is the same to a queue.
+func Permanent(err error) error { return errkind.Permanent(err) }
+
 // Bounds of what a record says of attempts that failed.
 const (
 	maxAttempts = 8

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/greenroomdb/greenroom/internal/errkind"
 )
 
 func (m *model) enqueue(mb *modelBatch) {
@@ -211,11 +213,13 @@ func (m *model) act(mb *modelBatch, r Receipt, msg *modelMessage, deliveries uin
 		err, then = m.r.q.In(&mb.b).Complete(r, nil), func() { m.remove(msg) }
 	case 1:
 		what = "nack"
-		err = m.r.q.In(&mb.b).Nack(ctx, r, delay, []error{nil, errors.New("why")}[m.rng.IntN(2)])
+		why := []error{nil, errors.New("why"), Permanent(errors.New("why"))}[m.rng.IntN(3)]
+		what += fmt.Sprintf(" with %v", why)
+		err = m.r.q.In(&mb.b).Nack(ctx, r, delay, why)
 		var dead ID
 		switch {
 		case err != nil || msg == nil:
-		case deliveries >= modelReceives && len(msg.name) == 1:
+		case (deliveries >= modelReceives || errkind.IsPermanent(why)) && len(msg.name) == 1:
 			dead = m.r.q.Stats().Next - 1
 		case delay == 0:
 			defer func() { msg.again = deliveries }()

@@ -29,7 +29,7 @@ type Options struct {
 	// says otherwise. 0 means 30 seconds; to the millisecond.
 	Visibility time.Duration
 	// MaxReceive is how often a message is handed out before it becomes a dead letter.
-	// 0 means for ever.
+	// 0 means for ever. One whose receiver fails with a Permanent error becomes one before that.
 	MaxReceive int
 	// DeadLetter is appended to a message's name when it becomes a dead letter; names
 	// that end with it have no dead letters. "" means ".dlq".
@@ -139,8 +139,11 @@ func (s *settings) room() int64 { return s.actor.Limits().Storage - s.actor.Used
 
 // dying says whether a message of that name has been handed out often enough.
 func (o *Options) dying(name string, l lease) bool {
-	return o.MaxReceive > 0 && l.deliveries >= uint32(o.MaxReceive) && !strings.HasSuffix(name, o.DeadLetter)
+	return o.MaxReceive > 0 && l.deliveries >= uint32(o.MaxReceive) && o.mortal(name)
 }
+
+// mortal says whether messages of that name may become dead letters.
+func (o *Options) mortal(name string) bool { return !strings.HasSuffix(name, o.DeadLetter) }
 
 // firstName returns the name that a dead letter had, and whether name is that of a dead letter.
 func (o *Options) firstName(name string) (first string, ok bool) {

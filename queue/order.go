@@ -12,9 +12,10 @@ type item struct {
 	past    *past  // what the stored value doesn't say, nil for nothing; never changed
 	lease
 
-	claim *change // what a batch is about to do with it, nil for nothing
-	stays bool    // it can't become a dead letter
-	where where
+	claim  *change // what a batch is about to do with it, nil for nothing
+	stays  bool    // it can't become a dead letter
+	doomed bool    // it becomes one even if it wasn't handed out often enough, unless it stays
+	where  where
 }
 
 // before says whether a batch that adds one of two messages, or both, hands it out first.

@@ -138,7 +138,7 @@ func (q *Queue) Complete(ctx context.Context, r Receipt, response any) error {
 
 // Nack gives a message that was received back, durably: it is visible after the delay.
 // If it was handed out Options.MaxReceive times it becomes a dead letter instead: at once,
-// or, if the actor has no room for that, as soon as it has.
+// or, if the actor has no room for that, as soon as it has. An error that Permanent has marked makes it one however often it was handed out.
 //
 // why is the error that the attempt ended with: its text is stored with the message, and its
 // code, which is what a method ErrorCode() string of it says, or a word for its kind; see

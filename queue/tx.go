@@ -8,6 +8,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/errkind"
 )
 
 // A Tx is everything that one batch does to the queue: see Queue.In. Its methods stage what
@@ -62,7 +63,7 @@ func (tx *Tx) Nack(ctx context.Context, r Receipt, delay time.Duration, why erro
 		return fmt.Errorf("queue: nack message %s: %w", r,
 			&InvalidError{What: whatOptions, Err: fmt.Errorf("the delay is %v", delay)})
 	}
-	last := causeOf(why)
+	last, doomed := causeOf(why), errkind.IsPermanent(why)
 	return tx.change(ctx, r, "nack", func(c *change, rec *record) {
 		now := tx.q.millis()
 		if tx.q.tells && (why != nil || rec.past.failed()) {
@@ -73,7 +74,8 @@ func (tx *Tx) Nack(ctx context.Context, r Receipt, delay time.Duration, why erro
 			to.state, to.at = delayed, after(now, delay)
 		}
 		c.metric = metricReturned
-		if tx.q.opts.dying(rec.name, to) && tx.bury(c, rec) {
+		if (tx.q.opts.dying(rec.name, to) || doomed && tx.q.opts.mortal(rec.name)) && tx.bury(c, rec) {
+			c.doomed = doomed
 			return
 		}
 		c.lease(rec, to, now)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/errkind"
 )
 
 // A Failure is an error as it is stored: a code and a text. It is what the code of a
@@ -141,24 +142,13 @@ func newFailures(named map[string]error) (failures, error) {
 }
 
 // Permanent marks an error of a step as one that trying again doesn't help: the step has
-// failed for good. Permanent(nil) is nil.
-func Permanent(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &permanentError{err}
-}
-
-type permanentError struct{ err error }
-
-func (e *permanentError) Error() string { return e.err.Error() }
-func (e *permanentError) Unwrap() error { return e.err }
+// failed for good. Permanent(nil) is nil. An error that queue.Permanent has marked is the same to a step.
+func Permanent(err error) error { return errkind.Permanent(err) }
 
 // final says whether trying again is of no use, whatever the policy says.
 func final(err error) bool {
-	var p *permanentError
 	var limit *batch.LimitError
-	return errors.As(err, &p) || errors.Is(err, ErrTooLarge) || errors.As(err, &limit)
+	return errkind.IsPermanent(err) || errors.Is(err, ErrTooLarge) || errors.As(err, &limit)
 }
 
 // A StepError reports a failed step that isn't tried again. It wraps the Failure of its

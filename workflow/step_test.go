@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/internal/testkit"
+	"github.com/greenroomdb/greenroom/queue"
 )
 
 func TestSteps(t *testing.T) {
@@ -90,6 +91,7 @@ func TestStepFails(t *testing.T) {
 		{"backoff", StepOptions{Backoff: time.Second, MaxBackoff: 3 * time.Second}, errOther, 4, nil, 6 * time.Second},
 		{"no backoff", StepOptions{Backoff: -1}, errOther, 4, nil, 0},
 		{"permanent", StepOptions{}, Permanent(errDeclined), 1, errDeclined, 0},
+		{"permanent to a queue", StepOptions{}, queue.Permanent(errDeclined), 1, errDeclined, 0},
 		{"named", StepOptions{MaxAttempts: 1}, fmt.Errorf("shop: %w", errDeclined), 1, errDeclined, 0},
 		{"policy", StepOptions{Retry: func(err error, n uint32) (time.Duration, bool) {
 			return time.Minute, n < 3 && errors.Is(err, errOther)
