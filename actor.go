@@ -284,7 +284,7 @@ func (a *Actor) end(last func() error) error {
 // Handle has Run call fn for messages and events of that name. fn runs in a transaction,
 // with which the message is completed, unless fn settles it, or the event is done: what fn
 // does is done exactly once. After an error, or a panic, it is called again later, with
-// nothing of it done. Its context doesn't end with Run's: Run and Close wait for fn, which
+// nothing of it done; a message whose error queue.Permanent has marked becomes a dead letter instead. Its context doesn't end with Run's: Run and Close wait for fn, which
 // must not wait for ever. A second Handle of a name replaces the first one. A nil fn panics.
 func (a *Actor) Handle(name string, fn func(tx *Tx, d *Delivery) error) {
 	if fn == nil {

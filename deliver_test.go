@@ -451,11 +451,13 @@ func TestRunDeadLetter(t *testing.T) {
 		what       string
 		fail       func() error
 		code, text string
+		attempts   int
 	}{
-		{"an error", func() error { return errors.New("it rains") }, "", "it rains"},
-		{"one of a kind", func() error { return fmt.Errorf("pay: %w", greenroom.ErrConflict) }, "conflict", "pay: greenroom: conflict"},
-		{"a panic", func() error { panic("no way") }, "panic", "greenroom: a handler panicked: no way\n"},
-		{"the end of the goroutine", func() error { runtime.Goexit(); return nil }, "", "greenroom: the function of the update panicked"},
+		{"an error", func() error { return errors.New("it rains") }, "", "it rains", 2},
+		{"one of a kind", func() error { return fmt.Errorf("pay: %w", greenroom.ErrConflict) }, "conflict", "pay: greenroom: conflict", 2},
+		{"a panic", func() error { panic("no way") }, "panic", "greenroom: a handler panicked: no way\n", 2},
+		{"the end of the goroutine", func() error { runtime.Goexit(); return nil }, "", "greenroom: the function of the update panicked", 2},
+		{"a permanent error", func() error { return queue.Permanent(errors.New("it rains")) }, "", "it rains", 1},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -476,7 +478,7 @@ func TestRunDeadLetter(t *testing.T) {
 				must(t, a.View(ctx, func(v *greenroom.View) error {
 					for m, err := range v.Messages(nil) {
 						f := m.Failure
-						if n++; err != nil || m.Name != "m.dlq" || f.Code != tt.code || !strings.HasPrefix(f.Text, tt.text) || len(f.Attempts) != 2 {
+						if n++; err != nil || m.Name != "m.dlq" || f.Code != tt.code || !strings.HasPrefix(f.Text, tt.text) || len(f.Attempts) != tt.attempts {
 							t.Errorf("got %+v, %v", m, err)
 						}
 					}

@@ -1,12 +1,30 @@
 package host
 
 import (
+	"log/slog"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/queue"
 )
+
+// messages returns what is stored of the queue of an actor.
+func (r *rig) messages(a Address) (all []queue.Stored) {
+	r.Helper()
+	must(r, r.Store().View(r.ctx, a.String(), func(v *greenroom.View) error {
+		for m, err := range v.Messages(nil) {
+			if err != nil {
+				return err
+			}
+			all = append(all, m)
+		}
+		return nil
+	}))
+	return all
+}
 
 // TestDeadLetterTells: a message whose handler has failed as often as it may is a dead letter with the error's code and text, the
 // times of the attempts, and the actor that sent it.
@@ -30,16 +48,7 @@ func TestDeadLetterTells(t *testing.T) {
 				start := time.Now()
 				r.call(lobby, "say", "hello")
 				pass(time.Minute)
-				var got []queue.Stored
-				must(t, r.Store().View(r.ctx, ear.String(), func(v *greenroom.View) error {
-					for m, err := range v.Messages(nil) {
-						if err != nil {
-							return err
-						}
-						got = append(got, m)
-					}
-					return nil
-				}))
+				got := r.messages(ear)
 				if len(got) != 1 {
 					t.Fatalf("%d messages", len(got))
 				}
@@ -51,6 +60,59 @@ func TestDeadLetterTells(t *testing.T) {
 					t.Errorf("attempts at %v, begun at %v", at, start)
 				}
 			}, kinds...)
+		})
+	}
+}
+
+// TestPermanent: a message whose handler fails with a permanent error is a dead letter at once, and the log says which it is. It is that
+// message, also if an older one has become visible while the handler ran.
+func TestPermanent(t *testing.T) {
+	for _, tt := range []struct {
+		what  string
+		older time.Duration // the delay of an older message, and how long the handler takes; 0 for none
+		want  []string
+	}{
+		{"alone", 0, []string{"bad.dlq"}},
+		{"an older one comes meanwhile", 5 * time.Second, []string{"bad.dlq"}},
+	} {
+		t.Run(tt.what, func(t *testing.T) {
+			var log strings.Builder
+			var calls []string
+			kind := thing(NewAction("send", func(c *Context, _ struct{}) (_ int, err error) {
+				if tt.older > 0 {
+					_, err = c.Enqueue(queue.Send{Name: "good", Delay: tt.older})
+				}
+				if err == nil {
+					_, err = c.Enqueue(queue.Send{Name: "bad"})
+				}
+				return 0, err
+			}))
+			kind.MessageNames = []string{"bad", "good"}
+			kind.Message = func(_ *Context, m *greenroom.Message) error {
+				calls = append(calls, m.Name)
+				if m.Name == "good" {
+					return nil
+				}
+				<-time.After(tt.older + time.Second)
+				return queue.Permanent(&Error{Code: "no_such_order", Message: "There is no such order."})
+			}
+			bubble(t, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(r *rig) {
+				r.call(lobby, "send", struct{}{})
+				pass(time.Minute)
+				var names []string
+				for _, m := range r.messages(lobby) {
+					names = append(names, m.Name)
+					if f := m.Failure; f.Code != "no_such_order" || f.Text != "There is no such order." || len(f.Attempts) == 0 {
+						t.Errorf("got %+v", m)
+					}
+				}
+				if !slices.Equal(names, tt.want) {
+					t.Errorf("after calls for %v there are %v, want %v", calls, names, tt.want)
+				}
+				if text := log.String(); strings.Count(text, "name=bad") != 1 || !strings.Contains(text, "delivery=1 dead_letter=true") {
+					t.Errorf("the log says %s", text)
+				}
+			}, kind)
 		})
 	}
 }

@@ -58,7 +58,8 @@ type Type struct {
 	// Message is called for each message of the actor's queue whose name is among
 	// MessageNames, or for all if that is empty. The message is completed by the commit of
 	// the turn, without an answer, unless Message has settled it itself. After an error it
-	// comes again later, and after Queue.MaxReceive times it is a dead letter.
+	// comes again later, and after Queue.MaxReceive times it is a dead letter, or at once if
+	// queue.Permanent has marked the error.
 	Message      func(c *Context, m *greenroom.Message) error
 	MessageNames []string
 
