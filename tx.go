@@ -10,6 +10,7 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/errkind"
 	"github.com/greenroomdb/greenroom/internal/opentx"
+	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/traces"
 	"github.com/greenroomdb/greenroom/vfs"
 )
@@ -21,6 +22,7 @@ import (
 type Tx struct {
 	txContext
 	labels
+	backlog
 	actor *Actor
 	open  *openTx
 	over  atomic.Bool
@@ -159,6 +161,36 @@ func (l labels) Label(key, value string) error {
 		return nil
 	})
 	return nil
+}
+
+// A backlog is what a transaction reads of the queue as a whole.
+type backlog struct{ tx *Tx }
+
+// Messages returns how many messages the queue has, visible or not, without what the
+// transaction does to it.
+func (b backlog) Messages() (int, error) {
+	q, err := b.queue()
+	if err != nil {
+		return 0, err
+	}
+	return q.Len(), nil
+}
+
+// QueueStats returns what the queue holds as the transaction leaves it: by name, how many messages are ready, delayed, leased and dead letters.
+// It looks at every message in memory.
+func (b backlog) QueueStats() (queue.Stats, error) {
+	q, err := b.queue()
+	if err != nil {
+		return queue.Stats{}, err
+	}
+	return q.In(&b.tx.batch).Stats(), nil
+}
+
+func (b backlog) queue() (*queue.Queue, error) {
+	if err := b.tx.check(); err != nil {
+		return nil, err
+	}
+	return b.tx.actor.Queue(b.tx.ctx)
 }
 
 // Entry is one key with its value; see actorstore.Entry.

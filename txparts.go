@@ -67,19 +67,6 @@ func (tx *Tx) ReceiveWith(opts *queue.ReceiveOptions) ([]*Message, error) {
 	return ms, err
 }
 
-// Messages returns how many messages the queue has, visible or not, without what the
-// transaction does to it.
-func (tx *Tx) Messages() (int, error) {
-	if err := tx.check(); err != nil {
-		return 0, err
-	}
-	q, err := tx.actor.Queue(tx.ctx)
-	if err != nil {
-		return 0, err
-	}
-	return q.Len(), nil
-}
-
 // Complete removes a message that was received, by this transaction or before it, and gives
 // response to the caller that waits for an answer; nil is null.
 func (tx *Tx) Complete(r queue.Receipt, response any) error {

@@ -83,7 +83,7 @@ func (a *Actor) begin(ctx context.Context, opts opentx.Options) (*openTx, error)
 		return nil, err
 	}
 	o := &openTx{Tx: Tx{actor: a}, Options: opts}
-	o.Tx.open, o.Tx.txContext, o.Tx.labels = o, txContext{ctx, &o.Tx}, labels{&o.Tx}
+	o.Tx.open, o.Tx.txContext, o.Tx.labels, o.Tx.backlog = o, txContext{ctx, &o.Tx}, labels{&o.Tx}, backlog{&o.Tx}
 	return o, nil
 }
 

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -115,4 +116,44 @@ func TestPermanent(t *testing.T) {
 			}, kind)
 		})
 	}
+}
+
+// TestQueueStats: a turn knows what its queue holds, by name, with what the turn itself does.
+func TestQueueStats(t *testing.T) {
+	look := func(c *Context) (string, error) {
+		s, err := c.QueueStats()
+		n := s.Of("job")
+		return fmt.Sprint(n.Ready, n.Delayed, n.Leased, n.Dead), err
+	}
+	kind := thing(NewAction("fill", func(c *Context, _ struct{}) (string, error) {
+		for _, s := range []queue.Send{{Name: "job"}, {Name: "job"}, {Name: "job", Delay: time.Hour}} {
+			if _, err := c.Enqueue(s); err != nil {
+				return "", err
+			}
+		}
+		return look(c)
+	}), NewAction("fail", func(c *Context, _ struct{}) (string, error) {
+		m, err := c.Receive("job")
+		if err != nil {
+			return "", err
+		}
+		leased, err := look(c)
+		if err != nil {
+			return "", err
+		}
+		if err := m.Nack(0, queue.Permanent(errRefused)); err != nil {
+			return "", err
+		}
+		dead, err := look(c)
+		return leased + ", " + dead, err
+	}), NewAction("look", func(c *Context, _ struct{}) (string, error) { return look(c) }))
+	bubble(t, Options{}, func(r *rig) {
+		for _, tt := range []struct{ action, want string }{
+			{"look", "0 0 0 0"}, {"fill", "2 1 0 0"}, {"look", "2 1 0 0"}, {"fail", "1 1 1 0, 1 1 0 1"}, {"look", "1 1 0 1"},
+		} {
+			if got, err := invoke[string](r.ctx, r.Host, lobby, tt.action, struct{}{}); err != nil || got != tt.want {
+				t.Errorf("%s: got %q, %v; want %q", tt.action, got, err, tt.want)
+			}
+		}
+	}, kind)
 }

@@ -166,7 +166,7 @@ func TestFullDeadLetter(t *testing.T) {
 		room := r.actor.Limits().Storage - r.actor.Used()
 		must(t, r.actor.Put(ctx, []byte{actorstore.NamespaceUser}, make([]byte, room-12-1-batch.WrapperBytes)))
 		later(maxBackoff)
-		want("room for one", NameStats{Name: "a", Dying: 3}, NameStats{Name: "a.dlq", Ready: 1}, other)
+		want("room for one", NameStats{Name: "a", Dying: 3, Dead: 1}, NameStats{Name: "a.dlq", Ready: 1}, other)
 		_, err = waits.Wait(ctx)
 		wantErr(t, "it became a dead letter", err, ErrNoAnswer)
 		// The id that the batch reserved was shown to a caller; the others weren't.

@@ -215,14 +215,7 @@ func (q *Queue) Redrive(ctx context.Context, opts *RedriveOptions) (n int, err e
 }
 
 // Stats returns what the queue holds, names in order. It looks at every message in memory.
-func (q *Queue) Stats() Stats {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.usable() == nil {
-		q.due()
-	}
-	return q.stats()
-}
+func (q *Queue) Stats() Stats { return q.statsIn(nil) }
 
 // Len returns how many messages there are, visible or not.
 func (q *Queue) Len() int {
