@@ -17,6 +17,9 @@ var ErrNoHost = errors.New("guest: there is no host")
 type Error struct {
 	Code    string `cbor:"code"`    // a word; the caller gets at most 64 bytes of it
 	Message string `cbor:"message"` // a sentence, which may be empty
+	// Permanent says that another attempt doesn't help: the message whose handler returns it, or that is given back with it, becomes a
+	// dead letter at once. Errors of the host don't say it.
+	Permanent bool `cbor:"permanent,omitempty"`
 }
 
 // Error is the message.

@@ -36,7 +36,7 @@ func (f *fakeHost) install(t *testing.T) {
 		"state_get": &stateGet, "state_set": &stateSet, "workflow_start": &workflowStart, "workflow_start_again": &workflowStartAgain, "workflow_status": &workflowStatus,
 		"kv_get": &kvGet, "kv_put": &kvPut, "kv_delete": &kvDelete, "kv_delete_range": &kvDeleteRange, "kv_list": &kvList,
 		"sql_exec": &sqlExec, "sql_query": &sqlQuery, "queue_send": &queueSend, "send": &send, "queue_receive": &queueReceive,
-		"label": &label, "queue_complete": &queueComplete, "queue_nack": &queueNack, "queue_fail": &queueFail, "queue_len": &queueLen, "schedule_add": &scheduleAdd,
+		"label": &label, "queue_complete": &queueComplete, "queue_nack": &queueNack, "queue_fail": &queueFail, "queue_bury": &queueBury, "queue_len": &queueLen, "schedule_add": &scheduleAdd,
 		"schedule_cancel": &scheduleCancel, "schedule_list": &scheduleList, "conn_list": &connList, "conn_get": &connGet,
 		"conn_set_state": &connSetState, "conn_subscribe": &connSubscribe, "conn_send": &connSend,
 		"conn_disconnect": &connDisconnect, "broadcast": &broadcast,

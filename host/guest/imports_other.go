@@ -34,6 +34,7 @@ var (
 	queueComplete      function = nobody
 	queueNack          function = nobody
 	queueFail          function = nobody
+	queueBury          function = nobody
 	queueLen           function = nobody
 	scheduleAdd        function = nobody
 	scheduleCancel     function = nobody

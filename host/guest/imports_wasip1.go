@@ -152,6 +152,11 @@ func importQueueFail(ptr unsafe.Pointer, size uint32) int32
 
 func queueFail(arg []byte) int32 { return importQueueFail(place(arg)) }
 
+//go:wasmimport greenroom_v1 queue_bury
+func importQueueBury(ptr unsafe.Pointer, size uint32) int32
+
+func queueBury(arg []byte) int32 { return importQueueBury(place(arg)) }
+
 //go:wasmimport greenroom_v1 queue_len
 func importQueueLen(ptr unsafe.Pointer, size uint32) int32
 

@@ -109,7 +109,7 @@ func (Queue) Complete(receipt string, response any) error {
 }
 
 // Nack gives a message that was received back, to be visible after the delay. why says what went wrong, and stays with the message: its text, and the
-// Code of an *Error; nil if nothing did.
+// Code of an *Error; nil if nothing did. If the *Error is Permanent, the message becomes a dead letter, without a delay.
 func (Queue) Nack(receipt string, delay time.Duration, why error) error {
 	if why == nil {
 		return call(queueNack, abi.Return{Receipt: receipt, Delay: millis(delay)}, nil)
@@ -118,6 +118,9 @@ func (Queue) Nack(receipt string, delay time.Duration, why error) error {
 	var e *Error
 	if errors.As(why, &e) {
 		f.Code = e.Code
+		if e.Permanent {
+			return call(queueBury, f, nil)
+		}
 	}
 	return call(queueFail, f, nil)
 }

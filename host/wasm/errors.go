@@ -93,15 +93,21 @@ func (e *sqlError) Unwrap() error { return e.err }
 // failure returns the error of a turn that the module has failed. last is what a host
 // function said before: if the module passes that on, what is behind it goes along.
 func failure(f *abi.Fault, last error) error {
+	var err error
 	code, text := clip(f.Code, maxCode), clip(f.Message, maxText)
 	if code == "" {
-		return fmt.Errorf("%w: %s", ErrModuleFailed, text)
+		err = fmt.Errorf("%w: %s", ErrModuleFailed, text)
+	} else {
+		e := &host.Error{Code: code, Message: text}
+		if last != nil && faultOf(last).Code == code {
+			e.Err = last
+		}
+		err = e
 	}
-	e := &host.Error{Code: code, Message: text}
-	if last != nil && faultOf(last).Code == code {
-		e.Err = last
+	if f.Permanent {
+		err = queue.Permanent(err)
 	}
-	return e
+	return err
 }
 
 // trapped returns the error of a call that the runtime has ended.

@@ -316,6 +316,37 @@ func TestQueue(t *testing.T) {
 	})
 }
 
+// TestPermanent: a permanent error of a module makes a dead letter of the message at once, whether its handler returns the error or gives
+// the message back with it.
+func TestPermanent(t *testing.T) {
+	withGo(t, func(r *rig) {
+		ways := []string{"return", "nack"}
+		for _, how := range ways {
+			if _, err := r.Send(r.ctx, lobby, queue.Send{Name: "bad", Body: how}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		dead := map[string]queue.Stored{}
+		for len(dead) < len(ways) {
+			call1[int](r, lobby, "total", nil)
+			must(t, r.Store().View(r.ctx, lobby.String(), func(v *greenroom.View) error {
+				for m, err := range v.Messages(&queue.ListOptions{Names: []string{"bad.dlq"}}) {
+					if err != nil {
+						return err
+					}
+					dead[m.Failure.Text] = m
+				}
+				return nil
+			}))
+		}
+		for _, how := range ways {
+			if m := dead[how]; m.Deliveries != 1 || m.Failure.Code != "no_such_order" || len(m.Failure.Attempts) != 1 {
+				t.Errorf("%s: got %+v", how, m)
+			}
+		}
+	})
+}
+
 // A sink is a client.
 type sink struct {
 	mu     sync.Mutex

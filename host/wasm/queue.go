@@ -18,9 +18,14 @@ var queueFunctions = []function{
 	{name: "queue_receive", keep: true, body: with(queueReceive)},
 	{name: "queue_complete", keep: true, body: with(queueComplete)},
 	{name: "queue_nack", keep: true, body: with(func(c *call, m *abi.Return) (any, error) {
-		return queueNack(c, &abi.Failed{Receipt: m.Receipt, Delay: m.Delay})
+		return nil, giveBack(c, m.Receipt, m.Delay, nil)
 	})},
-	{name: "queue_fail", keep: true, body: with(queueNack)},
+	{name: "queue_fail", keep: true, body: with(func(c *call, m *abi.Failed) (any, error) {
+		return nil, giveBack(c, m.Receipt, m.Delay, reason(m))
+	})},
+	{name: "queue_bury", keep: true, body: with(func(c *call, m *abi.Failed) (any, error) {
+		return nil, giveBack(c, m.Receipt, m.Delay, queue.Permanent(errkind.WithCode(m.Code, errors.New(m.Message))))
+	})},
 	{name: "queue_len", body: nothing(queueLen)},
 }
 
@@ -89,17 +94,21 @@ func queueComplete(c *call, m *abi.Completion) (any, error) {
 	return nil, c.host.Complete(r, host.Raw(m.Response))
 }
 
-// queueNack gives a message back, with what went wrong.
-func queueNack(c *call, m *abi.Failed) (any, error) {
-	r, err := queue.ParseReceipt(m.Receipt)
+// reason is what went wrong with a message, nil if the module says neither a code nor a text.
+func reason(m *abi.Failed) error {
+	if m.Message == "" && m.Code == "" {
+		return nil
+	}
+	return errkind.WithCode(m.Code, errors.New(m.Message))
+}
+
+// giveBack gives a message back, with what went wrong.
+func giveBack(c *call, receipt string, delay abi.Int, why error) error {
+	r, err := queue.ParseReceipt(receipt)
 	if err != nil {
-		return nil, badArgument(err)
+		return badArgument(err)
 	}
-	var why error
-	if m.Message != "" || m.Code != "" {
-		why = errkind.WithCode(m.Code, errors.New(m.Message))
-	}
-	return nil, c.host.Nack(r, duration(m.Delay), why)
+	return c.host.Nack(r, duration(delay), why)
 }
 
 func queueLen(c *call) (any, error) { return c.host.Messages() }

@@ -106,8 +106,9 @@ func Unmarshal(data []byte, v any) error {
 
 // A Fault is an error on its way.
 type Fault struct {
-	Code    string `cbor:"code"`
-	Message string `cbor:"message"`
+	Code      string `cbor:"code"`
+	Message   string `cbor:"message"`
+	Permanent bool   `cbor:"permanent,omitempty"` // another attempt doesn't help
 }
 
 // A Description is what a module says about itself.

@@ -78,6 +78,9 @@ func init() {
 				_, err := chain(c, key)
 				return err
 			}
+			if m.Name == "bad" {
+				return refuse(c, m)
+			}
 			var n int
 			if err := m.Decode(&n); err != nil {
 				return err
@@ -87,7 +90,7 @@ func init() {
 			}
 			return c.Queue().Complete(m.Receipt, n)
 		},
-		MessageNames: []string{"work", "chain"},
+		MessageNames: []string{"work", "chain", "bad"},
 	})
 }
 
@@ -358,6 +361,19 @@ func chain(c *guest.Context, key string) (string, error) {
 		return e.Code, c.Send(guest.Address{Type: "thing", Key: "lobby"}, guest.Send{Name: "work", Body: 1})
 	}
 	return "", err
+}
+
+// refuse makes a dead letter of a message: by its error, or by giving it back.
+func refuse(c *guest.Context, m *guest.Message) error {
+	var how string
+	if err := m.Decode(&how); err != nil {
+		return err
+	}
+	err := &guest.Error{Code: "no_such_order", Message: how, Permanent: true}
+	if how == "nack" {
+		return c.Queue().Nack(m.Receipt, time.Hour, err)
+	}
+	return err
 }
 
 // receive takes what is there, gives the first back, and completes the others.
