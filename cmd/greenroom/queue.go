@@ -221,7 +221,7 @@ func newQueueSend(e *env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "send STORE ACTOR NAME [JSON|-]",
 		Short:   "Enqueue a message",
-		Long:    "Enqueue a message of that name, with a body in JSON, or what standard input has to its\nend, and write its id. The actor must be there.\nHow many messages its program lets in is not stored: while that runs its limit holds,\nand otherwise only --max does.",
+		Long:    "Enqueue a message of that name, with a body in JSON, or what standard input has to its\nend, and write its id. The actor must be there.\nA host that runs, or starts, wakes the actor for it.\nHow many messages its program lets in is not stored: while that runs its limit holds,\nand otherwise only --max does.",
 		Example: "  greenroom queue send data lobby greeting '{\"hello\":\"world\"}'",
 		Args:    cobra.RangeArgs(3, 4),
 		RunE: func(cmd *cobra.Command, args []string) error {

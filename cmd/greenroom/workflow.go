@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,7 +27,7 @@ func newWorkflow(e *env) *cobra.Command {
 
 func newWorkflowList(e *env) *cobra.Command {
 	var asJSON bool
-	var which selection
+	var which flowSelection
 	cmd := &cobra.Command{
 		Use:   "ls STORE",
 		Short: "List the actors that have a workflow",
@@ -37,10 +39,13 @@ is listed, too, unless a flag chooses actors: it may have a workflow.
 A workflow is stuck if it isn't over, and neither a time, a message that it asks for nor the
 next attempt at a step can wake it: "greenroom workflow retry" wakes one that is paused.
 
+--waits-for chooses by what a workflow waits for: message, timer (a sleep), attempt (the next one at a step
+that failed), resume (a step that is paused), or run (its program). It reads the workflow of each actor that the other flags choose.
+
 ` + searchHelp + `
 
 It is a table on a terminal, and elsewhere lines with fields separated by tabs.`,
-		Example: "  greenroom workflow ls data\n  greenroom workflow ls data --named order- --json\n  greenroom workflow ls data --state failed --state sleeping\n  greenroom workflow ls data --stuck",
+		Example: "  greenroom workflow ls data\n  greenroom workflow ls data --named order- --json\n  greenroom workflow ls data --state failed --state sleeping\n  greenroom workflow ls data --stuck\n  greenroom workflow ls data --state sleeping --waits-for attempt",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := which.parse(time.Now()); err != nil {
@@ -53,11 +58,49 @@ It is a table on a terminal, and elsewhere lines with fields separated by tabs.`
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write an array of objects")
 	which.listFlags(cmd)
+	cmd.Flags().StringArrayVar(&which.waitsFor, "waits-for", nil, "actors whose workflow waits for `WHAT`: "+strings.Join(waitKinds(), ", ")+"; may be set more than once")
 	return cmd
 }
 
-func listWorkflows(ctx context.Context, out output, s *actorstore.Store, which *selection) error {
-	return list(out, listed(ctx, s, which), func(at actorstore.NameInfo) ([]any, error) {
+// A flowSelection is which workflows are listed.
+type flowSelection struct {
+	selection
+	waitsFor []string // one of them; none means any workflow
+	most     int      // that are listed, if waitsFor chooses among the actors; 0 means all
+}
+
+// parse checks the flags.
+func (s *flowSelection) parse(now time.Time) error {
+	for _, kind := range s.waitsFor {
+		if !slices.Contains(waitKinds(), kind) {
+			return &usageError{fmt.Sprintf("--waits-for %s: a workflow waits for %s", kind, strings.Join(waitKinds(), ", "))}
+		}
+	}
+	if err := s.selection.parse(now); err != nil {
+		return err
+	}
+	if s.waitsFor != nil {
+		s.most, s.Limit = s.Limit, 0 // which would count those that are left out
+	}
+	return nil
+}
+
+// has reports whether a workflow with these waits is listed.
+func (s *flowSelection) has(waits []workflow.Wait) bool {
+	return s.waitsFor == nil || slices.ContainsFunc(waits, func(w workflow.Wait) bool { return slices.Contains(s.waitsFor, w.For.String()) })
+}
+
+// waitKinds are the words of what workflows wait for.
+func waitKinds() (words []string) {
+	for k := workflow.WaitRun; k <= workflow.WaitResume; k++ {
+		words = append(words, k.String())
+	}
+	return words
+}
+
+func listWorkflows(ctx context.Context, out output, s *actorstore.Store, which *flowSelection) error {
+	n := 0
+	return list(out, listed(ctx, s, &which.selection), func(at actorstore.NameInfo) ([]any, error) {
 		v, err := s.View(ctx, at.ID)
 		var snap *workflow.Snapshot
 		var damages []workflow.Damage
@@ -69,12 +112,21 @@ func listWorkflows(ctx context.Context, out output, s *actorstore.Store, which *
 		switch {
 		case errors.Is(err, actorstore.ErrUnknownActor): // it is gone
 			return nil, nil
+		case n > 0 && n == which.most:
+			return nil, io.EOF
 		case errors.Is(err, actorstore.ErrCorrupt), errors.Is(err, actorstore.ErrNewerFormat): // others are listed all the same
+			if which.waitsFor != nil {
+				return nil, nil // what it waits for isn't known
+			}
 			return []any{maybe(at.Name), at.ID, nil, nil, nil, nil, "damaged: " + oneLine(err.Error())}, nil
 		case err != nil || noWorkflow(snap, damages):
 			return nil, err
 		}
 		waits := snap.Waits()
+		if !which.has(waits) {
+			return nil, nil
+		}
+		n++
 		var until time.Time
 		if len(waits) > 0 {
 			until = dated(waits[0].Until)
@@ -219,7 +271,7 @@ func newWorkflowRetry(all bulk) *cobra.Command {
 		Short: "Try the steps that failed again",
 		Long: `Have the steps of a workflow that failed tried again, with all their attempts: of a
 workflow that has failed, or waits for a next attempt or to be resumed. The steps are tried when its program runs the
-workflow.
+workflow: a host that runs, or starts, does so at once.
 
 ` + bulkHelp,
 		Example: "  greenroom workflow retry data order-1\n  greenroom workflow retry data --state failed --rate 10",
@@ -238,7 +290,7 @@ func newWorkflowAgain(all bulk) *cobra.Command {
 		Short: "Start a workflow that is over anew, with its input",
 		Long: `Start the workflow of an actor anew, with the input that it had: one that has completed, has
 failed, or was cancelled. Its history, output and error are removed, and all steps are done
-again when its program runs the workflow. What the steps have done stays.
+again when its program runs the workflow, which a host does at once. What the steps have done stays.
 
 ` + bulkHelp,
 		Example: "  greenroom workflow again data order-1\n  greenroom workflow again data --state cancelled --label customer=42",
