@@ -76,6 +76,8 @@ func TestWorkFails(t *testing.T) {
 		switch {
 		case question == "never":
 			return &Error{Code: "no_idea", Message: "There is no answer."}
+		case question == "doomed":
+			return queue.Permanent(errRefused)
 		case question == "later" && delivery < 3:
 			panic("on purpose")
 		}
@@ -92,7 +94,7 @@ func TestWorkFails(t *testing.T) {
 	kind.Queue.MaxReceive = 4
 	dead := 0
 	bubble(t, Options{IdleTimeout: 10 * time.Second}, func(r *rig) {
-		r.ask("never", "later", "once")
+		r.ask("never", "later", "once", "doomed")
 		pass(time.Hour)
 		r.wantAwake(0)
 		r.wantAnswers("re: once\nre: later\n")
@@ -104,7 +106,7 @@ func TestWorkFails(t *testing.T) {
 			return err
 		}))
 	}, kind)
-	if !slices.Equal([]int{tries["never"], tries["later"], tries["once"]}, []int{4, 3, 2}) || dead != 1 {
+	if !slices.Equal([]int{tries["never"], tries["later"], tries["once"], tries["doomed"]}, []int{4, 3, 2, 1}) || dead != 2 {
 		t.Errorf("tried %v, dead %d", tries, dead)
 	}
 }

@@ -185,7 +185,7 @@ func (a *attempt) work(ctx context.Context, ch chan<- error) {
 			err = p
 		}
 		end(err)
-		w.countAttempt(time.Since(began), err)
+		countAttempt(w.meter, time.Since(began), err)
 		ch <- err
 	}()
 	do := func(ctx context.Context) error { return a.s.do(ctx, a) }

@@ -29,11 +29,11 @@ var attempts = metrics.Labelled("workflow_attempts", "what",
 	"Attempts at steps, by what became of them")
 
 // countAttempt counts an attempt that took d and ended with err.
-func (w *Workflow) countAttempt(d time.Duration, err error) {
-	w.meter.Observe(metricStepTime, d)
+func countAttempt(m metrics.Meter, d time.Duration, err error) {
+	m.Observe(metricStepTime, d)
 	if err == nil {
-		w.meter.Count(metricStepsDone, 1)
+		m.Count(metricStepsDone, 1)
 	} else {
-		w.meter.Count(metricStepsFailed, 1)
+		m.Count(metricStepsFailed, 1)
 	}
 }

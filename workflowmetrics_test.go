@@ -1,4 +1,4 @@
-package workflow_test
+package greenroom_test
 
 import (
 	"context"
@@ -30,7 +30,7 @@ func (s *sums) Add(m *metrics.Metric, n int64) {
 func (s *sums) Observe(m *metrics.Metric, _ time.Duration) { s.Add(m, 1) }
 
 // TestMetrics: a Sink is told what became of workflows, and of attempts at steps.
-func TestMetrics(t *testing.T) {
+func TestWorkflowMetrics(t *testing.T) {
 	sink := &sums{all: map[string]int64{}}
 	ctx := t.Context()
 	engine := memkv.New()
