@@ -25,6 +25,7 @@ import (
 	"github.com/greenroomdb/greenroom/host/front/jwt"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/pebblekv"
 	"github.com/greenroomdb/greenroom/metrics/prom"
 	"github.com/greenroomdb/greenroom/persist"
 	"github.com/greenroomdb/greenroom/queue"
@@ -135,6 +136,9 @@ func watchStats(registry *prometheus.Registry, h *host.Host, engine kv.Engine) e
 			prometheus.GaugeOpts{Namespace: "greenroom", Subsystem: "store", Name: "workflows", ConstLabels: prometheus.Labels{"is": what},
 				Help: fmt.Sprintf("Workflows that are stuck or have failed, %d at most of each, -1 while that can't be told", maxCounted)},
 			func() float64 { return countActors(h.Store(), o) })))
+	}
+	if db, ok := engine.(*pebblekv.DB); ok {
+		err = errors.Join(err, registry.Register(folderStats{db}))
 	}
 	if _, known, ferr := kv.FreeSpace(engine); known && ferr == nil {
 		err = errors.Join(err, registry.Register(prometheus.NewGaugeFunc(

@@ -6,6 +6,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/rsa"
 	"errors"
 	"math/big"
@@ -168,6 +169,10 @@ func TestClosed(t *testing.T) {
 // TestOptions: what makes no sense is refused, without a word of what is secret.
 func TestOptions(t *testing.T) {
 	k := keys()
+	p224, err := ecdsa.GenerateKey(elliptic.P224(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, o := range map[string]*jwt.Options{
 		"nil":                   nil,
 		"two sources":           {KeySet: all(), Secret: secret},
@@ -185,8 +190,8 @@ func TestOptions(t *testing.T) {
 		"a nil key":             {PublicKeys: []crypto.PublicKey{nil}},
 		"a weak key":            {PublicKeys: []crypto.PublicKey{&rsa.PublicKey{N: new(big.Int).Lsh(big.NewInt(1), 2046), E: 65537}}},
 		"a slow key":            {PublicKeys: []crypto.PublicKey{&rsa.PublicKey{N: new(big.Int).Lsh(big.NewInt(1), 8192), E: 65537}}},
-		"another curve":         {PublicKeys: []crypto.PublicKey{&ecdsa.PublicKey{Curve: elliptic.P224(), X: big.NewInt(1), Y: big.NewInt(1)}}},
-		"off the curve":         {PublicKeys: []crypto.PublicKey{&ecdsa.PublicKey{Curve: elliptic.P256(), X: big.NewInt(1), Y: big.NewInt(1)}}},
+		"another curve":         {PublicKeys: []crypto.PublicKey{&p224.PublicKey}},
+		"off the curve":         {KeySet: []byte(`{"keys":[{"kty":"EC","crv":"P-256","x":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAE","y":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAE"}]}`)},
 		"a cut key":             {PublicKeys: []crypto.PublicKey{ed25519.PublicKey("hush")}},
 		"a short secret":        {Secret: []byte("hush")},
 		"short for HS512":       {Secret: secret, Algorithms: []string{"HS512"}},

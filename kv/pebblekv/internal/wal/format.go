@@ -2,12 +2,15 @@ package wal
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
+	"io/fs"
 	"strconv"
 	"strings"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -177,4 +180,24 @@ func readHead(b []byte, salt uint32) (head, bool) {
 		synced: binary.LittleEndian.Uint64(b[16:]), sum: binary.LittleEndian.Uint32(b[24:]),
 	}
 	return h, h.synced <= h.number && binary.LittleEndian.Uint32(b) == crc32.Update(salt, castagnoli, b[4:recordHeader])
+}
+
+// Size returns how many bytes the log's files in a folder have. One that is removed meanwhile counts for nothing.
+func Size(disk vfs.FS, dir string) (size int64, err error) {
+	names, err := disk.List(dir)
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range names {
+		if _, ok := fileSeq(name); !ok {
+			continue
+		}
+		switch info, err := disk.Stat(disk.PathJoin(dir, name)); {
+		case err == nil:
+			size += info.Size()
+		case !errors.Is(err, fs.ErrNotExist):
+			return 0, err
+		}
+	}
+	return size, nil
 }
