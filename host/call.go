@@ -67,7 +67,7 @@ func (h *Host) Do(ctx context.Context, call *Call) (Raw, error) {
 		result, err = fn(c, call.Args)
 		return err
 	})
-	t.turnOrigin = turnOrigin{conn: call.Conn, from: callerOf(ctx), action: call.Action, trace: call.Trace, above: call.Span}
+	t.turnOrigin = turnOrigin{conn: call.Conn, from: CallerOf(ctx), action: call.Action, trace: call.Trace, above: call.Span}
 	if err := h.turn(ctx, call.Actor, b, t); err != nil {
 		return nil, err
 	}

@@ -45,7 +45,7 @@ func (h *Host) Join(ctx context.Context, j *Join) (Joined, error) {
 	if err := checkArgs(j.Parameters); err != nil {
 		return joined, err
 	}
-	from := callerOf(ctx)
+	from := CallerOf(ctx)
 	t := newTurn(spanOnConnect, func(c *Context) (err error) {
 		joined, err = c.conns.join(j, from)
 		return err
@@ -85,7 +85,7 @@ func (j *Join) undo(h *Host, joined *Joined) {
 // ErrNoConn says that the connection is gone, or that it has another caller than the context.
 func (h *Host) Rejoin(ctx context.Context, a Address, of Joined, to Transport) (conn.ID, error) {
 	var id conn.ID
-	from := callerOf(ctx)
+	from := CallerOf(ctx)
 	err := h.turn(ctx, a, nil, newTurn(spanReconnect, func(c *Context) error {
 		l := c.life
 		n, ok := l.conns.Find(of.Gateway, of.Request)
@@ -177,7 +177,7 @@ func (h *Host) Subscribe(ctx context.Context, a Address, id conn.ID, event strin
 		}
 		return n.subscribe(event, on)
 	})
-	t.conn, t.from = id, callerOf(ctx)
+	t.conn, t.from = id, CallerOf(ctx)
 	return h.turn(ctx, a, nil, t)
 }
 

@@ -38,8 +38,8 @@ func WithCaller(ctx context.Context, c *Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// callerOf returns what WithCaller has said, nil without.
-func callerOf(ctx context.Context) *Caller {
+// CallerOf returns the caller that WithCaller has said, nil without.
+func CallerOf(ctx context.Context) *Caller {
 	c, _ := ctx.Value(callerKey{}).(*Caller)
 	return c
 }

@@ -37,6 +37,7 @@ type hostFlags struct {
 	wasm      wasmTypes
 	jwt       jwtFlags
 	logFormat string
+	logCalls  bool
 	admin     adminFlags
 	backup    backupFlags
 }
@@ -95,6 +96,7 @@ needs that room to tidy up. All heals when there is room.
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log what clients are refused, too")
 	flags.BoolVar(&f.demo, "demo", false, "serve counters, chat rooms and a page to chat")
 	flags.StringVar(&f.logFormat, "log-format", "text", "the `form` of the log's lines: text or json")
+	flags.BoolVar(&f.logCalls, "log-calls", false, "log a line for each call, with its trace")
 	f.wasm.flags(cmd)
 	f.jwt.flags(cmd)
 	f.admin.flags(cmd)
@@ -223,7 +225,7 @@ func (s *hostServer) frontOptions(secret []byte) *front.Options {
 	o := &front.Options{
 		Tokens: s.tokens, WithoutToken: len(s.tokens) == 0, Secret: secret,
 		Origins: s.flags.origins, Hosts: s.flags.names,
-		MetricsPage: s.page, Logger: s.log, Metrics: s.sink, Degraded: s.backup.degraded,
+		MetricsPage: s.page, Logger: s.log, Metrics: s.sink, Degraded: s.backup.degraded, LogCalls: s.flags.logCalls,
 	}
 	if s.flags.demo {
 		o.Pages = chat.Page()

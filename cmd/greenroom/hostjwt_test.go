@@ -26,7 +26,7 @@ func TestHostJWT(t *testing.T) {
 		text := b64([]byte(`{"alg":"EdDSA","kid":"k"}`)) + "." + b64(fmt.Appendf(nil, `{"iss":"issuer","aud":%q,"sub":"ann","exp":%d}`, audience, time.Now().Add(ends).Unix()))
 		return text + "." + b64(ed25519.Sign(key, []byte(text)))
 	}
-	p := startHost(t, "", "--demo", "--jwks", issuer.URL, "--jwt-issuer", "issuer", "--jwt-audience", "shop", "--log-format", "json", "--verbose")
+	p := startHost(t, "", "--demo", "--jwks", issuer.URL, "--jwt-issuer", "issuer", "--jwt-audience", "shop", "--log-format", "json", "--verbose", "--log-calls")
 	for bearer, want := range map[string]int{"": 401, "x": 401, token("shop", time.Hour): 200, token("bank", time.Hour): 401, token("shop", -time.Hour): 401} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.url+"/actors/counter/lobby/actions/add", strings.NewReader("2"))
 		if err != nil {
@@ -46,13 +46,16 @@ func TestHostJWT(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-p.ended
-	lines := 0
+	lines, calls := 0, 0
 	for line := range strings.Lines(p.stderr.String()) {
 		if lines++; !json.Valid([]byte(line)) {
 			t.Errorf("the log has %s", line)
 		}
+		if strings.Contains(line, `"front: call","actor":"counter/lobby","action":"add","code":"ok"`) && strings.Contains(line, `"caller":"ann"`) {
+			calls++
+		}
 	}
-	if lines < 4 {
+	if lines < 4 || calls != 1 {
 		t.Errorf("the log is %s", p.stderr.String())
 	}
 }

@@ -2,7 +2,9 @@ package front
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"log/slog"
 	"net/http"
 	"os"
 	"strconv"
@@ -80,11 +82,36 @@ func (f *Front) call(w http.ResponseWriter, r *http.Request, from *host.Caller, 
 // do calls an action, and counts.
 func (f *Front) do(ctx context.Context, call *host.Call) (host.Raw, error) {
 	f.meter.Count(metricCalls, 1)
+	if f.opts.LogCalls && call.Trace.IsZero() {
+		_, _ = rand.Read(call.Trace[:]) // it never fails; the turn's span has it
+	}
+	began := time.Now()
 	result, err := f.host.Do(ctx, call)
 	if err != nil {
 		f.meter.Count(metricFailed, 1)
 	}
+	if f.opts.LogCalls {
+		logCall(ctx, f.log, call, time.Since(began), err)
+	}
 	return result, err
+}
+
+// logCall logs one line for a call.
+func logCall(ctx context.Context, log *slog.Logger, call *host.Call, took time.Duration, err error) {
+	code := "ok"
+	if err != nil {
+		code = host.Code(err)
+	}
+	attrs := []slog.Attr{
+		slog.String("actor", call.Actor.String()), slog.String("action", call.Action), slog.String("code", code), slog.Duration("took", took), slog.String("trace", call.Trace.String()),
+	}
+	if c := host.CallerOf(ctx); c != nil {
+		attrs = append(attrs, slog.String("caller", c.ID))
+	}
+	if call.Conn != "" {
+		attrs = append(attrs, slog.String("connection", string(call.Conn)))
+	}
+	log.LogAttrs(ctx, slog.LevelInfo, "front: call", attrs...)
 }
 
 // body reads the body of a request; nil if it is empty.

@@ -88,6 +88,9 @@ type Options struct {
 	MetricsPage http.Handler
 	// Pages serves all other paths, without a token; nil means that there are none.
 	Pages http.Handler
+	// LogCalls has the Logger get a line for each call, over HTTP or a socket: the actor, the action, "ok" or the code of the error, how long it took, the caller, and the id of the
+	// trace that has the span of its turn.
+	LogCalls bool
 	// Logger takes what goes wrong; nil means slog.Default().
 	Logger *slog.Logger
 	// Metrics receives what the function Metrics lists; nil drops it.
