@@ -1,7 +1,6 @@
 package pebblekv
 
 import (
-	"cmp"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -23,7 +22,11 @@ type meter struct {
 func (m *meter) Add(what *metrics.Metric, n int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.n[cmp.Or(what.Labels[0].Value, what.Name)] += n
+	key := what.Name
+	if len(what.Labels) > 0 {
+		key = what.Labels[0].Value
+	}
+	m.n[key] += n
 }
 
 func (m *meter) Observe(*metrics.Metric, time.Duration) {}
