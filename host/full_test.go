@@ -255,7 +255,12 @@ func TestDropMakesRoom(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"1", "2", "3"} {
-		must(t, s.host.Store().Drop(t.Context(), "thing/"+name))
+		// Meanwhile a compaction may take what is left of the disk, which it gives back.
+		for err := greenroom.ErrNoSpace; errors.Is(err, greenroom.ErrNoSpace); {
+			if err = s.host.Store().Drop(t.Context(), "thing/"+name); err != nil && !errors.Is(err, greenroom.ErrNoSpace) {
+				t.Fatal(err)
+			}
+		}
 	}
 	for err := greenroom.ErrNoSpace; err != nil; err = s.add(t.Context(), last) {
 		if !errors.Is(err, greenroom.ErrNoSpace) {
