@@ -6,6 +6,10 @@ import "context"
 func (l *course) quiesce() {
 	ctx := context.WithoutCancel(l.ctx)
 	if l.workflow != nil {
+		if l.destroy && l.restore == nil {
+			l.workflow.held.release(false)
+		}
+		l.workflow.held.keep()
 		l.report("close the workflow", l.workflow.close())
 	}
 	l.report("close the record", l.record.Close(ctx))

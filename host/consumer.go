@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/host/internal/limits"
 	"github.com/greenroomdb/greenroom/internal/errkind"
 )
 
@@ -19,8 +20,13 @@ func (l consumer) take() {
 		if err := l.queue.WaitFor(l.ctx, l.kind.MessageNames...); err != nil {
 			return // the actor is to sleep, or lost
 		}
+		p, err := claimer{l.life}.admit(l.ctx, l.kind.Limits, limits.Claimant{Part: partMessage}, false, &l.inLine.messages)
+		if err != nil {
+			return // likewise
+		}
 		var got *greenroom.Message
-		err := l.inward(l.ctx, newTurn(spanMessage, func(c *Context) error { return l.turn(c, &got) }))
+		err = l.inward(l.ctx, newTurn(spanMessage, func(c *Context) error { return l.turn(c, &got) }))
+		p.release(got == nil)
 		if err == nil {
 			continue
 		}

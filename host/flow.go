@@ -13,6 +13,7 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/host/internal/limits"
 	"github.com/greenroomdb/greenroom/persist"
 	"github.com/greenroomdb/greenroom/workflow"
 )
@@ -46,6 +47,16 @@ func NewWorkflow[In, Out any](fn workflow.Func[In, Out], opts *greenroom.Workflo
 			f.due()
 			if said.OnDue != nil {
 				said.OnDue()
+			}
+		}
+		if len(l.kind.WorkflowLimits) > 0 {
+			o.Observe = func(c workflow.Change) {
+				if finished(c.State) {
+					f.due() // it has permits to give back, or a place in a line
+				}
+				if said.Observe != nil {
+					said.Observe(c)
+				}
 			}
 		}
 		if o.Tracing == nil && l.traces != nil {
@@ -89,6 +100,7 @@ type flow struct {
 	start func(ctx context.Context, input Raw) error
 	again func(b *batch.Batch, input Raw) error // start, of one that is over too
 	check func(input Raw) error
+	held  *permits      // while it runs, or waits, and its type has limits; drive's until that has ended, and then the course's
 	poke  chan struct{} // of one: there may be something to do
 	asked atomic.Bool   // and no run has begun since: the alarm, which has rung, doesn't say so any more
 	stuck atomic.Bool   // the last run came to where only other code may go on
@@ -131,6 +143,7 @@ func (f *flow) drive() {
 			f.stuck.Store(false)
 		case errors.Is(err, workflow.ErrNotStarted), errors.Is(err, workflow.ErrRunning):
 		case errors.Is(err, ErrNotAwake): // it is about to be closed
+		case errors.Is(err, context.Canceled): // while it waited for a permit
 		default:
 			// Nothing is wrong with what is stored: it goes on there, with other code perhaps.
 			failures++
@@ -144,9 +157,50 @@ func (f *flow) drive() {
 	}
 }
 
+// admit claims the permits that the workflow needs to run, and gives them back when it is over. It returns early, without them, when there is nothing to run.
+func (f *flow) admit() error {
+	l := f.life
+	all := l.kind.WorkflowLimits
+	if len(all) == 0 {
+		return nil
+	}
+	s := f.Status()
+	switch {
+	case finished(s.State):
+		f.held.release(false)
+		f.held = nil
+		return nil
+	case f.held != nil || len(s.Waits) == 0: // without waits it wasn't started
+		return nil
+	}
+	ctx, cancel := context.WithCancel(l.ctx)
+	defer cancel()
+	go func() { // until it is cancelled
+		for !finished(f.Status().State) {
+			select {
+			case <-f.poke:
+			case <-ctx.Done():
+				return
+			}
+		}
+		cancel()
+	}()
+	p, err := claimer{l}.admit(ctx, all, limits.Claimant{Part: partWorkflow}, true, &l.inLine.workflow)
+	switch {
+	case err == nil:
+		f.held = p
+	case l.ctx.Err() == nil:
+		claimer{l}.leave()
+	}
+	return err
+}
+
 // once runs the workflow as far as it comes. Its actor has a user meanwhile.
 func (f *flow) once() (workflow.Status, error) {
 	l := f.life
+	if err := f.admit(); err != nil {
+		return f.Status(), err
+	}
 	if !l.enterAwake() {
 		return workflow.Status{}, ErrNotAwake
 	}
@@ -261,6 +315,12 @@ func (f *flow) ask(c *Context, input any, again bool) error {
 		args = append(args, true)
 	} else if over != nil {
 		return over
+	}
+	if l := c.life; len(l.kind.WorkflowLimits) > 0 && (again || len(f.Status().Waits) == 0) {
+		c.undo = append(c.undo, claimer{l}.leave)
+		if err := (claimer{l}).join(c); err != nil {
+			return fmt.Errorf("host: stand in the line of a limit: %w", err)
+		}
 	}
 	job := persist.Job{ID: startWorkflow, Action: startWorkflow, Args: args, At: c.now}
 	_, err = record.Add(job)

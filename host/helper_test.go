@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"iter"
 	"log/slog"
 	"sync"
 	"testing"
@@ -12,11 +13,13 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/host/internal/limits"
 	"github.com/greenroomdb/greenroom/internal/envlimits"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/tuple"
 )
 
 // must fails the test if err is not nil.
@@ -171,4 +174,20 @@ func newAdd() *Action[int, int] {
 		err = greenroom.Mutate(c, func(t *int) error { *t += n; total = *t; return nil })
 		return total, err
 	})
+}
+
+// limitRows yields the rows of a limit, but for records that say nothing.
+func limitRows(ctx context.Context, engine kv.Engine, name string) iter.Seq2[kv.Entry, error] {
+	return func(yield func(kv.Entry, error) bool) {
+		if err := limits.Tidy(ctx, engine, name, time.Now().Add(100*time.Hour)); err != nil {
+			yield(kv.Entry{}, err)
+			return
+		}
+		start, end := tuple.NewSubspace(tuple.Tuple{"greenroom.host", int64(2), name}).Range()
+		for e, err := range engine.Scan(ctx, kv.Range{Start: start, End: end}) {
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
 }

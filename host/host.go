@@ -55,10 +55,10 @@ package host
 //
 //	inbox.go action.go program.go flowsteps.go open.go schedule.go sending.go courier.go course.go connect.go
 //	call.go sleep.go args.go mail.go visit.go birth.go closing.go connections.go remnant.go outbox.go alarms.go
-//	flow.go consumer.go worker.go keepawake.go flowspans.go context.go turn.go connchanges.go host.go troubles.go callers.go keys.go
+//	flow.go consumer.go worker.go permit.go desk.go keepawake.go flowspans.go context.go turn.go connchanges.go host.go troubles.go callers.go keys.go
 //	gate.go options.go deadline.go transports.go roster.go life.go type.go raw.go stay.go
 //	metrics.go spans.go
-//	usage.go identity.go spannames.go letters.go address.go errors.go
+//	limit.go usage.go identity.go spannames.go letters.go address.go errors.go
 
 import (
 	"cmp"
@@ -92,6 +92,7 @@ type Host struct {
 	alarms   *alarms
 	away     transports
 	couriers *couriers
+	limits   *limiters
 	troubles troubles
 	started  time.Time
 
@@ -112,8 +113,12 @@ func Open(ctx context.Context, engine kv.Engine, types []*Type, opts *Options) (
 	if err != nil {
 		return nil, err
 	}
+	shared, err := newLimiters(kinds)
+	if err != nil {
+		return nil, err
+	}
 	h := &Host{
-		engine: engine, types: kinds, owners: owners, opts: opts.orDefault(),
+		engine: engine, types: kinds, owners: owners, opts: opts.orDefault(), limits: shared,
 		roster: roster{clock: time.Now, lives: map[string]*life{}, idle: list.New()},
 	}
 	h.metered.host, h.started = h, h.clock()
@@ -135,9 +140,11 @@ func Open(ctx context.Context, engine kv.Engine, types []*Type, opts *Options) (
 	h.ctx, h.stop = context.WithCancel(context.Background())
 	h.couriers = h.newCouriers()
 	h.alarms = h.newAlarms()
+	h.limits.start(h)
 	if err := h.alarms.start(ctx); err != nil {
 		h.alarms.Close()
 		h.stop()
+		h.limits.work.Wait()
 		return nil, errors.Join(fmt.Errorf("host: read when actors must be woken: %w", err), store.Close())
 	}
 	return h, nil
@@ -403,6 +410,7 @@ func (h *Host) Close(ctx context.Context) error {
 	err := h.drained(ctx)
 	h.stop()
 	h.couriers.close()
+	h.limits.work.Wait()
 	h.alarms.adopting.Wait()
 	h.using.Lock()
 	h.ended = true

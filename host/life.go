@@ -58,11 +58,12 @@ type life struct {
 	woke     time.Time                       // when that was
 	found    map[string]int                  // messages by name, when it woke although versions of its type had tried
 	strange  bool                            // a turn has scheduled what its type can't do
-	running  atomic.Bool                     // of the workflow, whose goroutine sets it
-	sources  sync.WaitGroup                  // of goroutines that ask for turns
-	destroy  bool                            // the actor is to be removed, with everything that it has
-	restore  func() error                    // what is done at the end instead; nil for nothing
-	restored bool                            // that was done; written before left is closed
+	inLine   inLine
+	running  atomic.Bool    // of the workflow, whose goroutine sets it
+	sources  sync.WaitGroup // of goroutines that ask for turns
+	destroy  bool           // the actor is to be removed, with everything that it has
+	restore  func() error   // what is done at the end instead; nil for nothing
+	restored bool           // that was done; written before left is closed
 }
 
 // report logs an error that has no caller.

@@ -13,6 +13,7 @@ func metricsOfAll() []*metrics.Metric {
 	return []*metrics.Metric{
 		metricSyncs,
 		metricWoken, metricSlept, metricLost, metricDestroyed, metricEvicted, metricCrowded, metricAlarms, metricWakeTime,
+		metricPermits, metricWaited,
 		metricSent, metricRefused, metricArrived, metricRepeated, metricRetried, metricUndeliverable,
 	}
 }
@@ -29,6 +30,9 @@ var (
 	metricAlarms    = actors("woken_by_alarm")
 	metricWakeTime  = metrics.NewTimer("host_wake", "How long waking took")
 
+	metricPermits = permitsThat("given")
+	metricWaited  = permitsThat("waited_for")
+
 	metricSent          = messages("sent")
 	metricRefused       = messages("not_allowed")
 	metricArrived       = messages("arrived")
@@ -39,6 +43,9 @@ var (
 
 var actors = metrics.Labelled("host_actors", "what",
 	"Actors, by what happened to them")
+
+var permitsThat = metrics.Labelled("host_permits", "what",
+	"Permits of limits, by what happened to their claims")
 
 var messages = metrics.Labelled("host_messages", "what",
 	"Messages from one actor to another, by what happened to them")

@@ -3,6 +3,7 @@ package host
 import (
 	"errors"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
@@ -14,6 +15,7 @@ import (
 type remnant struct {
 	life  *life
 	ready bool // there is something that it would do if it were awake
+	lined bool // there is something that it would do if it had a permit, for which it has a place in a line
 	stuck bool // there is something that only another version of its type may do
 	fresh bool // and some of it has come in this stay in memory
 }
@@ -29,14 +31,19 @@ func (r *remnant) find() {
 			if s.Ready == 0 {
 				continue
 			}
-			if wants(s.Name) {
+			switch wants(s.Name) {
+			case wanted:
 				r.ready = true
-			} else {
+			case wantedLater:
+				r.lined = true
+			default:
 				r.stuck, r.fresh = true, r.fresh || s.Ready > l.found[s.Name]
 			}
 		}
 	}
-	r.ready = r.ready || l.out.unsent() || l.workflow != nil && l.workflow.owed()
+	owed := l.workflow != nil && l.workflow.owed()
+	r.lined = r.lined || owed && l.inLine.workflow.Load()
+	r.ready = r.ready || l.out.unsent() || owed && !l.inLine.workflow.Load()
 	r.stuck = r.stuck || l.record.Schedule().Missing() || r.hasFlow()
 }
 
@@ -62,19 +69,38 @@ func (r *remnant) hasFlow() bool {
 	return true // it may be there
 }
 
+// Whether messages would give an actor something to do.
+const (
+	unwanted    = iota
+	wanted      // at once
+	wantedLater // when it has a permit
+)
+
 // wants returns whose messages would give the actor something to do: Type.Message, Type.Work
 // or the workflow.
-func (r *remnant) wants() func(name string) bool {
+func (r *remnant) wants() func(name string) int {
 	l := r.life
 	var s workflow.Status
 	if l.workflow != nil {
 		s = l.workflow.Status()
 	}
 	names, hook, work := l.kind.MessageNames, l.kind.Message != nil, l.kind.Work
-	return func(name string) bool {
-		return hook && (len(names) == 0 || slices.Contains(names, name)) ||
-			work != nil && (len(work.Names) == 0 || slices.Contains(work.Names, name)) ||
-			!finished(s.State) && (s.AnyName || slices.Contains(s.Names, name))
+	later := func(waits *atomic.Bool) int {
+		if waits.Load() {
+			return wantedLater
+		}
+		return wanted
+	}
+	return func(name string) int {
+		switch {
+		case !finished(s.State) && (s.AnyName || slices.Contains(s.Names, name)):
+			return wanted
+		case hook && (len(names) == 0 || slices.Contains(names, name)):
+			return later(&l.inLine.messages)
+		case work != nil && (len(work.Names) == 0 || slices.Contains(work.Names, name)):
+			return later(&l.inLine.work)
+		}
+		return unwanted
 	}
 }
 
@@ -91,6 +117,8 @@ func (r *remnant) note() {
 		at = now
 	case !at.IsZero() && at.Before(now):
 		at = now.Add(time.Second) // it was awake when that was due
+	case r.lined && (at.IsZero() || at.After(now.Add(lineTime))):
+		at = now.Add(lineTime)
 	}
 	w := actorstore.Wake{At: at}
 	if r.stuck {
@@ -110,6 +138,9 @@ func (r *remnant) note() {
 	}
 	l.report("note that it sleeps", err) // else it is woken too early
 }
+
+// lineTime is after how long an actor that waits for a permit looks by itself whether it still has its place in the line: it is woken for that when its turn comes.
+const lineTime = time.Hour
 
 // briefly is how long an actor may have been awake of which nothing is noted that hasn't written: calls that only read cost no commit.
 const briefly = time.Minute

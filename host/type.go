@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -66,6 +67,10 @@ type Type struct {
 	// Work is for messages whose work takes long, such as a call of a language model: it is done outside of turns, for several messages at once if Work.Concurrency says so.
 	Work *Work
 
+	// Limits bound, for the actors of the type and of others that name the same limits, the messages that Message and Work are at: one that must wait stays in
+	// the queue, and isn't handed out. Each message needs a permit of each limit, claimed in this order, so that narrow limits come first.
+	Limits []*Limit
+
 	// Run is started when the actor has woken, on a goroutine of its own and outside of any
 	// turn: what it does to the actor it does with Turn. Its context ends when the actor is
 	// to sleep, which waits until Run has returned. It doesn't keep the actor awake, but
@@ -76,6 +81,9 @@ type Type struct {
 
 	// Workflow is the durable workflow that each actor of this type has. See NewWorkflow.
 	Workflow *Workflow
+	// WorkflowLimits bound the workflows that run: one that was started waits until it has a permit of each, in the order of the starts, and has them until it is over, also while it
+	// sleeps. Restarted, it waits again.
+	WorkflowLimits []*Limit
 
 	// Vars makes what Context.Vars returns, when the actor wakes and before any turn:
 	// things that live as long as it is in memory. If it has a method Close() error that is
@@ -116,7 +124,7 @@ func (t *Type) check() error {
 	case t.Message != nil && t.Workflow != nil && len(t.MessageNames) == 0:
 		return fmt.Errorf("%w: %s has a workflow, and takes its messages: say which ones in MessageNames", ErrTypes, t.Name)
 	}
-	return t.checkWork()
+	return errors.Join(t.checkWork(), t.checkLimits())
 }
 
 // checkWork says what is wrong with Work.

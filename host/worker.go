@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/host/internal/limits"
 	"github.com/greenroomdb/greenroom/internal/errkind"
 	"github.com/greenroomdb/greenroom/queue"
 )
@@ -17,16 +18,20 @@ type worker struct{ *life }
 // take is the goroutine that receives messages, and begins the work for each.
 func (w worker) take() {
 	work := w.kind.Work
-	places := make(chan struct{}, max(work.Concurrency, 1))
+	places := make(chan int, max(work.Concurrency, 1))
+	for i := range cap(places) {
+		places <- i
+	}
 	for {
+		var place int
 		select {
-		case places <- struct{}{}:
+		case place = <-places:
 		case <-w.ctx.Done():
 			return
 		}
-		m, err := w.receive()
+		m, p, err := w.receive(place)
 		if err == nil && m == nil { // another receiver was first
-			<-places
+			places <- place
 			continue
 		}
 		if err != nil {
@@ -34,7 +39,7 @@ func (w worker) take() {
 				return
 			}
 			w.host.troubles.tell(w.log, w.host.clock(), "host: receive work", w.kind.Name, err)
-			<-places
+			places <- place
 			select {
 			case <-time.After(backoff(1)):
 			case <-w.ctx.Done():
@@ -43,16 +48,22 @@ func (w worker) take() {
 			continue
 		}
 		w.sources.Go(func() {
-			defer func() { <-places }()
-			w.do(m)
+			defer func() { places <- place }()
+			defer p.release(false)
+			w.do(m, p)
 		})
 	}
 }
 
-// receive waits for a message, and returns it with a lease that has landed, while the actor is kept awake; nil if another receiver was first.
-func (w worker) receive() (m *queue.Message, err error) {
+// receive waits for a message, and for the permits that working on it takes, and returns both, the message with a lease that has landed, while the actor is kept awake; nil
+// if another receiver was first.
+func (w worker) receive(place int) (m *queue.Message, p *permits, err error) {
 	if err := w.queue.WaitFor(w.ctx, w.kind.Work.Names...); err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	p, err = claimer{w.life}.admit(w.ctx, w.kind.Limits, limits.Claimant{Part: partWork, Number: place}, false, &w.inLine.work)
+	if err != nil {
+		return nil, nil, err
 	}
 	err = w.inward(w.ctx, newTurn(spanMessage, func(c *Context) error {
 		got, err := c.Receive(w.kind.Work.Names...)
@@ -66,16 +77,17 @@ func (w worker) receive() (m *queue.Message, err error) {
 		c.undo = append(c.undo, w.unkeep)
 		return nil
 	}))
-	if err != nil {
-		m = nil
+	if err != nil || m == nil {
+		p.release(m == nil)
+		return nil, nil, err
 	}
-	return m, err
+	return m, p, nil
 }
 
-// do works on a message, and ends its lease.
-func (w worker) do(m *queue.Message) {
+// do works on a message, and ends its lease. Without the permits of p it is ended.
+func (w worker) do(m *queue.Message, p *permits) {
 	defer w.unkeep()
-	land, err := w.work(m)
+	land, err := w.work(m, p)
 	ending := context.WithoutCancel(w.ctx)
 	if err == nil {
 		err = w.inward(ending, newTurn(spanMessage, func(c *Context) error {
@@ -110,8 +122,10 @@ func (w worker) do(m *queue.Message) {
 }
 
 // work calls Type.Work while the lease is renewed.
-func (w worker) work(m *queue.Message) (land func(c *Context) error, err error) {
-	ctx, cancel := context.WithCancelCause(withLife(w.ctx, w.life))
+func (w worker) work(m *queue.Message, p *permits) (land func(c *Context) error, err error) {
+	permitted, free := p.within(withLife(w.ctx, w.life))
+	defer free()
+	ctx, cancel := context.WithCancelCause(permitted)
 	defer cancel(nil)
 	if w.traces != nil {
 		inside, span := w.traces.Start(ctx, spanWork, w.spanOf(nil))

@@ -1,0 +1,390 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/host/internal/limits"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/txn"
+	"github.com/greenroomdb/greenroom/workflow"
+)
+
+// limiters are the limits of a host's types. Without limits they do nothing.
+type limiters struct {
+	host  *Host
+	named map[string]*Limit
+
+	mu    sync.Mutex
+	desks map[deskKey]*desk // +checklocks:mu
+	work  sync.WaitGroup    // of desks, and of what they wake
+}
+
+// deskKey is a limit and a value of its label.
+type deskKey struct{ name, value string }
+
+// A desk is a limit for one value of its label, as far as this host has to do with it: it calls those at the head of the line, when there are permits. It runs on a
+// goroutine for as long as there is a line.
+type desk struct {
+	limits.Limit
+	all  *limiters
+	key  deskKey
+	look chan struct{} // of one: the line is to be looked at
+
+	// The lock of the limiters guards these.
+	running bool
+	users   int                        // callers of claim and holders of permits; without any, and without running, the desk goes
+	waiters map[claimKey]chan struct{} // claims of this host that wait to be called
+	called  map[claimKey]*call         // actors that weren't awake when they were at the head of the line
+}
+
+// claimKey is a part of an actor.
+type claimKey struct{ actor, part string }
+
+// A call is that of an actor that wasn't awake here.
+type call struct {
+	ticket uint64
+	begun  time.Time
+	ended  time.Time // zero while the actor is being woken
+	gone   bool      // the actor doesn't exist
+}
+
+const (
+	// deskPatience is how long those at the head of a line may take to claim before others are called.
+	deskPatience = 10 * time.Second
+	// deskPoll is how often a desk looks without being told.
+	deskPoll = 5 * time.Second
+	// sweepEvery is how often a desk asks about permits that have no end.
+	sweepEvery = time.Minute
+	// tidyEvery is how often records that say nothing are removed.
+	tidyEvery = time.Hour
+)
+
+// newLimiters returns the limits of types.
+func newLimiters(types map[string]*kind) (*limiters, error) {
+	ls := &limiters{named: map[string]*Limit{}, desks: map[deskKey]*desk{}}
+	for _, k := range types {
+		for _, all := range [][]*Limit{k.Limits, k.WorkflowLimits} {
+			for _, m := range all {
+				if other := ls.named[m.Name]; other != nil && *other != *m {
+					return nil, fmt.Errorf("%w: there are two limits %q that differ", ErrTypes, m.Name)
+				}
+				ls.named[m.Name] = m
+			}
+		}
+	}
+	return ls, nil
+}
+
+// start begins to look after lines that there are already, and such as other hosts have.
+func (ls *limiters) start(h *Host) {
+	ls.host = h
+	if len(ls.named) > 0 {
+		ls.work.Go(ls.patrol)
+	}
+}
+
+// patrol looks for lines, again and again.
+func (ls *limiters) patrol() {
+	h := ls.host
+	var tidied time.Time
+	for {
+		now := h.clock()
+		for name := range ls.named {
+			err := ls.find(name)
+			if err == nil && now.Sub(tidied) >= tidyEvery {
+				err = limits.Tidy(h.ctx, h.engine, name, now)
+			}
+			if err != nil && h.ctx.Err() == nil {
+				h.log.Warn("host: look for lines of a limit", slog.String("limit", name), slog.Any("error", err))
+			}
+		}
+		if now.Sub(tidied) >= tidyEvery {
+			tidied = now
+		}
+		select {
+		case <-time.After(h.opts.Rescan):
+		case <-h.ctx.Done():
+			return
+		}
+	}
+}
+
+// find opens the desks of a limit that have lines.
+func (ls *limiters) find(name string) error {
+	for value, err := range limits.Lines(ls.host.ctx, ls.host.engine, name) {
+		if err != nil {
+			return err
+		}
+		d := ls.enter(ls.named[name], value)
+		d.poke()
+		d.leave()
+	}
+	return nil
+}
+
+// enter returns the desk of a limit, and counts a user of it until leave.
+func (ls *limiters) enter(m *Limit, value string) *desk {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	key := deskKey{m.Name, value}
+	d := ls.desks[key]
+	if d == nil {
+		d = &desk{
+			all: ls, key: key, look: make(chan struct{}, 1), waiters: map[claimKey]chan struct{}{}, called: map[claimKey]*call{},
+		}
+		d.Engine, d.Name, d.Value, d.Rule, d.Now = ls.host.engine, m.Name, value, m.rule(), ls.host.clock
+		ls.desks[key] = d
+	}
+	d.users++
+	return d
+}
+
+func (d *desk) leave() {
+	d.all.mu.Lock()
+	defer d.all.mu.Unlock()
+	d.users--
+	d.forget()
+}
+
+// forget drops a desk of which nothing is left to do.
+//
+// +checklocks:d.all.mu
+func (d *desk) forget() {
+	if d.users == 0 && !d.running {
+		delete(d.all.desks, d.key)
+	}
+}
+
+// poke has the desk look at the line.
+func (d *desk) poke() {
+	select {
+	case d.look <- struct{}{}:
+	default:
+	}
+	d.all.mu.Lock()
+	defer d.all.mu.Unlock()
+	if !d.running && d.all.host.ctx.Err() == nil {
+		d.running = true
+		d.all.work.Go(d.run)
+	}
+}
+
+// await claims a permit for c until that is given, or ctx ends. The place in the line stays when ctx ends.
+//
+// inLine is set while c has a place, and stays so then.
+func (d *desk) await(ctx context.Context, c limits.Claimant, until func() time.Time, inLine *atomic.Bool) error {
+	key, called := claimKey{c.Actor, c.Part}, make(chan struct{}, 1)
+	d.all.mu.Lock()
+	d.waiters[key] = called // before the claim, so that no call is missed
+	delete(d.called, key)   // it is awake
+	d.all.mu.Unlock()
+	defer func() {
+		d.all.mu.Lock()
+		delete(d.waiters, key)
+		d.all.mu.Unlock()
+		if inLine.Load() {
+			d.poke() // c may have been called just now
+		}
+	}()
+	for failures, waited := 0, false; ; {
+		granted, err := d.Claim(ctx, c, until())
+		h := d.all.host
+		var retry <-chan time.Time
+		switch {
+		case granted:
+			inLine.Store(false)
+			h.meter.Count(metricPermits, 1)
+			return nil
+		case err == nil:
+			failures = 0
+			inLine.Store(true)
+			if !waited {
+				waited = true
+				h.meter.Count(metricWaited, 1)
+			}
+			d.poke()
+		case errors.Is(err, kv.ErrPoisoned) || errors.Is(err, kv.ErrClosed) || ctx.Err() != nil:
+			return errors.Join(ctx.Err(), err)
+		default:
+			failures++
+			retry = time.After(backoff(failures))
+			h.troubles.tell(h.log, h.clock(), "host: claim a permit", d.Name, err, slog.String("limit", d.Name), slog.String("actor", c.Actor))
+		}
+		select {
+		case <-called:
+		case <-retry:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// giveBack gives the permit of c back.
+func (d *desk) giveBack(ctx context.Context, c limits.Claimant, unused bool) {
+	waiting, err := d.Release(ctx, c, unused)
+	if err != nil {
+		h := d.all.host
+		h.troubles.tell(h.log, h.clock(), "host: give a permit back", d.Name, err, slog.String("limit", d.Name), slog.String("actor", c.Actor))
+	}
+	if waiting {
+		d.poke()
+	}
+}
+
+// run calls those at the head of the line for as long as there is one.
+func (d *desk) run() {
+	h := d.all.host
+	changed, stop := d.watch()
+	defer stop()
+	var swept time.Time // when permits are to be looked at
+	for {
+		c, err := d.Call(h.ctx)
+		if err == nil && c.Full && !h.clock().Before(swept) {
+			swept, err = d.sweep()
+			if err == nil {
+				c, err = d.Call(h.ctx)
+			}
+		}
+		if err != nil && h.ctx.Err() == nil {
+			h.troubles.tell(h.log, h.clock(), "host: look at the line of a limit", d.Name, err, slog.String("limit", d.Name))
+		}
+		if d.call(&c) && err == nil || h.ctx.Err() != nil {
+			return
+		}
+		wait := deskPoll
+		if c.Again > 0 {
+			wait = min(wait, c.Again)
+		}
+		if c.Full {
+			wait = min(wait, max(swept.Sub(h.clock()), time.Millisecond))
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-d.look:
+		case <-changed:
+		case <-timer.C:
+		case <-h.ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// watch returns a channel that receives when the limit has changed: nil where the engine can't tell.
+func (d *desk) watch() (changed <-chan struct{}, stop func()) {
+	if tr := txn.TransactorOf(d.Engine); tr != nil && tr.TxCaps().Has(txn.Watching) {
+		changed, stop, err := tr.Watch(d.Key())
+		if err == nil {
+			return changed, stop
+		}
+	}
+	return nil, func() {}
+}
+
+// sweep takes back permits that are over, and returns when that is to be done next.
+func (d *desk) sweep() (again time.Time, err error) {
+	h := d.all.host
+	again = h.clock().Add(sweepEvery)
+	next, err := d.Sweep(h.ctx, d.dead)
+	if !next.IsZero() && next.Before(again) {
+		again = next
+	}
+	return again, err
+}
+
+// overStates are the states of workflows that are over, in the words of the index.
+var overStates = []string{workflow.Completed.String(), workflow.Failed.String(), workflow.Cancelled.String()}
+
+// dead says whether the workflow that has a permit is over, or its actor is gone.
+func (d *desk) dead(c limits.Claimant) (bool, error) {
+	h := d.all.host
+	if h.life(c.Actor) != nil {
+		return false, nil // it gives the permit back by itself
+	}
+	id, err := h.store.Lookup(h.ctx, c.Actor)
+	if err == nil {
+		v, err2 := h.store.View(h.ctx, id)
+		if err = err2; err == nil {
+			state := v.Info().Attributes.Workflow
+			err = v.Close()
+			return state == "" || slices.Contains(overStates, state), err
+		}
+	}
+	if errors.Is(err, actorstore.ErrUnknownActor) {
+		return true, nil
+	}
+	return false, err
+}
+
+// call tells the claims of this host that are at the head of the line, and wakes actors that are there. It says whether the desk has nothing more to do, which then isn't
+// running any more.
+func (d *desk) call(c *limits.Call) (done bool) {
+	var skip []limits.Head
+	var leave []bool
+	now := d.all.host.clock()
+	d.all.mu.Lock()
+	for _, head := range c.Heads {
+		key := claimKey{head.Actor, head.Part}
+		if w := d.waiters[key]; w != nil {
+			select {
+			case w <- struct{}{}:
+			default:
+			}
+			continue
+		}
+		switch was := d.called[key]; {
+		case was == nil, was.ticket != head.Ticket && !was.ended.IsZero():
+			was = &call{ticket: head.Ticket, begun: now}
+			d.called[key] = was
+			d.all.work.Go(func() { d.wake(head, was) })
+		case was.ticket != head.Ticket: // it is being woken still
+			was.ticket, was.begun = head.Ticket, now
+		case was.gone, now.Sub(was.begun) >= deskPatience:
+			skip, leave = append(skip, head), append(leave, was.gone || d.all.host.life(head.Actor) != nil)
+		}
+	}
+	maps.DeleteFunc(d.called, func(_ claimKey, c *call) bool { return !c.ended.IsZero() && now.Sub(c.begun) > 2*deskPatience })
+	if !c.Waiting && len(d.waiters) == 0 {
+		done = true
+		d.running = false
+		d.forget()
+	}
+	d.all.mu.Unlock()
+	for i, head := range skip {
+		if err := d.Skip(d.all.host.ctx, head, leave[i]); err != nil && d.all.host.ctx.Err() == nil {
+			d.all.host.log.Warn("host: move a claim in its line", slog.String("limit", d.Name), slog.String("actor", head.Actor), slog.Any("error", err))
+		}
+	}
+	return done
+}
+
+// wake wakes an actor at the head of the line: it claims by itself, if it still wants to.
+func (d *desk) wake(head limits.Head, c *call) {
+	h := d.all.host
+	a, err := ParseAddress(head.Actor)
+	if err == nil {
+		var l *life
+		if l, err = h.enter(h.ctx, a, nil, byAlarm); err == nil {
+			l.leave()
+		}
+	}
+	d.all.mu.Lock()
+	c.ended = h.clock()
+	c.gone = errors.Is(err, ErrNoActor) || errors.Is(err, ErrAddress)
+	gone := c.gone
+	d.all.mu.Unlock()
+	if gone {
+		d.poke()
+	}
+	if err != nil && !gone && !errors.Is(err, actorstore.ErrInUse) && !errors.Is(err, ErrNoType) && !errors.Is(err, ErrClosed) && h.ctx.Err() == nil {
+		h.troubles.tell(h.log, h.clock(), "host: wake an actor for its permit", d.Name, err, slog.String("limit", d.Name), slog.String("actor", head.Actor))
+	}
+}

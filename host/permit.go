@@ -1,0 +1,210 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/greenroomdb/greenroom/host/internal/limits"
+)
+
+// Parts of an actor that claim permits.
+const (
+	partMessage  = "message"
+	partWork     = "work" // with the number of the place among those of Work.Concurrency
+	partWorkflow = "workflow"
+)
+
+// permitTime is how long a permit for a message lasts that isn't renewed.
+const permitTime = 30 * time.Second
+
+// inLine says which parts of an actor wait for permits: also those that did when the actor fell asleep, whose places in the lines stay. What they wait for isn't due.
+type inLine struct{ messages, work, workflow atomic.Bool }
+
+// A permits is those of a part of an actor, one of each of its limits. Nil is that of a part without limits.
+type permits struct {
+	life   *life
+	claims []claimed
+	lost   context.Context // ends when a permit is lost, because it couldn't be renewed in time
+	lose   context.CancelCauseFunc
+	stop   chan struct{} // closed by release; nil for permits that aren't renewed
+	done   sync.WaitGroup
+	mu     sync.Mutex // of claims, while they grow
+}
+
+// A claimed is a permit.
+type claimed struct {
+	desk *desk
+	by   limits.Claimant
+}
+
+// errPermitLost says that a permit ended before what was done under it.
+var errPermitLost = errors.New("host: a permit has ended")
+
+// A claimer claims permits for parts of an actor.
+type claimer struct{ *life }
+
+// admit claims permits of all limits for a part of an actor, of which by has the name and a number, one after the other, and returns when it has them. Lasting ones are such that don't end by themselves.
+//
+// When ctx ends the place in the line stays, and waits is set.
+func (l claimer) admit(ctx context.Context, all []*Limit, by limits.Claimant, lasting bool, waits *atomic.Bool) (*permits, error) {
+	if len(all) == 0 {
+		return nil, nil
+	}
+	for {
+		p := &permits{life: l.life}
+		p.lost, p.lose = context.WithCancelCause(ctx)
+		if !lasting {
+			p.stop = make(chan struct{})
+			p.done.Go(p.renew)
+		}
+		err := p.claim(all, by, lasting, waits)
+		if err == nil {
+			return p, nil
+		}
+		p.release(true)
+		if ctx.Err() != nil || !errors.Is(context.Cause(p.lost), errPermitLost) {
+			return nil, fmt.Errorf("host: claim a permit: %w", err)
+		}
+	}
+}
+
+// claim claims the permits.
+func (p *permits) claim(all []*Limit, by limits.Claimant, lasting bool, waits *atomic.Bool) error {
+	l := p.life
+	var labels map[string]string
+	for _, m := range all {
+		if labels == nil && m.Label+m.Fair != "" {
+			labels = l.actor.Attributes().Labels
+		}
+		by.Actor, by.Fair = l.name, labels[m.Fair]
+		c := claimed{l.host.limits.enter(m, labels[m.Label]), by}
+		until := func() time.Time {
+			if lasting {
+				return time.Time{}
+			}
+			return l.host.clock().Add(permitTime)
+		}
+		if err := c.desk.await(p.lost, c.by, until, waits); err != nil {
+			c.desk.leave()
+			return err
+		}
+		p.mu.Lock()
+		p.claims = append(p.claims, c)
+		p.mu.Unlock()
+	}
+	return nil
+}
+
+// renew makes the permits last until release. If that fails for too long p is lost.
+func (p *permits) renew() {
+	h := p.life.host
+	for last := h.clock(); ; {
+		select {
+		case <-time.After(permitTime / 3):
+		case <-p.stop:
+			return
+		}
+		p.mu.Lock()
+		claims := p.claims
+		p.mu.Unlock()
+		now, kept := h.clock(), true
+		for _, c := range claims {
+			if c.desk.Rule.Concurrency == 0 {
+				continue // it isn't held
+			}
+			held, err := c.desk.Extend(p.life.steady, c.by, now.Add(permitTime))
+			if err == nil && !held {
+				p.lose(errPermitLost)
+				return
+			}
+			kept = kept && err == nil
+		}
+		if kept {
+			last = now
+		}
+		if h.clock().Sub(last) >= permitTime-permitTime/3 { // it ends before the next attempt
+			p.lose(errPermitLost)
+			return
+		}
+	}
+}
+
+// release gives the permits back, and the tokens as well if nothing was begun.
+func (p *permits) release(unused bool) {
+	if p == nil {
+		return
+	}
+	if p.stop != nil {
+		close(p.stop)
+		p.done.Wait()
+	}
+	p.lose(nil)
+	for _, c := range p.claims {
+		c.desk.giveBack(p.life.steady, c.by, unused)
+		c.desk.leave()
+	}
+	p.claims = nil
+}
+
+// each calls fn with each limit of the workflow, and how the workflow claims permits of it, until fn fails.
+func (l claimer) each(fn func(d *desk, by limits.Claimant) error) error {
+	labels := l.actor.Attributes().Labels
+	for _, m := range l.kind.WorkflowLimits {
+		d := l.host.limits.enter(m, labels[m.Label])
+		err := fn(d, limits.Claimant{Actor: l.name, Part: partWorkflow, Fair: labels[m.Fair]})
+		d.leave()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// join takes a place in the line of the first limit, before the workflow is started: so workflows run in the order in which they were started.
+func (l claimer) join(ctx context.Context) error {
+	first := true
+	return l.each(func(d *desk, by limits.Claimant) error {
+		if !first {
+			return nil
+		}
+		first = false
+		return d.Join(ctx, by)
+	})
+}
+
+// leave gives up the places in all lines: the workflow wasn't started, or is over.
+func (l claimer) leave() {
+	err := l.each(func(d *desk, by limits.Claimant) error {
+		defer d.poke() // others are at the head of the line
+		return d.Leave(l.steady, by)
+	})
+	if err != nil {
+		l.report("leave the line of a limit", err)
+	}
+}
+
+// keep ends p without giving lasting permits back: the actor has them when it is awake again.
+func (p *permits) keep() {
+	if p == nil {
+		return
+	}
+	p.lose(nil)
+	for _, c := range p.claims {
+		c.desk.leave()
+	}
+	p.claims = nil
+}
+
+// within returns a context that ends when a permit is lost, too.
+func (p *permits) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	inner, cancel := context.WithCancelCause(ctx)
+	if p == nil {
+		return inner, func() { cancel(nil) }
+	}
+	stop := context.AfterFunc(p.lost, func() { cancel(context.Cause(p.lost)) })
+	return inner, func() { stop(); cancel(nil) }
+}
