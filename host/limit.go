@@ -18,7 +18,7 @@ import (
 //
 // In a crash, what was begun under a permit of Concurrency keeps the permit: the actor goes on with it, on any host. Permits for messages end with the lease of the actor's
 // work, 30 seconds after the host last renewed them; those of workflows last until the workflow is over, for as long as it sleeps. A token of Rate that was taken is spent, even if
-// what it was for was not begun. So a limit never gives more than it may, as long as the clocks of the hosts agree: by as much as they differ a token may come early.
+// what it was for was not begun, and a message that is worked on again takes another one. So a limit never gives more than it may, as long as the clocks of the hosts agree: by as much as they differ a token may come early.
 //
 // Hosts that know other bounds for a name go by their own.
 type Limit struct {

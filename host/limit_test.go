@@ -2,13 +2,22 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/testkit"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/kv/memkv"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/workflow"
 )
@@ -198,13 +207,7 @@ func TestLimitRate(t *testing.T) {
 			}
 		})
 	}, kind)
-	for i := range l.times {
-		for j := range i {
-			if d := l.times[i].Sub(l.times[j]); float64(i-j+1) > 3+d.Seconds()/10+0.001 {
-				t.Fatalf("%d in %s", i-j+1, d)
-			}
-		}
-	}
+	wantRate(t, l.times, 3, 10*time.Second)
 }
 
 // TestLimitMessages: turns for messages have the limit, too.
@@ -313,5 +316,114 @@ func TestLimitChecks(t *testing.T) {
 			_, err := Open(r.ctx, r.engine, types, &Options{Logger: quiet})
 			wantErr(t, err, ErrTypes)
 		})
+	}
+}
+
+// A fleet is several hosts on one store, each of which can be cut off from it.
+type fleet struct {
+	*testing.T
+	base  kv.Engine
+	kind  *Type
+	cuts  []*faultkv.Engine
+	hosts []*Host // nil for one that is down
+}
+
+// open starts the host with that number.
+func (f *fleet) open(i int) {
+	f.Helper()
+	f.cuts[i] = faultkv.New(f.base)
+	h, err := Open(f.Context(), engines.Shared(f.cuts[i]), []*Type{f.kind}, &Options{Logger: quiet, IdleTimeout: 20 * time.Second, MaxAwake: 8,
+		Store: &greenroom.Options{Host: actorstore.HostOptions{Name: fmt.Sprint("host ", i)}}})
+	must(f, err)
+	f.hosts[i] = h
+}
+
+// kill cuts a host off from the store, for good, and returns what ends it.
+func (f *fleet) kill(i int) (bury func()) {
+	h := f.hosts[i]
+	for p := faultkv.BeforeGet; p <= faultkv.BeforeAttempt; p++ {
+		f.cuts[i].Fail(faultkv.Rule{Point: p, Times: faultkv.Forever})
+	}
+	f.hosts[i] = nil
+	return func() { _ = h.Close(context.WithoutCancel(f.Context())) } // it says that it has lost everything
+}
+
+// TestLimitHosts is a model: three hosts, which are killed and started again at any time, do the work of actors under a limit of concurrency and rate. Never is more of it done at
+// a time, or begun, than the limit says, also by the hosts that are cut off; and all of it is done.
+func TestLimitHosts(t *testing.T) {
+	for seed := range uint64(testkit.Pick(2, 6, 100)) {
+		synctest.Test(t, func(t *testing.T) {
+			rnd := rand.New(rand.NewPCG(seed, 28))
+			limit := &Limit{Name: "models", Concurrency: 1 + rnd.IntN(3)}
+			if rnd.IntN(2) == 0 {
+				limit.Rate, limit.Per, limit.Burst = 4, time.Minute, 1+rnd.IntN(3)
+			}
+			l := newLedger()
+			f := &fleet{T: t, base: memkv.New(), kind: limited(l, 2, limit), cuts: make([]*faultkv.Engine, 3), hosts: make([]*Host, 3)}
+			f.run(rnd, 40)
+			l.look(func() {
+				if l.most[""] > limit.Concurrency {
+					t.Errorf("%d at once, the limit is %d", l.most[""], limit.Concurrency)
+				}
+				if limit.Rate > 0 {
+					wantRate(t, l.times, limit.Burst, limit.Per/time.Duration(limit.Rate))
+				}
+				if len(l.done) != 40 {
+					t.Errorf("%d of 40 are done", len(l.done))
+				}
+			})
+			if t.Failed() {
+				t.Logf("seed %d, limit %+v", seed, *limit)
+			}
+		})
+	}
+}
+
+// run sends jobs to actors while hosts come and go, and waits until all are done.
+func (f *fleet) run(rnd *rand.Rand, jobs int) {
+	var buried sync.WaitGroup
+	for i := range f.hosts {
+		f.open(i)
+	}
+	for sent := 0; sent < jobs; {
+		i := rnd.IntN(len(f.hosts))
+		switch h := f.hosts[i]; {
+		case h == nil:
+			f.open(i)
+		case rnd.IntN(6) == 0:
+			buried.Go(f.kill(i))
+		default:
+			a := fmt.Sprint([]string{"a", "b"}[rnd.IntN(2)], "-", rnd.IntN(5))
+			_, err := h.Send(f.Context(), Address{"thing", a}, queue.Send{Name: "job", Key: fmt.Sprint(sent), Body: fmt.Sprintf("%s %d", a, sent)})
+			if err == nil {
+				sent++
+			} else if !errors.Is(err, actorstore.ErrInUse) {
+				f.Errorf("send: %v", err)
+			}
+		}
+		pass(time.Duration(rnd.IntN(20)) * time.Second)
+	}
+	for i, h := range f.hosts {
+		if h == nil {
+			f.open(i)
+		}
+	}
+	pass(3 * time.Hour)
+	for _, h := range f.hosts {
+		must(f, h.Close(f.Context()))
+	}
+	buried.Wait()
+}
+
+// wantRate fails the test if more was begun in any time than a bucket with so many tokens, and one more every so often, has.
+func wantRate(t *testing.T, times []time.Time, burst int, every time.Duration) {
+	t.Helper()
+	for i := range times {
+		for j := range i {
+			if most := burst + int(times[i].Sub(times[j])/every); i-j+1 > most {
+				t.Errorf("%d in %s, at most %d may be", i-j+1, times[i].Sub(times[j]), most)
+				return
+			}
+		}
 	}
 }

@@ -15,20 +15,26 @@ type Rule struct {
 // A token bucket is stored as one number, as in the Generic Cell Rate Algorithm of ATM (ITU-T I.371): the time, in Unix nanoseconds, at which it is full
 // again. It holds Burst tokens, and gets one every Every.
 
-// level returns when the bucket is full, which is at most as late as for an empty one: it was stored later only if the clock was set back.
-func (r *Rule) level(spent, now int64) int64 {
-	return min(max(spent, now), now+int64(r.Burst)*int64(r.Every))
+// maxSkew is by how much the clocks of hosts may differ. A bucket that is full later than an empty one would be, by more than that, was stored before the clock was set back.
+const maxSkew = time.Minute
+
+// reset returns spent, or that of an empty bucket if the clock was set back.
+func (r *Rule) reset(spent, now int64) int64 {
+	if empty := now + int64(r.Burst)*int64(r.Every); spent-int64(maxSkew) > empty {
+		return empty
+	}
+	return spent
 }
 
 // tokens returns how many there are.
 func (r *Rule) tokens(spent, now int64) int {
-	return r.Burst - int((r.level(spent, now)-now+int64(r.Every)-1)/int64(r.Every))
+	return max(r.Burst-int((max(spent-now, 0)+int64(r.Every)-1)/int64(r.Every)), 0)
 }
 
 // take returns what spent is with one token less.
-func (r *Rule) take(spent, now int64) int64 { return r.level(spent, now) + int64(r.Every) }
+func (r *Rule) take(spent, now int64) int64 { return max(spent, now) + int64(r.Every) }
 
 // wait returns how long it takes until there are n tokens, n being at most Burst.
 func (r *Rule) wait(spent, now int64, n int) time.Duration {
-	return time.Duration(max(r.level(spent, now)-now-int64(r.Burst-n)*int64(r.Every), 0))
+	return time.Duration(max(spent-now-int64(r.Burst-n)*int64(r.Every), 0))
 }

@@ -9,7 +9,7 @@
 //
 // Files, from the top down:
 //
-//	limits.go line.go rows.go bucket.go
+//	limits.go line.go keys.go bucket.go
 package limits
 
 import (
@@ -24,7 +24,7 @@ import (
 // mostHeads bounds how many claimants are called at once.
 const mostHeads = 64
 
-// Claim gives c a permit, or a place in the line. It gives one if c had it already; if c is among the first of the line, and there are as many
+// Claim gives c a permit, or a place in the line. It gives one if c had it already, which is exchanged for another one where there is a rate and an until; if c is among the first of the line, and there are as many
 // permits to be given; or if there are more than the line is long. Sweep takes permits back from until on; a zero until is for one that lasts until
 // Release, or until Sweep is told that it is of no more use.
 //
@@ -38,7 +38,11 @@ func (l *Limit) Claim(ctx context.Context, c Claimant, until time.Time) (granted
 		if err != nil {
 			return err
 		}
-		if held != nil {
+		switch {
+		case held == nil:
+		case l.Rule.Every > 0 && !until.IsZero():
+			s.free(held) // what is begun again takes another token
+		default:
 			granted = true
 			if !held.until.Equal(until) {
 				s.hold(&c, until)
@@ -180,24 +184,28 @@ type Call struct {
 	Again   time.Duration // in which time the next token is there; 0 if the bucket is full, or no permits may be held
 }
 
-// Call says which claimants are to claim. It changes nothing.
+// Call says which claimants are to claim. It changes nothing, unless the clock was set back: then what is left of the wait for tokens begins now.
 func (l *Limit) Call(ctx context.Context) (c Call, err error) {
-	s, err := l.read(ctx)
-	if err != nil {
-		return c, err
-	}
-	room := s.room()
+	err = l.change(ctx, func(s *state) (err error) {
+		c, err = s.call()
+		return err
+	})
+	return c, err
+}
+
+func (s *state) call() (c Call, err error) {
+	rule, room := &s.limit.Rule, s.room()
 	heads, err := s.heads(max(room, 1))
 	if err != nil || len(heads) == 0 {
 		return c, err
 	}
 	c.Waiting = true
-	c.Full = l.Rule.Concurrency > 0 && int(s.record.held) >= l.Rule.Concurrency
+	c.Full = rule.Concurrency > 0 && int(s.record.held) >= rule.Concurrency
 	if room > 0 {
 		c.Heads = heads
 	}
-	if l.Rule.Every > 0 && !c.Full && room < l.Rule.Burst {
-		c.Again = l.Rule.wait(s.record.spent, s.now.UnixNano(), room+1)
+	if rule.Every > 0 && !c.Full && room < rule.Burst {
+		c.Again = rule.wait(s.record.spent, s.now.UnixNano(), room+1)
 	}
 	return c, nil
 }

@@ -143,8 +143,13 @@ func (l *Limit) read(ctx context.Context) (*state, error) {
 		return nil, err
 	}
 	s.prior = value
-	s.record, err = parseRecord(key, value)
-	return s, err
+	if s.record, err = parseRecord(key, value); err != nil {
+		return nil, err
+	}
+	if spent := l.Rule.reset(s.record.spent, s.now.UnixNano()); spent != s.record.spent && l.Rule.Every > 0 {
+		s.record.spent, s.changed = spent, true
+	}
+	return s, nil
 }
 
 // commit returns the commit of what was changed.
