@@ -11,6 +11,7 @@ import (
 	"github.com/greenroomdb/greenroom/conn"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/traces"
+	"github.com/greenroomdb/greenroom/workflow"
 )
 
 // A Call is one call of an action.
@@ -100,6 +101,21 @@ func (h *Host) Send(ctx context.Context, a Address, s queue.Send) (id queue.ID, 
 		return 0, err
 	}
 	return id, nil
+}
+
+// StartWorkflow starts the workflow of an actor, and says, when that is durable, whether it wasn't started before: the address is its id, so that what has an id of its own, such as an
+// order or a request, is started once however often it is asked for. One that was started keeps the input that it has, also if it is over by now. An actor that doesn't exist is created, but of
+// a type with MustCreate. Errors are those of Do, and ErrNoWorkflow.
+func (h *Host) StartWorkflow(ctx context.Context, a Address, input any) (fresh bool, err error) {
+	var asked bool
+	err = h.turn(ctx, a, &birth{}, newTurn("actor.start", func(c *Context) (err error) {
+		asked, err = c.life.workflow.ask(c, input, false)
+		if errors.Is(err, workflow.ErrOver) {
+			return nil
+		}
+		return err
+	}))
+	return asked && err == nil, err
 }
 
 // Destroy removes an actor with everything in it, after Type.Destroy agreed;

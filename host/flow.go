@@ -277,54 +277,69 @@ func (f *flow) startEvent(c *Context, e *persist.Firing) error {
 // keeps the input that it has, and nothing is done. One that is over, whether it returned or was cancelled, is
 // workflow.ErrOver: StartWorkflowAgain starts it anew. An input that isn't what the workflow takes is
 // ErrArgs.
-func (c *Context) StartWorkflow(input any) error { return c.life.workflow.ask(c, input, false) }
+func (c *Context) StartWorkflow(input any) error {
+	_, err := c.life.workflow.ask(c, input, false)
+	return err
+}
 
 // StartWorkflowAgain is StartWorkflow that also starts a workflow that is over, anew, exactly once when the turn lands: its
 // history is removed, its steps are done again, with new IDs, and what is in the actor's queue is for the new run. See
 // workflow.Runner.StartAgain.
-func (c *Context) StartWorkflowAgain(input any) error { return c.life.workflow.ask(c, input, true) }
+func (c *Context) StartWorkflowAgain(input any) error {
+	_, err := c.life.workflow.ask(c, input, true)
+	return err
+}
 
-// ask plans the event that starts f, which may be nil, in the turn of c.
-func (f *flow) ask(c *Context, input any, again bool) error {
+// ask plans the event that starts f, which may be nil, in the turn of c. It says whether there was none planned, and f wasn't started.
+func (f *flow) ask(c *Context, input any, again bool) (fresh bool, err error) {
 	if f == nil {
-		return ErrNoWorkflow
+		return false, ErrNoWorkflow
 	}
 	in, err := Encode(input)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if err := c.check(); err != nil {
-		return err
+		return false, err
 	}
 	if err := f.check(in); err != nil {
-		return fmt.Errorf("%w: %w", ErrArgs, err)
+		return false, fmt.Errorf("%w: %w", ErrArgs, err)
 	}
 	record := c.life.record.In(c.Batch())
 	events, err := record.List()
 	if err != nil {
-		return err
+		return false, err
 	}
-	// The event of a start may be there still when the workflow that it started is over.
-	if i := slices.IndexFunc(events, func(e persist.Event) bool { return e.ID == startWorkflow }); i >= 0 && !again {
-		if err := events[i].Arg(1, &again); err != nil {
-			return err
+	s := f.Status()
+	if !again {
+		// The event of a start may be there still when the workflow that it started is over.
+		planned := slices.IndexFunc(events, func(e persist.Event) bool { return e.ID == startWorkflow })
+		var anew bool
+		if planned >= 0 {
+			if err := events[planned].Arg(1, &anew); err != nil {
+				return false, err
+			}
+		}
+		over := workflow.Over(s.State)
+		switch {
+		case over != nil && !anew:
+			return false, over
+		case planned >= 0, len(s.Waits) > 0:
+			return false, nil
+		}
+	}
+	if l := c.life; len(l.kind.WorkflowLimits) > 0 {
+		c.undo = append(c.undo, claimer{l}.leave)
+		if err := (claimer{l}).join(c); err != nil {
+			return false, fmt.Errorf("host: stand in the line of a limit: %w", err)
 		}
 	}
 	args := []any{in}
-	if over := workflow.Over(f.Status().State); again {
+	if again {
 		args = append(args, true)
-	} else if over != nil {
-		return over
 	}
-	if l := c.life; len(l.kind.WorkflowLimits) > 0 && (again || len(f.Status().Waits) == 0) {
-		c.undo = append(c.undo, claimer{l}.leave)
-		if err := (claimer{l}).join(c); err != nil {
-			return fmt.Errorf("host: stand in the line of a limit: %w", err)
-		}
-	}
-	job := persist.Job{ID: startWorkflow, Action: startWorkflow, Args: args, At: c.now}
-	_, err = record.Add(job)
-	return err
+	_, err = record.Add(persist.Job{ID: startWorkflow, Action: startWorkflow, Args: args, At: c.now})
+	return err == nil, err
 }
 
 // Workflow returns the actor's workflow, to look at it and to control it. What is done to
