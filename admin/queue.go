@@ -17,11 +17,12 @@ var SendMessage = &Verb[SendMessageIn, SendMessageOut]{"queue/send", "Enqueue a 
 
 // SendMessageIn is the request of SendMessage.
 type SendMessageIn struct {
-	Name  string          `json:"name"`
-	Body  json.RawMessage `json:"body"`            // any JSON
-	Delay time.Duration   `json:"delay,omitempty"` // the message is hidden for so long, in nanoseconds
-	Key   string          `json:"key,omitempty"`   // nothing is sent if a message of the name was sent with this key a moment ago
-	Max   int             `json:"max,omitempty"`   // refuses the message if the queue has so many; 0 means that the program's bound holds
+	Name     string          `json:"name"`
+	Body     json.RawMessage `json:"body"`               // any JSON
+	Delay    time.Duration   `json:"delay,omitempty"`    // the message is hidden for so long, in nanoseconds
+	Key      string          `json:"key,omitempty"`      // nothing is sent if a message of the name was sent with this key a moment ago
+	Priority int             `json:"priority,omitempty"` // from -100 to 100: of visible messages the highest are received first
+	Max      int             `json:"max,omitempty"`      // refuses the message if the queue has so many; 0 means that the program's bound holds
 }
 
 // SendMessageOut is the answer.
@@ -45,7 +46,7 @@ func sendMessage(ctx context.Context, a *greenroom.Actor, _ string, in *SendMess
 		return nil, &queue.FullError{Limit: in.Max}
 	}
 	out := &SendMessageOut{}
-	out.ID, err = q.Enqueue(ctx, queue.Send{Name: in.Name, Body: body, Delay: in.Delay, Key: in.Key})
+	out.ID, err = q.Enqueue(ctx, queue.Send{Name: in.Name, Body: body, Delay: in.Delay, Key: in.Key, Priority: in.Priority})
 	return out, err
 }
 

@@ -22,6 +22,7 @@ type StoredMessage struct {
 	State      *string         `json:"state"` // ready, delayed or leased
 	Until      *Time           `json:"until"` // when the delay or the lease ends
 	Deliveries uint32          `json:"deliveries"`
+	Priority   int             `json:"priority"`
 	Size       int             `json:"size"` // in bytes
 	Created    *Time           `json:"created"`
 	Problem    *string         `json:"problem"`  // why it can't be read
@@ -65,7 +66,7 @@ func queueReads() []route {
 
 func newStoredMessage(m *queue.Stored) StoredMessage {
 	s := StoredMessage{
-		ID: optional(m.ID), State: optional(m.State), Until: optional(NewTime(m.Available)), Deliveries: m.Deliveries, Size: m.Size,
+		ID: optional(m.ID), State: optional(m.State), Until: optional(NewTime(m.Available)), Deliveries: m.Deliveries, Priority: m.Priority, Size: m.Size,
 		Created: optional(NewTime(m.Created)), Body: fromCBOR(m.Body), CBOR: hex.EncodeToString(m.Body),
 	}
 	s.Code, s.Error, s.From, s.Attempts = optional(m.Failure.Code), optional(m.Failure.Text), optional(m.From), []Time{}

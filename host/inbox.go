@@ -62,7 +62,7 @@ func (c receipt) take(from Address, letters []*mailrow.Letter) (came int, err er
 func (c receipt) receive(from Address, l *mailrow.Letter) error {
 	due := time.UnixMilli(l.Sent).Add(time.Duration(l.Delay) * time.Millisecond)
 	_, err := c.Enqueue(queue.Send{
-		Name: l.Name, Body: queue.Raw(l.Body), Key: l.Key, Delay: max(due.Sub(c.now), 0), From: from.String(),
+		Name: l.Name, Body: queue.Raw(l.Body), Key: l.Key, Delay: max(due.Sub(c.now), 0), From: from.String(), Priority: int(l.Priority),
 	})
 	return err
 }

@@ -456,3 +456,40 @@ func TestDropsLogged(t *testing.T) {
 		t.Errorf("%d reasons are remembered, want at most %d", n, maxTroubles)
 	}
 }
+
+// TestLettersPriority: a message has in the queue of another actor, and in the own one, the priority with which it was sent.
+func TestLettersPriority(t *testing.T) {
+	send := NewAction("send", func(c *Context, to string) (int, error) {
+		var refused *queue.InvalidError
+		if err := c.Send(Address{"thing", to}, queue.Send{Priority: queue.MaxPriority + 1}); !errors.As(err, &refused) {
+			return 0, fmt.Errorf("too high a priority: %w", err)
+		}
+		for _, p := range []int{0, -100, 7, 0, 100} {
+			if err := c.Send(Address{"thing", to}, queue.Send{Name: "word", Priority: p}); err != nil {
+				return 0, err
+			}
+		}
+		return 0, nil
+	})
+	var got []int
+	take := NewAction("take", func(c *Context, _ struct{}) (int, error) {
+		got = nil
+		msgs, err := c.ReceiveWith(&queue.ReceiveOptions{Count: 9})
+		for _, m := range msgs {
+			got = append(got, m.Priority)
+		}
+		return 0, err
+	})
+	bubble(t, Options{IdleTimeout: time.Second}, func(r *rig) {
+		for _, to := range []string{"x", lobby.Key} {
+			r.call(lobby, "send", to)
+			pass(time.Minute)
+			r.reopen()
+			r.call(Address{"thing", to}, "take", nil)
+			if want := []int{100, 7, 0, 0, -100}; !slices.Equal(got, want) {
+				t.Errorf("thing/%s got %v, want %v", to, got, want)
+			}
+		}
+		r.wantNoLetters()
+	}, thing(send, take))
+}

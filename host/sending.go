@@ -32,6 +32,9 @@ func (s *sending) write(to Address, m queue.Send) (*mailrow.Letter, error) {
 	if m.Delay < 0 {
 		return nil, &queue.InvalidError{What: "options", Err: fmt.Errorf("the delay is %v", m.Delay)}
 	}
+	if m.Priority < queue.MinPriority || m.Priority > queue.MaxPriority {
+		return nil, &queue.InvalidError{What: "options", Err: fmt.Errorf("the priority is %d", m.Priority)}
+	}
 	body, err := encodeBody(m.Body)
 	if err != nil {
 		return nil, &queue.InvalidError{What: "body", Err: err}
@@ -42,7 +45,7 @@ func (s *sending) write(to Address, m queue.Send) (*mailrow.Letter, error) {
 	return &mailrow.Letter{
 		Number: c.life.actor.Seq()*numbersOfCommit + uint64(len(s.letters)),
 		From:   mailrow.SenderOf(c.ID()), Nonce: s.account.Nonce, To: to.String(),
-		Name: m.Name, Body: body, Key: m.Key, Sent: c.now.UnixMilli(), Delay: uint64(m.Delay.Milliseconds()),
+		Name: m.Name, Body: body, Key: m.Key, Sent: c.now.UnixMilli(), Delay: uint64(m.Delay.Milliseconds()), Priority: int8(m.Priority),
 	}, nil
 }
 

@@ -66,14 +66,15 @@ func (all additions) find(id ID) *item {
 
 // first returns the first message that can be handed out, of those names if there are any;
 // nil without one.
-func (all additions) first(names []string) *item {
+func (all additions) first(names []string) (first *item) {
 	for i := range all {
 		a := &all[i]
-		if a.it.state == ready && a.it.claim == nil && !a.dead && (len(names) == 0 || slices.Contains(names, a.name)) {
-			return a.it
+		if a.it.state == ready && a.it.claim == nil && !a.dead && (len(names) == 0 || slices.Contains(names, a.name)) &&
+			(first == nil || a.it.before(first)) {
+			first = a.it
 		}
 	}
-	return nil
+	return first
 }
 
 // lease stages what becomes of the message, which is r now. If that can't be stored, since
@@ -134,8 +135,8 @@ func (c *change) land(seq uint64) (t told, waited bool) {
 		it.size = len(c.rec)
 		in.index.keep(it, c.rec)
 	}
-	switch stored := len(c.rec) > 0 && c.rec[0] == failedVersion; {
-	case stored:
+	switch {
+	case tellsFailures(c.rec):
 		it.past = nil
 	case c.past != nil:
 		it.past = c.past

@@ -216,7 +216,7 @@ func (o *RedriveOptions) redrive(ctx context.Context, tx *Tx, id ID) (ok bool, e
 	first, _ := q.opts.firstName(r.name)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	next, err := tx.add(&record{name: first, body: r.body, created: r.created, past: past{sender: r.past.sender}}, false)
+	next, err := tx.add(&record{name: first, body: r.body, created: r.created, past: past{sender: r.past.sender}, priority: r.priority}, false)
 	if err != nil {
 		return false, err
 	}

@@ -123,7 +123,7 @@ func (d *draft) add(r *record, dead bool) (*item, error) {
 	if err != nil {
 		return nil, err
 	}
-	it := &item{id: id, created: r.created, rec: r.encode(), lease: r.lease(d.of.visibility())}
+	it := &item{id: id, created: r.created, priority: r.priority, rec: r.encode(), lease: r.lease(d.of.visibility())}
 	it.size = len(it.rec)
 	if !r.past.failed() {
 		it.past = r.past.kept()
@@ -164,7 +164,10 @@ func (d *draft) first(names []string) (*change, error) {
 	d.of.mu.Lock()
 	defer d.of.mu.Unlock()
 	d.of.due()
-	it := cmp.Or(d.of.index.first(names), d.adds.first(names))
+	it := d.of.index.first(names)
+	if own := d.adds.first(names); own != nil && (it == nil || own.before(it)) {
+		it = own
+	}
 	if c := d.firstBack(names); c != nil && (it == nil || c.it.before(it)) {
 		return c, nil
 	}
@@ -261,7 +264,7 @@ func (d *draft) removeBad(key []byte) error {
 //
 // +checklocks:d.of.mu
 func (d *draft) bury(c *change, r *record) bool {
-	dead := record{name: r.name + d.of.opts.DeadLetter, body: r.body, created: r.created, past: r.past}
+	dead := record{name: r.name + d.of.opts.DeadLetter, body: r.body, created: r.created, past: r.past, priority: r.priority}
 	if !d.of.opts.Plain {
 		dead.setLease(lease{deliveries: c.to.deliveries}, 0)
 	}

@@ -81,7 +81,7 @@ func (tx *Tx) hand(ctx context.Context, c *change, o *ReceiveOptions) (*Message,
 	now := q.millis()
 	m := &Message{
 		ID: it.id, Name: r.name, Body: slices.Clone(r.body), Created: time.UnixMilli(r.created),
-		From: r.past.sender, Failure: r.past.failure(), Deliveries: c.to.deliveries + 1, q: q, grant: newGrant(),
+		From: r.past.sender, Failure: r.past.failure(), Deliveries: c.to.deliveries + 1, Priority: int(r.priority), q: q, grant: newGrant(),
 	}
 	if m.Deliveries == 0 { // it has gone round
 		m.Deliveries = 1

@@ -165,11 +165,17 @@ func text(t testing.TB, r Raw) string {
 // record returns what is stored of a message.
 func (r *rig) record(id ID) record {
 	r.t.Helper()
-	v, err := r.actor.Get(ctx, appendMessageKey(layout, nil, id), nil)
-	must(r.t, err)
-	rec, err := parseRecord(v)
+	rec, err := parseRecord(r.raw(id))
 	must(r.t, err)
 	return rec
+}
+
+// raw returns the stored value of a message.
+func (r *rig) raw(id ID) []byte {
+	r.t.Helper()
+	v, err := r.actor.Get(ctx, appendMessageKey(layout, nil, id), nil)
+	must(r.t, err)
+	return v
 }
 
 // counted returns what fn asks of the engine.
@@ -263,7 +269,7 @@ func (r *rig) heldMemory(where string) memory {
 		if q.opts.Plain {
 			l = lease{}
 		}
-		m.Items[id] = fmt.Sprint(it.line.name, it.created, it.size, l)
+		m.Items[id] = fmt.Sprint(it.line.name, it.created, it.size, it.priority, l)
 	}
 	for key, k := range q.keys.known {
 		m.Keys[key] = fmt.Sprint(k.id, k.until)
@@ -294,7 +300,7 @@ func (r *rig) storedMemory(where string, snap *actorstore.Snapshot) memory {
 		if l.state == ready {
 			l.at = 0
 		}
-		m.Items[id] = fmt.Sprint(rec.name, rec.created, len(e.value), l)
+		m.Items[id] = fmt.Sprint(rec.name, rec.created, len(e.value), rec.priority, l)
 	}
 	for n, err := range snap.Notes(ctx, nil) {
 		must(r.t, err)

@@ -20,7 +20,7 @@ type index struct {
 
 func (x *index) init(room int) {
 	x.byID, x.lines, x.room = map[ID]*item{}, map[string]*line{}, room
-	x.timed.first = byTime
+	x.timed.first, x.dying.first = byTime, byID
 }
 
 // observe takes note of the time, and returns by how much the clock was set back since the
@@ -104,15 +104,14 @@ func (x *index) take(it *item) {
 	it.where = nowhere
 }
 
-// first returns the visible item with the lowest id, of those names if there are any; nil
-// without one.
+// first returns the first visible item, of those names if there are any; nil without one.
 func (x *index) first(names []string) (it *item) {
 	if len(names) == 0 {
 		return x.all.top()
 	}
 	for _, name := range names {
 		if l := x.lines[name]; l != nil {
-			if top := l.ready.top(); top != nil && (it == nil || top.id < it.id) {
+			if top := l.ready.top(); top != nil && (it == nil || top.before(it)) {
 				it = top
 			}
 		}

@@ -8,14 +8,16 @@
 //	                                   v5: v4, and of the attempts that failed: code str and
 //	                                   text str of the last error, the beginnings of the
 //	                                   newest list<i64> ms, sender str
+//	                                   v6: priority i8, optional of what v5 adds, what v4 has
 //	06                                 v4: next id u64, messages u32
 //
 //	note of the actor                  value
 //	05 + SHA-256 of key and name       v1: the message that a sender's key stands for: id
 //	                                   u64, until i64 ms
 //
-//	v5, v4 and v1 are a u16le version and BARE. A message is v4 until an attempt at it has
-//	failed. In a plain queue and in LayoutRivetKit it always is, for other readers. Code
+//	v6, v5, v4 and v1 are a u16le version and BARE. A message is v6 if it has a priority, -100
+//	to 100 and not 0. Without one it is v4 until an attempt at it has failed. In a plain queue
+//	and in LayoutRivetKit it always is v4, for other readers. Code
 //	and text have at most 256 bytes together, the list 1 to 8 times, the sender at most 255
 //	bytes. Ids count from 1. The four optional fields of a message that was never received
 //	nor delayed are absent. In flight, available is the end of the lease. What is hashed is

@@ -36,6 +36,7 @@ type Stored struct {
 	State      string    // "ready", "delayed" or "leased", by what is stored
 	Available  time.Time // when a delay or a lease ends; zero when it is ready
 	Deliveries uint32
+	Priority   int     // see Send.Priority
 	From       string  // the actor that sent it, "" if that isn't stored
 	Failure    Failure // of the attempts, also of one whose lease ran out
 	Size       int     // of the value in bytes
@@ -98,6 +99,7 @@ func (e *entry) stored(l actorstore.Layout, now time.Time, visibility time.Durat
 	}
 	m.From, m.Failure = r.past.sender, r.past.failure()
 	m.Name, m.Body, m.Created, m.Deliveries = r.name, r.body, time.UnixMilli(r.created), lease.deliveries
+	m.Priority = int(r.priority)
 	if m.State = stateNames[lease.state]; lease.state != ready {
 		m.Available = time.UnixMilli(lease.at)
 	}

@@ -139,7 +139,7 @@ func TestQuarantine(t *testing.T) {
 	must(t, err)
 	r.stored(appendMessageKey(layout, nil, 2), []byte("\x04\x00rubbish"))
 	r.stored(appendMessageKey(layout, nil, 3), append(bytes.Clone(good), 0))
-	r.stored(appendMessageKey(layout, nil, 4), append([]byte{failedVersion + 1, 0}, good[2:]...))
+	r.stored(appendMessageKey(layout, nil, 4), append([]byte{rankedVersion + 1, 0}, good[2:]...))
 	r.stored([]byte{actorstore.NamespaceQueue, 9}, good)
 	r.damage(appendMessageKey(layout, nil, 5))
 	r.wantNoWrites("quarantine")

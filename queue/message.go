@@ -15,6 +15,7 @@ type Message struct {
 	Created time.Time // when it was enqueued, to the millisecond
 	// Deliveries is how often the message was handed out, this time included.
 	Deliveries uint32
+	Priority   int // see Send.Priority
 	// From is the actor that sent the message, for people to read, and "" if that isn't known: it is kept in memory, and stored with
 	// the first attempt that fails.
 	From string

@@ -22,6 +22,7 @@ type modelMessage struct {
 	id         ID
 	name       string
 	body       string
+	priority   int
 	deliveries uint32
 	hidden     time.Time // not visible before
 	leased     bool

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/errkind"
 )
 
@@ -14,6 +15,9 @@ func (m *model) enqueue(mb *modelBatch) {
 	s := Send{Name: m.name(), Body: fmt.Sprint("body ", m.rng.IntN(1e6))}
 	if m.rng.IntN(4) == 0 {
 		s.Delay = time.Duration(1+m.rng.IntN(20)) * time.Second
+	}
+	if m.rng.IntN(3) == 0 && ranks() {
+		s.Priority = []int{MinPriority, -1, 1, MaxPriority}[m.rng.IntN(4)]
 	}
 	if m.rng.IntN(3) == 0 {
 		s.Key = fmt.Sprint("key ", m.rng.IntN(4))
@@ -33,7 +37,7 @@ func (m *model) enqueue(mb *modelBatch) {
 		m.r.t.Errorf("id %s was given before", id)
 	}
 	m.seen[id] = true
-	msg := &modelMessage{id: id, name: s.Name, body: s.Body.(string)}
+	msg := &modelMessage{id: id, name: s.Name, body: s.Body.(string), priority: s.Priority}
 	if s.Delay > 0 {
 		msg.hidden = time.Now().Add(s.Delay)
 	}
@@ -77,7 +81,10 @@ func (m *model) other(mb *modelBatch) *modelBatch {
 	return nil
 }
 
-// visible returns the messages that should be handed out, in order.
+// ranks says whether messages may have priorities.
+func ranks() bool { return layout != actorstore.LayoutRivetKit }
+
+// visible returns the messages that should be handed out, in the order of their ids.
 func (m *model) visible(names []string, now time.Time) (msgs []*modelMessage) {
 	for _, msg := range m.messages {
 		if msg.by == nil && !msg.hidden.After(now) && (len(names) == 0 || slices.Contains(names, msg.name)) {
@@ -101,7 +108,9 @@ func (m *model) receive(mb *modelBatch) {
 		}
 	}
 	own := func(msg *modelMessage) int { return min(slices.Index(mb.added, msg), 0) } // -1: it isn't
-	slices.SortFunc(want, func(a, b *modelMessage) int { return cmp.Or(cmp.Compare(own(a), own(b)), cmp.Compare(a.id, b.id)) })
+	slices.SortFunc(want, func(a, b *modelMessage) int {
+		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(own(a), own(b)), cmp.Compare(a.id, b.id))
+	})
 	want = want[:min(len(want), o.Count)]
 	if len(msgs) != len(want) {
 		m.r.t.Errorf("got %v, want %d messages", ids(msgs), len(want))
@@ -109,7 +118,7 @@ func (m *model) receive(mb *modelBatch) {
 	}
 	for i, msg := range want {
 		got := msgs[i]
-		if got.ID != msg.id || got.Name != msg.name || text(m.r.t, got.Body) != msg.body || got.Deliveries != max(msg.deliveries, msg.again)+1 {
+		if got.ID != msg.id || got.Name != msg.name || text(m.r.t, got.Body) != msg.body || got.Priority != msg.priority || got.Deliveries != max(msg.deliveries, msg.again)+1 {
 			m.r.t.Errorf("got %+v, want %+v", got, msg)
 		}
 		mb.claim(msg)
@@ -243,7 +252,7 @@ func (m *model) act(mb *modelBatch, r Receipt, msg *modelMessage, deliveries uin
 // die moves a message to its dead-letter name.
 func (m *model) die(msg *modelMessage, dead ID) {
 	m.remove(msg)
-	m.messages[dead] = &modelMessage{id: dead, name: msg.name + ".dlq", body: msg.body, deliveries: msg.deliveries}
+	m.messages[dead] = &modelMessage{id: dead, name: msg.name + ".dlq", body: msg.body, priority: msg.priority, deliveries: msg.deliveries}
 }
 
 // bury lays aside what the alarm should have, in the order in which the leases ended,

@@ -12,14 +12,19 @@ type item struct {
 	past    *past  // what the stored value doesn't say, nil for nothing; never changed
 	lease
 
-	claim  *change // what a batch is about to do with it, nil for nothing
-	stays  bool    // it can't become a dead letter
-	doomed bool    // it becomes one even if it wasn't handed out often enough, unless it stays
-	where  where
+	claim    *change // what a batch is about to do with it, nil for nothing
+	priority int8
+	stays    bool // it can't become a dead letter
+	doomed   bool // it becomes one even if it wasn't handed out often enough, unless it stays
+	where    where
 }
 
-// before says whether a batch that adds one of two messages, or both, hands it out first.
+// before says whether a message is handed out before another one: of two of the same priority, one that is stored comes before one that
+// the same batch adds.
 func (it *item) before(other *item) bool {
+	if it.priority != other.priority {
+		return it.priority > other.priority
+	}
 	if own := it.line == nil; own != (other.line == nil) {
 		return !own
 	}
@@ -44,13 +49,15 @@ type line struct {
 }
 
 // An order is items, sorted. What an item is sorted by must not change in relation to others while the item is in. The zero order is
-// empty, and by id.
+// empty, and that in which messages are handed out.
 type order struct {
 	tree  *btree.BTreeG[*item] // nil before the first item
 	first func(a, b *item) bool
 }
 
-// byID sorts items by their ids, and byTime by when something happens to them.
+// byTurn sorts items as they are handed out, byID by their ids, and byTime by when something happens to them.
+func byTurn(a, b *item) bool { return a.before(b) }
+
 func byID(a, b *item) bool { return a.id < b.id }
 
 func byTime(a, b *item) bool { return a.at < b.at || a.at == b.at && a.id < b.id }
@@ -67,7 +74,7 @@ func (o *order) top() *item {
 func (o *order) push(it *item) {
 	if o.tree == nil {
 		if o.first == nil {
-			o.first = byID
+			o.first = byTurn
 		}
 		o.tree = btree.NewBTreeGOptions(o.first, btree.Options{NoLocks: true}) // Queue.mu guards it
 	}

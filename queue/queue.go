@@ -36,7 +36,7 @@
 //
 // A queue belongs to one actor and is used by its owner: it isn't a broker between
 // processes. Bodies are opaque but for being CBOR, as package internal/cbor describes
-// it. There are no priorities, and no order but that of ids.
+// it. The order of messages is that of priorities and ids alone.
 package queue
 
 // Queue is the front door of a few layers. Each knows those below it; besides, a Tx knows its committer, and the contents list the

@@ -14,6 +14,7 @@ import (
 const (
 	recordVersion = 4
 	failedVersion = 5 // of a message: an attempt has failed
+	rankedVersion = 6 // of a message: it has a priority
 	noteVersion   = 1
 )
 
@@ -41,6 +42,18 @@ type record struct {
 	inFlight   optional[bool]
 	since      optional[int64] // in flight since
 	past       past            // stored if an attempt has failed
+	priority   int8
+}
+
+// version returns the first version that has all that the record says.
+func (r *record) version() uint16 {
+	switch {
+	case r.priority != 0:
+		return rankedVersion
+	case r.past.failed():
+		return failedVersion
+	}
+	return recordVersion
 }
 
 // size returns the length of the encoded record in bytes.
@@ -61,6 +74,9 @@ func (r *record) size() int {
 	if r.past.failed() {
 		n += r.past.size()
 	}
+	if r.version() == rankedVersion {
+		n += 2
+	}
 	return n
 }
 
@@ -75,11 +91,14 @@ func uvarintSize(v int) (n int) {
 func (r *record) encode() []byte { return r.append(make([]byte, 0, r.size())) }
 
 func (r *record) append(dst []byte) []byte {
-	version := uint16(recordVersion)
-	if r.past.failed() {
-		version = failedVersion
-	}
+	version := r.version()
 	dst = bare.AppendVersion(dst, version)
+	if version == rankedVersion {
+		dst = bare.AppendBool(bare.AppendU8(dst, uint8(r.priority)), r.past.failed())
+		if r.past.failed() {
+			dst = r.past.append(dst)
+		}
+	}
 	dst = bare.AppendString(dst, r.name)
 	dst = bare.AppendData(dst, r.body)
 	dst = bare.AppendI64(dst, r.created)
@@ -95,7 +114,7 @@ func (r *record) append(dst []byte) []byte {
 	if dst = bare.AppendBool(dst, r.since.set); r.since.set {
 		dst = bare.AppendI64(dst, r.since.value)
 	}
-	if r.past.failed() {
+	if version == failedVersion {
 		dst = r.past.append(dst)
 	}
 	return dst
@@ -103,9 +122,18 @@ func (r *record) append(dst []byte) []byte {
 
 // parseRecord decodes a record. Its body is a part of b.
 func parseRecord(b []byte) (m record, err error) {
-	v, r, err := open(b, recordVersion, failedVersion)
+	v, r, err := open(b, recordVersion, rankedVersion)
 	if err != nil {
 		return record{}, err
+	}
+	if v == rankedVersion {
+		m.priority = int8(r.U8())
+		if r.Bool() {
+			m.past = parsePast(r)
+		}
+		if m.priority == 0 || m.priority < MinPriority || m.priority > MaxPriority {
+			r.Fail("the priority is %d", m.priority)
+		}
 	}
 	m.name, m.body, m.created = r.String(), r.Data(), r.I64()
 	if r.Bool() {
@@ -229,10 +257,24 @@ func parseNote(b []byte) (id ID, until int64, err error) {
 	return id, until, nil
 }
 
-// fit leaves out what a record says of attempts that failed if it may not be stored, or would
-// not let the message become a dead letter.
+// fit leaves out what a record may not say, and what it says of attempts that failed if that
+// would not let the message become a dead letter.
 func (r *record) fit(tells bool, most int) {
+	if !tells {
+		r.priority = 0
+	}
 	if r.past.failed() && (!tells || r.size() > most) {
 		r.past = past{}
 	}
+}
+
+// tellsFailures says whether a stored record tells of attempts that failed.
+func tellsFailures(rec []byte) bool {
+	switch {
+	case len(rec) < bare.VersionSize+2:
+		return false
+	case rec[0] == rankedVersion:
+		return rec[bare.VersionSize+1] != 0
+	}
+	return rec[0] == failedVersion
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -130,13 +131,16 @@ func TestCorrupt(t *testing.T) {
 	full := record{name: "a", body: []byte{0xf6}, created: 1, deliveries: some[uint32](1), available: some[int64](2), inFlight: some(true), since: some[int64](3)}
 	failed := full
 	failed.past = past{cause{"code", "text"}, []int64{4, 5}, "thing/a"}
+	ranked := failed
+	ranked.priority = -7
 	decoders := map[string]func([]byte) error{
 		"message":  func(b []byte) error { _, err := parseRecord(b); return err },
 		"failed":   func(b []byte) error { _, err := parseRecord(b); return err },
+		"ranked":   func(b []byte) error { _, err := parseRecord(b); return err },
 		"metadata": func(b []byte) error { _, err := parseMetadata(b); return err },
 		"note":     func(b []byte) error { _, _, err := parseNote(b); return err },
 	}
-	values := map[string][]byte{"message": full.encode(), "failed": failed.encode(), "metadata": (&metadata{7, 8}).append(nil), "note": appendNote(nil, 7, 8)}
+	values := map[string][]byte{"message": full.encode(), "failed": failed.encode(), "ranked": ranked.encode(), "metadata": (&metadata{7, 8}).append(nil), "note": appendNote(nil, 7, 8)}
 	for what, decode := range decoders {
 		value := values[what]
 		must(t, decode(value))
@@ -147,7 +151,9 @@ func TestCorrupt(t *testing.T) {
 		}
 		wantErr(t, what+" with a byte too many", decode(append(bytes.Clone(value), 0)), actorstore.ErrCorrupt)
 		newer := bytes.Clone(value)
-		newer[0] = map[bool]byte{true: failedVersion, false: value[0]}[what == "message"] + 1
+		if newer[0]++; what == "message" || what == "failed" {
+			newer[0] = rankedVersion + 1
+		}
 		wantErr(t, what+" of the next version", decode(newer), actorstore.ErrNewerFormat)
 		newer[0] = 0
 		wantErr(t, what+" of version 0", decode(newer), actorstore.ErrCorrupt)
@@ -158,7 +164,7 @@ func FuzzRecord(f *testing.F) {
 	for _, v := range vectors(f, "queue-message.json") {
 		f.Add(unhex(f, v.Hex))
 	}
-	for _, v := range vectors(f, failures) {
+	for _, v := range slices.Concat(vectors(f, failures), vectors(f, priorities)) {
 		f.Add(unhex(f, v.Hex))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -168,6 +174,9 @@ func FuzzRecord(f *testing.F) {
 		}
 		if got := r.encode(); !bytes.Equal(got, b) || r.size() != len(b) {
 			t.Errorf("%x was encoded as %x, size %d", b, got, r.size())
+		}
+		if tellsFailures(b) != r.past.failed() {
+			t.Errorf("%x tells of failures, %v: %+v", b, tellsFailures(b), r.past)
 		}
 		l := r.lease(30_000)
 		r.setLease(lease{leased, 99, 7, nil, 9}, 11)

@@ -17,6 +17,10 @@ type Send struct {
 	Body any
 	// Delay is how long the message is invisible; to the millisecond.
 	Delay time.Duration
+	// Priority is from MinPriority to MaxPriority, 0 for most messages: of those that are visible, receivers get the ones
+	// of the highest priority first, in the order of their ids. It stays the same however long a message waits: as long as
+	// others of a higher priority come fast enough, a message is not received.
+	Priority int
 	// From is the actor that sends the message, if it is another one; "" if that isn't known. It is UTF-8 of at most 255 bytes.
 	// It is stored when an attempt at the message fails, and in memory before: see Message.From.
 	From string
@@ -25,6 +29,12 @@ type Send struct {
 	// the first one, whatever has become of that.
 	Key string
 }
+
+// Bounds of Send.Priority.
+const (
+	MinPriority = -100
+	MaxPriority = 100
+)
 
 // record checks what is to be sent, and returns what is to be stored.
 func (s *Send) record(in *settings) (*record, error) {
@@ -37,14 +47,16 @@ func (s *Send) record(in *settings) (*record, error) {
 		return nil, &InvalidError{What: whatOptions, Err: fmt.Errorf("the sender is %.80q", s.From)}
 	case s.Delay < 0:
 		return nil, &InvalidError{What: whatOptions, Err: fmt.Errorf("the delay is %v", s.Delay)}
-	case s.Delay > 0 && in.opts.Plain:
+	case s.Priority < MinPriority || s.Priority > MaxPriority:
+		return nil, &InvalidError{What: whatOptions, Err: fmt.Errorf("the priority is %d, and may be from %d to %d", s.Priority, MinPriority, MaxPriority)}
+	case s.Delay > 0 && in.opts.Plain, s.Priority != 0 && !in.tells:
 		return nil, ErrPlain
 	}
 	body, err := encodeValue(s.Body, whatBody)
 	if err != nil {
 		return nil, err
 	}
-	r := &record{name: s.Name, body: body, created: in.millis()}
+	r := &record{name: s.Name, body: body, created: in.millis(), priority: int8(s.Priority)}
 	if in.tells {
 		r.past.sender = s.From
 	}

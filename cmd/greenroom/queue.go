@@ -32,7 +32,7 @@ func newQueueList(e *env) *cobra.Command {
 	return c.command(&cobra.Command{
 		Use:     "ls STORE ACTOR [NAME…]",
 		Short:   "List the messages, oldest first",
-		Long:    "List the messages of the names, or all, in the order of their ids: whether each is\nready, until when it isn't, how often it was handed out, and its size in bytes. Of one that has failed\nthere are the code and the text of the last error, when the last attempt that failed\nbegan, and which actor sent it, if that is known; --json has the last eight attempts.",
+		Long:    "List the messages of the names, or all, in the order of their ids: whether each is\nready, until when it isn't, how often it was handed out, and its size in bytes. Of one that has failed\nthere are the code and the text of the last error, when the last attempt that failed\nbegan, and which actor sent it, if that is known, and its priority if that isn't 0; --json has the last eight attempts.",
 		Example: "  greenroom queue ls data lobby\n  greenroom queue ls data lobby job --limit 20",
 		Args:    cobra.MinimumNArgs(2),
 	}, c.list)
@@ -82,10 +82,19 @@ func (c *queueCommand) command(cmd *cobra.Command, run func(*greenroom.View) err
 }
 
 func (c *queueCommand) list(v *greenroom.View) error {
-	columns := "id name state until deliveries size created problem" + c.failureColumns()
+	columns := "id name state until deliveries size created problem" + c.failureColumns() + " priority"
 	return list(output{c.env, c.json, columns}, v.Messages(&c.opts), func(m queue.Stored) ([]any, error) {
-		return append([]any{m.ID, nameCell(&m), maybe(m.State), m.Available, m.Deliveries, m.Size, m.Created, m.Err}, c.failure(&m)...), nil
+		line := append([]any{m.ID, nameCell(&m), maybe(m.State), m.Available, m.Deliveries, m.Size, m.Created, m.Err}, c.failure(&m)...)
+		return append(line, c.priority(&m)), nil
 	})
+}
+
+// priority is the priority of a message. In a line it is there unless it is 0.
+func (c *queueCommand) priority(m *queue.Stored) cell {
+	if !c.json && m.Priority == 0 {
+		return cell{}
+	}
+	return newCell(m.Priority)
 }
 
 // failureColumns are the columns of what is known of attempts that failed.
@@ -247,6 +256,7 @@ func newQueueSend(e *env) *cobra.Command {
 	}
 	cmd.Flags().IntVar(&in.Max, "max", 0, "refuse it if the queue has `N` messages; 0 means no limit")
 	cmd.Flags().DurationVar(&in.Delay, "delay", 0, "hide the message for this `time`, as 90s")
+	cmd.Flags().IntVar(&in.Priority, "priority", 0, "a number from -100 to 100: of visible messages the highest are received first")
 	cmd.Flags().StringVar(&in.Key, "key", "", "send nothing if a message of the name was sent with this `KEY` a moment ago")
 	return cmd
 }

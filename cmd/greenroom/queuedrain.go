@@ -157,6 +157,7 @@ type drainLine struct {
 	Error      string          `json:"error,omitempty"`
 	Attempts   []string        `json:"attempts,omitempty"`
 	From       string          `json:"from,omitempty"`
+	Priority   int             `json:"priority,omitempty"`
 }
 
 func (d *drain) write(m *queue.Stored) error {
@@ -167,7 +168,7 @@ func (d *drain) write(m *queue.Stored) error {
 	}
 	line := drainLine{ID: m.ID, Name: m.Name, Created: stamp(m.Created), State: m.State,
 		Deliveries: m.Deliveries, CBOR: hex.EncodeToString(m.Body),
-		Code: m.Failure.Code, Error: m.Failure.Text, Attempts: stamps(m.Failure.Attempts), From: m.From}
+		Code: m.Failure.Code, Error: m.Failure.Text, Attempts: stamps(m.Failure.Attempts), From: m.From, Priority: m.Priority}
 	if body.kind == cellJSON {
 		line.Body = body.text
 	}

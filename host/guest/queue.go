@@ -19,6 +19,8 @@ type Send struct {
 	Body  any
 	Delay time.Duration // to the millisecond
 	Key   string
+
+	Priority int // from -100 to 100: of visible messages the highest come first
 }
 
 // Send puts a message into the queue, and returns the ID that it will have.
@@ -51,7 +53,7 @@ func (c *Context) Send(to Address, s Send) error {
 // message returns s as the host takes it.
 func (s *Send) message() (abi.Send, error) {
 	body, err := encode(s.Body)
-	return abi.Send{Name: s.Name, Body: body, Delay: millis(s.Delay), Key: s.Key}, err
+	return abi.Send{Name: s.Name, Body: body, Delay: millis(s.Delay), Key: s.Key, Priority: s.Priority}, err
 }
 
 func millis(d time.Duration) abi.Int { return abi.Int(d.Milliseconds()) }
@@ -64,10 +66,11 @@ type Message struct {
 	Created    time.Time
 	Deliveries int    // how often it was handed out, this time included
 	Receipt    string // what entitles to settle it; "" if it was received at most once
+	Priority   int
 }
 
 func messageOf(m *abi.Message) *Message {
-	return &Message{int64(m.ID), m.Name, Raw(m.Body), time.UnixMilli(int64(m.Created)), int(m.Deliveries), m.Receipt}
+	return &Message{int64(m.ID), m.Name, Raw(m.Body), time.UnixMilli(int64(m.Created)), int(m.Deliveries), m.Receipt, m.Priority}
 }
 
 // Decode decodes the body into what v points to.

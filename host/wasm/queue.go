@@ -51,7 +51,7 @@ func send(c *call, l *abi.Letter) (any, error) {
 
 // toSend returns a message as the queue takes it.
 func toSend(s *abi.Send) queue.Send {
-	return queue.Send{Name: s.Name, Body: queue.Raw(s.Body), Delay: duration(s.Delay), Key: s.Key}
+	return queue.Send{Name: s.Name, Body: queue.Raw(s.Body), Delay: duration(s.Delay), Key: s.Key, Priority: s.Priority}
 }
 
 // maxMessage is how large a message is taken to be: the default limit of values, and a
@@ -78,7 +78,7 @@ func queueReceive(c *call, r *abi.Receive) (any, error) {
 // message returns a message as modules get it.
 func message(m *greenroom.Message) *abi.Message {
 	r := &abi.Message{
-		ID: abi.Int(m.ID), Name: m.Name, Body: abi.Raw(m.Body), Created: abi.Int(m.Created.UnixMilli()), Deliveries: m.Deliveries,
+		ID: abi.Int(m.ID), Name: m.Name, Body: abi.Raw(m.Body), Created: abi.Int(m.Created.UnixMilli()), Deliveries: m.Deliveries, Priority: m.Priority,
 	}
 	if !m.Until.IsZero() {
 		r.Receipt = m.Receipt().String()

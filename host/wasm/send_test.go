@@ -19,13 +19,14 @@ type letter struct {
 	Type, Key, Code string
 	N               int
 	Delay           time.Duration
+	Priority        int
 }
 
 // TestSend sends from actor to actor: what a turn that fails has sent doesn't come.
 func TestSend(t *testing.T) {
 	withGo(t, func(r *rig) {
 		for _, l := range []letter{
-			{"thing", other.Key, "", 5, 0}, {"thing", other.Key, "refused", 100, 0}, {"thing", other.Key, "", 7, 0},
+			{"thing", other.Key, "", 5, 0, 9}, {"thing", other.Key, "refused", 100, 0, 0}, {"thing", other.Key, "", 7, 0, 0},
 		} {
 			if got := r.code(lobby, "tell", l); got != l.Code {
 				t.Errorf("%+v: %q", l, got)
@@ -62,6 +63,7 @@ func TestSendRefused(t *testing.T) {
 			{letter{Type: "thing", Key: strings.Repeat("a", 5000)}, "bad_address"},
 			{letter{Type: "nothing", Key: "a"}, "no_such_type"},
 			{letter{Type: "thing", Key: "a", Delay: -time.Second}, queue.Code(queue.ErrInvalid)},
+			{letter{Type: "thing", Key: "a", Priority: queue.MaxPriority + 1}, queue.Code(queue.ErrInvalid)},
 		} {
 			if got := call1[string](r, lobby, "tell", test.letter); got != test.want || got == "" {
 				t.Errorf("%.60q/%.60q: %q, want %q", test.letter.Type, test.letter.Key, got, test.want)

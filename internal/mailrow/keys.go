@@ -11,11 +11,12 @@
 //	                                   (CBOR), key str, sent i64 ms, delay u64 ms,
 //	                                   generation u32 of a receiver that it creates, existing
 //	                                   bool: it creates none. v1 ended before the generation
+//	                                   v3: v2, and a priority i8, which isn't 0
 //	68 73                              v2: nonce data[16] of all messages that the actor sends,
 //	                                   its generation u32, debt i64 to the rate of messages,
 //	                                   in millionths, when i64 ms. v1 was the nonce alone
 //
-//	v1 and v2 are a u16le version, and BARE. Numbers grow, as long as there is the actor with
+//	v1 to v3 are a u16le version, and BARE. Numbers grow, as long as there is the actor with
 //	its nonce.
 package mailrow
 
@@ -33,6 +34,7 @@ const space = actorstore.NamespaceHost
 // Versions of the values. Older ones are read, too.
 const (
 	letterVersion  = 2 // 1 had no generation: it may create its receiver, in the first one
+	rankedVersion  = 3 // of a letter: it has a priority
 	accountVersion = 2 // 1 was the nonce alone
 	seenVersion    = 1
 )
@@ -52,6 +54,7 @@ type Letter struct {
 
 	Generation uint32 // of its receiver, if that is created for it
 	Existing   bool   // it doesn't create its receiver
+	Priority   int8   // that it has in the receiver's queue
 }
 
 // Size returns how many bytes the letter takes in memory at most.
@@ -59,7 +62,11 @@ func (l *Letter) Size() int { return 512 + len(l.To) + len(l.Name) + len(l.Body)
 
 // Append appends the row's value to dst, and returns the extended slice.
 func (l *Letter) Append(dst []byte) []byte {
-	dst = bare.AppendVersion(dst, letterVersion)
+	version := uint16(letterVersion)
+	if l.Priority != 0 {
+		version = rankedVersion
+	}
+	dst = bare.AppendVersion(dst, version)
 	dst = bare.AppendFixed(dst, l.From[:])
 	dst = bare.AppendFixed(dst, l.Nonce[:])
 	dst = bare.AppendString(dst, l.To)
@@ -69,7 +76,11 @@ func (l *Letter) Append(dst []byte) []byte {
 	dst = bare.AppendI64(dst, l.Sent)
 	dst = bare.AppendU64(dst, l.Delay)
 	dst = bare.AppendU32(dst, l.Generation)
-	return bare.AppendBool(dst, l.Existing)
+	dst = bare.AppendBool(dst, l.Existing)
+	if version == rankedVersion {
+		dst = bare.AppendU8(dst, uint8(l.Priority))
+	}
+	return dst
 }
 
 // ParseLetter decodes the row of a letter, and keeps nothing of key and value. The error is kv.ErrCorrupt or kv.ErrNewerFormat.
@@ -79,7 +90,7 @@ func ParseLetter(key, value []byte) (*Letter, error) {
 	if l.Number, err = ParseLetterKey(key); err != nil {
 		return nil, err
 	}
-	err = parseOwn(value, "message to another actor", letterVersion, func(rd *bare.Reader, v uint16) {
+	err = parseOwn(value, "message to another actor", rankedVersion, func(rd *bare.Reader, v uint16) {
 		copy(l.From[:], rd.Fixed(len(l.From)))
 		copy(l.Nonce[:], rd.Fixed(len(l.Nonce)))
 		l.To, l.Name, l.Body = rd.String(), rd.String(), rd.DataCopy()
@@ -87,6 +98,11 @@ func ParseLetter(key, value []byte) (*Letter, error) {
 		l.Generation = 1
 		if v > 1 {
 			l.Generation, l.Existing = rd.U32(), rd.Bool()
+		}
+		if v == rankedVersion {
+			if l.Priority = int8(rd.U8()); l.Priority == 0 {
+				rd.Fail("the priority is 0")
+			}
 		}
 	})
 	return l, err

@@ -24,6 +24,10 @@ func TestLetterGolden(t *testing.T) {
 	if got := string(l.Append(nil)); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
+	l.Priority = -3
+	if got, want := string(l.Append(nil)), "\x03"+want[1:]+"\xfd"; got != want {
+		t.Errorf("with a priority: got %q, want %q", got, want)
+	}
 	if got, want := string(mailrow.LetterKey(l.Number)), "ho\x00\x00\x00\x00\x00\x00\x01\x02"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -51,6 +55,8 @@ func TestLetterVersions(t *testing.T) {
 	l1, l2 := l, l
 	l1.Generation = 1
 	l2.Generation, l2.Existing = 7, true
+	l3 := l2
+	l3.Priority = -100
 	a1 := mailrow.Account{Nonce: l.Nonce}
 	a2 := mailrow.Account{Nonce: l.Nonce, Generation: 7, Debt: 1_500_000, At: 8}
 	values := map[string]struct{ want, is, newest []byte }{}
@@ -59,12 +65,15 @@ func TestLetterVersions(t *testing.T) {
 		testkit.Must(t, err)
 		v := values[g.Name]
 		switch g.Name {
-		case "letter 1", "letter 2":
+		case "letter 1", "letter 2", "letter 3":
 			got, err := mailrow.ParseLetter(mailrow.LetterKey(1), value)
 			testkit.Must(t, err)
 			v.is, v.want = got.Append(nil), l1.Append(nil)
-			if g.Name == "letter 2" {
+			switch g.Name {
+			case "letter 2":
 				v.want, v.newest = l2.Append(nil), value
+			case "letter 3":
+				v.want, v.newest = l3.Append(nil), value
 			}
 		case "account 1", "account 2":
 			got, err := mailrow.ParseAccount(value)
@@ -76,7 +85,7 @@ func TestLetterVersions(t *testing.T) {
 		}
 		values[g.Name] = v
 	}
-	if len(values) != 4 {
+	if len(values) != 5 {
 		t.Errorf("there are %d", len(values))
 	}
 	for name, v := range values {
@@ -89,10 +98,12 @@ func TestLetterVersions(t *testing.T) {
 func FuzzLetter(f *testing.F) {
 	l := &mailrow.Letter{To: "a/b", Name: "n", Body: []byte{0xf6}}
 	f.Add(mailrow.LetterKey(1), l.Append(nil))
+	l.Priority = 9
+	f.Add(mailrow.LetterKey(1), l.Append(nil))
 	f.Add(mailrow.LetterKey(1), mailrow.Seen{}.Append(nil))
 	f.Add(mailrow.LetterKey(1), mailrow.Account{Nonce: [16]byte{1}}.Append(nil))
 	f.Fuzz(func(t *testing.T, key, value []byte) {
-		newest := len(value) > 0 && value[0] == 2
+		newest := len(value) > 0 && value[0] >= 2
 		if l, err := mailrow.ParseLetter(key, value); err == nil && newest && (string(l.Append(nil)) != string(value) || string(mailrow.LetterKey(l.Number)) != string(key)) {
 			t.Errorf("%x: %x is read as %+v", key, value, l)
 		}

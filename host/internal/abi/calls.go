@@ -70,6 +70,8 @@ type Send struct {
 	Body  Raw    `cbor:"body"`
 	Delay Int    `cbor:"delay,omitempty"`
 	Key   string `cbor:"key,omitempty"`
+
+	Priority int `cbor:"priority,omitempty"`
 }
 
 // An Address names an actor.
@@ -101,6 +103,7 @@ type Message struct {
 	Created    Int    `cbor:"created"`
 	Deliveries uint32 `cbor:"deliveries"`
 	Receipt    string `cbor:"receipt"`
+	Priority   int    `cbor:"priority,omitempty"`
 }
 
 // A Completion settles a message.

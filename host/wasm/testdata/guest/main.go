@@ -323,11 +323,12 @@ type letter struct {
 	Type, Key, Code string
 	N               int
 	Delay           time.Duration
+	Priority        int
 }
 
 // tell sends a letter, and returns the code of the error if there is one.
 func tell(c *guest.Context, l letter) (string, error) {
-	err := c.Send(guest.Address{Type: l.Type, Key: l.Key}, guest.Send{Name: "work", Body: l.N, Delay: l.Delay})
+	err := c.Send(guest.Address{Type: l.Type, Key: l.Key}, guest.Send{Name: "work", Body: l.N, Delay: l.Delay, Priority: l.Priority})
 	var e *guest.Error
 	if errors.As(err, &e) {
 		return e.Code, nil
