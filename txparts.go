@@ -40,7 +40,7 @@ func (tx *Tx) Enqueue(s queue.Send) (queue.ID, error) {
 	return id, err
 }
 
-// Receive takes the oldest visible message that has one of the names, or of any name
+// Receive takes the first visible message, by priority and then by id, that has one of the names, or of any name
 // without names. If the queue has none it returns nil, and doesn't wait. The message is the
 // transaction's: it is leased when that lands, and comes again after the lease unless it is
 // completed, now or later.

@@ -13,7 +13,6 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/batch"
-	"github.com/greenroomdb/greenroom/host/internal/limits"
 	"github.com/greenroomdb/greenroom/persist"
 	"github.com/greenroomdb/greenroom/workflow"
 )
@@ -185,7 +184,7 @@ func (f *flow) admit() error {
 		}
 		cancel()
 	}()
-	p, err := claimer{l}.admit(ctx, all, limits.Claimant{Part: partWorkflow}, true, &l.inLine.workflow)
+	p, err := claimer{l}.admit(ctx, all, partWorkflow, 0)
 	switch {
 	case err == nil:
 		f.held = p

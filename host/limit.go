@@ -89,7 +89,7 @@ func (t *Type) checkLimits() error {
 		}
 	}
 	switch {
-	case len(t.Limits) > 0 && t.Message == nil && t.Work == nil:
+	case len(t.Limits) > 0 && len(t.takers()) == 0:
 		return fmt.Errorf("%w: %s has limits, and takes no messages", ErrTypes, t.Name)
 	case len(t.WorkflowLimits) > 0 && t.Workflow == nil:
 		return fmt.Errorf("%w: %s has limits for workflows, and no workflow", ErrTypes, t.Name)

@@ -60,8 +60,8 @@ func (l *course) start() {
 	if !l.out.empty() {
 		l.sources.Go(l.out.resend)
 	}
-	if l.kind.Message != nil {
-		l.sources.Go(consumer{l.life}.take)
+	for _, in := range l.kind.intakes() {
+		l.sources.Go(consumer{l.life, in}.take)
 	}
 	if l.kind.Work != nil {
 		l.sources.Go(worker{l.life}.take)

@@ -11,18 +11,24 @@ import (
 	"github.com/greenroomdb/greenroom/host/internal/limits"
 )
 
-// Parts of an actor that claim permits.
+// A part is one of an actor that claims permits.
+type part int
+
 const (
-	partMessage  = "message"
-	partWork     = "work" // with the number of the place among those of Work.Concurrency
-	partWorkflow = "workflow"
+	partMessage part = iota
+	partBatch
+	partWork
+	partWorkflow
 )
+
+// partNames are the names of the parts in the store.
+var partNames = [...]string{"message", "batch", "work", "workflow"}
 
 // permitTime is how long a permit for a message lasts that isn't renewed.
 const permitTime = 30 * time.Second
 
 // inLine says which parts of an actor wait for permits: also those that did when the actor fell asleep, whose places in the lines stay. What they wait for isn't due.
-type inLine struct{ messages, work, workflow atomic.Bool }
+type inLine [len(partNames)]atomic.Bool
 
 // A permits is those of a part of an actor, one of each of its limits. Nil is that of a part without limits.
 type permits struct {
@@ -47,21 +53,22 @@ var errPermitLost = errors.New("host: a permit has ended")
 // A claimer claims permits for parts of an actor.
 type claimer struct{ *life }
 
-// admit claims permits of all limits for a part of an actor, of which by has the name and a number, one after the other, and returns when it has them. Lasting ones are such that don't end by themselves.
+// admit claims permits of all limits for a part of an actor, one after the other, and returns when it has them. number tells apart the permits that a part holds
+// at a time. Those of a workflow don't end by themselves.
 //
-// When ctx ends the place in the line stays, and waits is set.
-func (l claimer) admit(ctx context.Context, all []*Limit, by limits.Claimant, lasting bool, waits *atomic.Bool) (*permits, error) {
+// When ctx ends the place in the line stays, and the life's inLine says so.
+func (l claimer) admit(ctx context.Context, all []*Limit, of part, number int) (*permits, error) {
 	if len(all) == 0 {
 		return nil, nil
 	}
 	for {
 		p := &permits{life: l.life}
 		p.lost, p.lose = context.WithCancelCause(ctx)
-		if !lasting {
+		if of != partWorkflow {
 			p.stop = make(chan struct{})
 			p.done.Go(p.renew)
 		}
-		err := p.claim(all, by, lasting, waits)
+		err := p.claim(all, of, number)
 		if err == nil {
 			return p, nil
 		}
@@ -73,22 +80,21 @@ func (l claimer) admit(ctx context.Context, all []*Limit, by limits.Claimant, la
 }
 
 // claim claims the permits.
-func (p *permits) claim(all []*Limit, by limits.Claimant, lasting bool, waits *atomic.Bool) error {
+func (p *permits) claim(all []*Limit, of part, number int) error {
 	l := p.life
+	until := func() time.Time {
+		if of == partWorkflow {
+			return time.Time{}
+		}
+		return l.host.clock().Add(permitTime)
+	}
 	var labels map[string]string
 	for _, m := range all {
 		if labels == nil && m.Label+m.Fair != "" {
 			labels = l.actor.Attributes().Labels
 		}
-		by.Actor, by.Fair = l.name, labels[m.Fair]
-		c := claimed{l.host.limits.enter(m, labels[m.Label]), by}
-		until := func() time.Time {
-			if lasting {
-				return time.Time{}
-			}
-			return l.host.clock().Add(permitTime)
-		}
-		if err := c.desk.await(p.lost, c.by, until, waits); err != nil {
+		c := claimed{l.host.limits.enter(m, labels[m.Label]), limits.Claimant{Actor: l.name, Part: partNames[of], Number: number, Fair: labels[m.Fair]}}
+		if err := c.desk.await(p.lost, c.by, until, &l.inLine[of]); err != nil {
 			c.desk.leave()
 			return err
 		}
@@ -155,7 +161,7 @@ func (l claimer) each(fn func(d *desk, by limits.Claimant) error) error {
 	labels := l.actor.Attributes().Labels
 	for _, m := range l.kind.WorkflowLimits {
 		d := l.host.limits.enter(m, labels[m.Label])
-		err := fn(d, limits.Claimant{Actor: l.name, Part: partWorkflow, Fair: labels[m.Fair]})
+		err := fn(d, limits.Claimant{Actor: l.name, Part: partNames[partWorkflow], Fair: labels[m.Fair]})
 		d.leave()
 		if err != nil {
 			return err

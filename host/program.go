@@ -27,6 +27,9 @@ func fingerprintOf(k *kind) uint64 {
 	if w := k.Work; w != nil {
 		said += fmt.Sprintf(" %q", slices.Sorted(slices.Values(w.Names)))
 	}
+	if b := k.Batch; b != nil {
+		said += fmt.Sprintf(" batch %q", slices.Sorted(slices.Values(b.Names)))
+	}
 	if k.Workflow != nil {
 		said += fmt.Sprintf(" %q %x", k.Workflow.code, program())
 	}

@@ -3,7 +3,6 @@ package host
 import (
 	"errors"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
@@ -42,8 +41,8 @@ func (r *remnant) find() {
 		}
 	}
 	owed := l.workflow != nil && l.workflow.owed()
-	r.lined = r.lined || owed && l.inLine.workflow.Load()
-	r.ready = r.ready || l.out.unsent() || owed && !l.inLine.workflow.Load()
+	r.lined = r.lined || owed && l.inLine[partWorkflow].Load()
+	r.ready = r.ready || l.out.unsent() || owed && !l.inLine[partWorkflow].Load()
 	r.stuck = r.stuck || l.record.Schedule().Missing() || r.hasFlow()
 }
 
@@ -76,7 +75,7 @@ const (
 	wantedLater // when it has a permit
 )
 
-// wants returns whose messages would give the actor something to do: Type.Message, Type.Work
+// wants returns whose messages would give the actor something to do: Type.Message, Type.Batch, Type.Work
 // or the workflow.
 func (r *remnant) wants() func(name string) int {
 	l := r.life
@@ -84,21 +83,19 @@ func (r *remnant) wants() func(name string) int {
 	if l.workflow != nil {
 		s = l.workflow.Status()
 	}
-	names, hook, work := l.kind.MessageNames, l.kind.Message != nil, l.kind.Work
-	later := func(waits *atomic.Bool) int {
-		if waits.Load() {
-			return wantedLater
-		}
-		return wanted
-	}
+	takers := l.kind.takers()
 	return func(name string) int {
-		switch {
-		case !finished(s.State) && (s.AnyName || slices.Contains(s.Names, name)):
+		if !finished(s.State) && (s.AnyName || slices.Contains(s.Names, name)) {
 			return wanted
-		case hook && (len(names) == 0 || slices.Contains(names, name)):
-			return later(&l.inLine.messages)
-		case work != nil && (len(work.Names) == 0 || slices.Contains(work.Names, name)):
-			return later(&l.inLine.work)
+		}
+		for _, t := range takers {
+			switch {
+			case len(t.names) > 0 && !slices.Contains(t.names, name):
+			case l.inLine[t.part].Load():
+				return wantedLater
+			default:
+				return wanted
+			}
 		}
 		return unwanted
 	}

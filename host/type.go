@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/host/internal/abi"
@@ -64,11 +65,14 @@ type Type struct {
 	Message      func(c *Context, m *greenroom.Message) error
 	MessageNames []string
 
+	// Batch is for messages of which many are to be done in one turn.
+	Batch *Batch
+
 	// Work is for messages whose work takes long, such as a call of a language model: it is done outside of turns, for several messages at once if Work.Concurrency says so.
 	Work *Work
 
-	// Limits bound, for the actors of the type and of others that name the same limits, the messages that Message and Work are at: one that must wait stays in
-	// the queue, and isn't handed out. Each message needs a permit of each limit, claimed in this order, so that narrow limits come first.
+	// Limits bound, for the actors of the type and of others that name the same limits, the messages that Message, Batch and Work are at: one that must wait stays in
+	// the queue, and isn't handed out. Each message, and each batch as a whole, needs a permit of each limit, claimed in this order, so that narrow limits come first.
 	Limits []*Limit
 
 	// Run is started when the actor has woken, on a goroutine of its own and outside of any
@@ -98,6 +102,23 @@ type Type struct {
 	DB    greenroom.DBOptions
 }
 
+// A Batch is what is done for many messages in one turn. See Type.Batch.
+type Batch struct {
+	// Names are the names of the messages that are taken. Without names all are, if nothing else of the type takes messages.
+	Names []string
+	// Count is how many messages a turn gets at most. It is 1 or more.
+	Count int
+	// Linger is how long a message waits at most for Count to be there, from when it is visible. Meanwhile the actor is kept awake. 0 means that a turn
+	// gets what is there. It is in memory alone: after a restart the time that has passed since a message was enqueued counts.
+	Linger time.Duration
+	// Do is called in a turn, with 1 to Count messages in their order. Those that it hasn't settled are completed by the commit of the turn, without an answer.
+	//
+	// After an error, or a panic, nothing of the turn has landed, and all of them come again later: each by itself, so that one for which Do fails
+	// holds up no others. So does each message that was handed out before. After Queue.MaxReceive times, of which the first counts and which are
+	// more than one, a message is a dead letter, or before that if it was by itself and queue.Permanent has marked the error.
+	Do func(c *Context, all []*greenroom.Message) error
+}
+
 // Work is what is done for messages outside of turns. See Type.Work.
 type Work struct {
 	// Names are the names of the messages that are taken. Without names all are, if nothing else of the type takes messages.
@@ -121,28 +142,68 @@ func (t *Type) check() error {
 		return fmt.Errorf("%w: the name %q is empty or has a slash", ErrTypes, t.Name)
 	case t.Workflow != nil && t.Workflow.open == nil:
 		return fmt.Errorf("%w: %s has a workflow without a function", ErrTypes, t.Name)
-	case t.Message != nil && t.Workflow != nil && len(t.MessageNames) == 0:
-		return fmt.Errorf("%w: %s has a workflow, and takes its messages: say which ones in MessageNames", ErrTypes, t.Name)
 	}
-	return errors.Join(t.checkWork(), t.checkLimits())
+	if err := t.checkWork(); err != nil {
+		return err
+	}
+	return errors.Join(t.checkTakers(), t.checkLimits())
 }
 
-// checkWork says what is wrong with Work.
+// checkWork says what is wrong with Work and Batch.
 func (t *Type) checkWork() error {
-	w := t.Work
+	w, b := t.Work, t.Batch
 	switch {
-	case w == nil:
-		return nil
-	case w.Do == nil:
+	case w != nil && w.Do == nil:
 		return fmt.Errorf("%w: %s has Work without a function", ErrTypes, t.Name)
-	case w.Concurrency < 0:
+	case w != nil && w.Concurrency < 0:
 		return fmt.Errorf("%w: %s has Work for %d messages at once", ErrTypes, t.Name, w.Concurrency)
-	case len(w.Names) == 0 && (t.Message != nil || t.Workflow != nil), t.Message != nil && len(t.MessageNames) == 0:
-		return fmt.Errorf("%w: %s takes messages in several ways: say which ones in MessageNames and Work.Names", ErrTypes, t.Name)
+	case b != nil && b.Do == nil:
+		return fmt.Errorf("%w: %s has a Batch without a function", ErrTypes, t.Name)
+	case b != nil && (b.Count < 1 || b.Linger < 0):
+		return fmt.Errorf("%w: %s has a Batch of %d messages or after %v", ErrTypes, t.Name, b.Count, b.Linger)
+	case b != nil && b.Count > 1 && t.Queue.MaxReceive == 1:
+		return fmt.Errorf("%w: %s has a Batch, and Queue.MaxReceive is 1: all messages of one that fails would be dead letters", ErrTypes, t.Name)
 	}
-	for _, name := range w.Names {
-		if t.Message != nil && slices.Contains(t.MessageNames, name) {
-			return fmt.Errorf("%w: %s takes messages %q in two ways", ErrTypes, t.Name, name)
+	return nil
+}
+
+// A taker is a field of a Type that takes messages: of the names, of all if there are none.
+type taker struct {
+	part  part
+	field string // of the names
+	names []string
+}
+
+// takers returns those of t. A workflow isn't among them, since it says at any time what it waits for.
+func (t *Type) takers() (all []taker) {
+	if t.Message != nil {
+		all = append(all, taker{partMessage, "MessageNames", t.MessageNames})
+	}
+	if t.Batch != nil {
+		all = append(all, taker{partBatch, "Batch.Names", t.Batch.Names})
+	}
+	if t.Work != nil {
+		all = append(all, taker{partWork, "Work.Names", t.Work.Names})
+	}
+	return all
+}
+
+// checkTakers says which messages are taken in several ways.
+func (t *Type) checkTakers() error {
+	all := t.takers()
+	if t.Workflow == nil && len(all) < 2 {
+		return nil
+	}
+	by := map[string]string{}
+	for _, taker := range all {
+		if len(taker.names) == 0 {
+			return fmt.Errorf("%w: %s takes messages in several ways: say which ones in %s", ErrTypes, t.Name, taker.field)
+		}
+		for _, name := range taker.names {
+			if other := by[name]; other != "" && other != taker.field {
+				return fmt.Errorf("%w: %s takes messages %q in two ways, %s and %s", ErrTypes, t.Name, name, other, taker.field)
+			}
+			by[name] = taker.field
 		}
 	}
 	return nil

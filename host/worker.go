@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom"
-	"github.com/greenroomdb/greenroom/host/internal/limits"
 	"github.com/greenroomdb/greenroom/internal/errkind"
 	"github.com/greenroomdb/greenroom/queue"
 )
@@ -61,7 +60,7 @@ func (w worker) receive(place int) (m *queue.Message, p *permits, err error) {
 	if err := w.queue.WaitFor(w.ctx, w.kind.Work.Names...); err != nil {
 		return nil, nil, err
 	}
-	p, err = claimer{w.life}.admit(w.ctx, w.kind.Limits, limits.Claimant{Part: partWork, Number: place}, false, &w.inLine.work)
+	p, err = claimer{w.life}.admit(w.ctx, w.kind.Limits, partWork, place)
 	if err != nil {
 		return nil, nil, err
 	}

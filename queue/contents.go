@@ -143,7 +143,7 @@ func (c *contents) due() {
 			c.meter.Count(metricExpired, 1)
 		}
 		x.take(it)
-		it.state, it.at = ready, 0
+		it.state = ready
 		c.put(it)
 	}
 }

@@ -160,10 +160,18 @@ func (d *draft) removed() (n int) {
 
 // first claims the first visible message: one that is stored, or that d gives back or adds;
 // nil without one.
-func (d *draft) first(names []string) (*change, error) {
+func (d *draft) first(o *ReceiveOptions) (*change, error) {
 	d.of.mu.Lock()
 	defer d.of.mu.Unlock()
 	d.of.due()
+	names := o.Names
+	if len(o.IDs) > 0 {
+		it := d.of.index.firstOf(o.IDs, names)
+		if it == nil {
+			return nil, nil
+		}
+		return d.claim(it)
+	}
 	it := d.of.index.first(names)
 	if own := d.adds.first(names); own != nil && (it == nil || own.before(it)) {
 		it = own
@@ -175,6 +183,15 @@ func (d *draft) first(names []string) (*change, error) {
 		return nil, nil
 	}
 	return d.claim(it)
+}
+
+// leave leaves a message that first has returned to other receivers, or to d again.
+func (d *draft) leave(c *change) {
+	d.of.mu.Lock()
+	defer d.of.mu.Unlock()
+	if !c.back {
+		d.unclaim(c)
+	}
 }
 
 // firstBack returns the first message that d has received and given back, nil without one.

@@ -38,7 +38,12 @@ func (tx *Tx) receive(ctx context.Context, o *ReceiveOptions) (msgs []*Message, 
 	var claims []claim
 	for err == nil && len(msgs) < o.Count {
 		var c *change
-		if c, err = tx.first(o.Names); c == nil {
+		if c, err = tx.first(o); c == nil {
+			break
+		}
+		alone := o.Apart && c.to.deliveries > 0
+		if alone && len(msgs) > 0 {
+			tx.leave(c)
 			break
 		}
 		was := *c
@@ -53,6 +58,9 @@ func (tx *Tx) receive(ctx context.Context, o *ReceiveOptions) (msgs []*Message, 
 			fallthrough
 		default:
 			claims = append(claims, claim{c, was})
+		}
+		if alone && len(msgs) > 0 {
+			break
 		}
 	}
 	if err == nil {

@@ -119,6 +119,17 @@ func (x *index) first(names []string) (it *item) {
 	return it
 }
 
+// firstOf returns the first of those messages that is visible and of the names, of any if there are none; nil without one.
+func (x *index) firstOf(ids []ID, names []string) *item {
+	for _, id := range ids {
+		it := x.byID[id]
+		if it != nil && it.where == visible && (len(names) == 0 || slices.Contains(names, it.line.name)) {
+			return it
+		}
+	}
+	return nil
+}
+
 // other returns the name of a visible message that has none of the names, and whether there
 // is one.
 func (x *index) other(names []string) (string, bool) {

@@ -21,7 +21,7 @@ var stateNames = [...]string{"ready", "delayed", "leased"}
 // A lease is what says when a message is visible, and to whom it belongs until then.
 type lease struct {
 	state      state
-	at         int64  // visible from then on, Unix ms; of no meaning when ready
+	at         int64  // visible from then on, Unix ms; 0 if that was always so
 	deliveries uint32 // how often it was handed out
 	grant      *grant // of the last time, nil if that was before the queue was opened
 	since      int64  // when the attempt began whose end isn't known, Unix ms, or 0

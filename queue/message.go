@@ -58,10 +58,19 @@ func (m *Message) Nack(ctx context.Context, delay time.Duration, why error) erro
 type ReceiveOptions struct {
 	// Names are the names to choose from; none means all.
 	Names []string
-	// Count is the largest number of messages; 0 means 1. Fewer are returned as soon as
-	// there is one: Receive doesn't wait for more. Nor are there more than fit into one commit,
+	// IDs, unless there are none, are the only messages that are received of those that are stored, visible and of the names, in this order.
+	IDs []ID
+	// Count is the largest number of messages; 0 means 1. Without Linger fewer are returned as soon as
+	// there is one. Nor are there more than fit into one commit,
 	// unless they are staged: then the batch's owner may be told batch.ErrTooLarge.
 	Count int
+	// Linger is how long Receive waits for Count messages when there is one, from when the oldest of the visible ones became
+	// visible. Until it hands them out nothing is leased, and another receiver may take them. 0 means that it doesn't wait for
+	// more; the time is in memory alone, and at most 100 years. The other methods ignore it, but for WaitToReceive.
+	Linger time.Duration
+	// Apart hands out a message by itself that was handed out before, so that one whose receiver fails takes no others with it for ever.
+	// If it isn't the first, Receive returns those before it.
+	Apart bool
 	// Timeout is how long Receive waits; 0 means as long as the context lasts. The other
 	// methods ignore it.
 	Timeout time.Duration
@@ -80,9 +89,10 @@ func (o *ReceiveOptions) check(in *settings) (ReceiveOptions, error) {
 	c := *o
 	c.Count = cmp.Or(c.Count, 1)
 	c.Visibility = cmp.Or(c.Visibility, in.opts.Visibility)
-	if c.Count < 0 || c.Timeout < 0 || c.Visibility < time.Millisecond {
+	c.Linger = min(c.Linger, maxTimeout)
+	if c.Count < 0 || c.Timeout < 0 || c.Linger < 0 || c.Visibility < time.Millisecond {
 		return c, &InvalidError{What: whatOptions,
-			Err: fmt.Errorf("count %d, timeout %v, visibility %v", c.Count, c.Timeout, c.Visibility)}
+			Err: fmt.Errorf("count %d, timeout %v, linger %v, visibility %v", c.Count, c.Timeout, c.Linger, c.Visibility)}
 	}
 	return c, nil
 }

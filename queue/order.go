@@ -81,4 +81,19 @@ func (o *order) push(it *item) {
 	o.tree.Set(it)
 }
 
+// len returns how many items there are.
+func (o *order) len() int {
+	if o.tree == nil {
+		return 0
+	}
+	return o.tree.Len()
+}
+
+// each calls fn with all items, in their order.
+func (o *order) each(fn func(it *item)) {
+	if o.tree != nil {
+		o.tree.Scan(func(it *item) bool { fn(it); return true })
+	}
+}
+
 func (o *order) remove(it *item) { o.tree.Delete(it) }

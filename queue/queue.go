@@ -52,7 +52,7 @@ package queue
 // Files, from the top down:
 //
 //	queue.go enqueue.go receive.go list.go check.go carry.go deadletter.go hand.go message.go tx.go land.go commit.go bell.go
-//	wait.go room.go draft.go change.go stats.go contents.go numbers.go retry.go keyed.go send.go options.go answer.go
+//	wait.go linger.go room.go draft.go change.go stats.go contents.go numbers.go retry.go keyed.go send.go options.go answer.go
 //	listen.go index.go order.go walk.go record.go failure.go lease.go keys.go value.go id.go errors.go metrics.go
 
 import (

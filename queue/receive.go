@@ -10,14 +10,17 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 )
 
-// Receive hands out the visible messages with the lowest ids, and waits until there is
-// one. Nil opts are the zero ReceiveOptions. When the time is over it returns no message
+// Receive hands out the first visible messages, by priority and then by id, and waits until there is
+// one, or, with ReceiveOptions.Linger, until there are more. Nil opts are the zero ReceiveOptions. When the time is over it returns no message
 // and no error; when the context is, its error. The messages are leased, or gone, by
 // the time they are returned, in one durable commit.
 func (q *Queue) Receive(ctx context.Context, opts *ReceiveOptions) ([]*Message, error) {
 	o, err := opts.check(&q.settings)
 	if err != nil {
 		return nil, fmt.Errorf("queue: receive: %w", err)
+	}
+	if o.Linger > 0 {
+		return q.receiveGathered(ctx, &o)
 	}
 	msgs, err := q.receive(ctx, &o)
 	if err != nil || len(msgs) > 0 {
@@ -35,6 +38,35 @@ func (q *Queue) Receive(ctx context.Context, opts *ReceiveOptions) ([]*Message, 
 		err = nil
 	}
 	return msgs, err
+}
+
+// receiveGathered is Receive with a Linger.
+func (q *Queue) receiveGathered(ctx context.Context, o *ReceiveOptions) ([]*Message, error) {
+	var end time.Time
+	if o.Timeout > 0 {
+		end = time.Now().Add(min(o.Timeout, maxTimeout))
+	}
+	for {
+		switch err := (gathering{&q.contents, o}).wait(ctx, end); {
+		case err == errOver:
+			return nil, nil
+		case err != nil:
+			return nil, err
+		}
+		if msgs, err := q.receive(ctx, o); err != nil || len(msgs) > 0 {
+			return msgs, err
+		}
+	}
+}
+
+// WaitToReceive returns when Receive with the same options would hand out messages; the first receiver may have them. It
+// ignores the Timeout, and returns the errors of the context and of the queue, and *InvalidError.
+func (q *Queue) WaitToReceive(ctx context.Context, opts *ReceiveOptions) error {
+	o, err := opts.check(&q.settings)
+	if err != nil {
+		return fmt.Errorf("queue: receive: %w", err)
+	}
+	return gathering{&q.contents, &o}.wait(ctx, time.Time{})
 }
 
 // TryReceive is Receive without waiting: it returns no message when none is visible.

@@ -69,7 +69,7 @@ func (tx *Tx) Nack(ctx context.Context, r Receipt, delay time.Duration, why erro
 		if tx.q.tells && (why != nil || rec.past.failed()) {
 			rec.past.fail(cmp.Or(c.to.since, now), last)
 		}
-		to := lease{state: ready, deliveries: r.Deliveries}
+		to := lease{state: ready, at: now, deliveries: r.Deliveries}
 		if delay > 0 {
 			to.state, to.at = delayed, after(now, delay)
 		}

@@ -24,7 +24,7 @@ import (
 //	number)
 //	("greenroom.host", 2, limit, 3, value, actor, part)   v1: which place in the line that part of the actor has: fair str, ticket u64
 //
-// v1 is a u16le version and BARE. Part is "message", "work" or "workflow".
+// v1 is a u16le version and BARE. Part is "message", "batch", "work" or "workflow".
 
 // root is all rows of limits.
 var root = tuple.NewSubspace(tuple.Tuple{"greenroom.host", int64(2)})
