@@ -11,17 +11,19 @@ import (
 
 // A change is what a batch does to a message that is stored, or that the batch adds.
 type change struct {
-	by     *draft // which has it
-	it     *item
-	remove bool
-	put    bool   // the write is in what is being committed
-	rec    []byte // the value to be stored, nil: what is stored, or added, stays
-	grave  *item  // the dead letter that takes its place, nil: none does
-	doomed bool   // it becomes a dead letter, now or when there is room, however often it was handed out
-	to     lease  // what follows, unless the message is removed
-	past   *past  // what is then known besides, nil: nothing that rec doesn't say
-	back   bool   // it was received and given back, to be handed out again at once
-	name   string // of a message that is back
+	by       *draft // which has it
+	it       *item
+	remove   bool
+	put      bool   // the write is in what is being committed
+	rec      []byte // the value to be stored, nil: what is stored, or added, stays
+	grave    *item  // the dead letter that takes its place, nil: none does
+	doomed   bool   // it becomes a dead letter, now or when there is room, however often it was handed out
+	to       lease  // what follows, unless the message is removed
+	past     *past  // what is then known besides, nil: nothing that rec doesn't say
+	replaced bool   // by a newer one: what is stored must be that
+	priority int8
+	back     bool   // it was received and given back, to be handed out again at once
+	name     string // of a message that is back
 	// answer goes to those that wait for it, if the message is removed.
 	answer  answer
 	granted *grant          // it is handed out, nil: it isn't
@@ -130,7 +132,10 @@ func (c *change) land(seq uint64) (t told, waited bool) {
 		in.index.leave(it)
 		return in.answers.take(it.id, c.answer)
 	}
-	it.doomed = it.doomed || c.doomed
+	it.doomed, it.priority = it.doomed || c.doomed, c.priority
+	if c.to.deliveries > 0 {
+		in.index.handedOut(it)
+	}
 	if it.lease = c.to; c.rec != nil {
 		it.size = len(c.rec)
 		in.index.keep(it, c.rec)

@@ -85,7 +85,7 @@ func (c *contents) loadMessage(id ID, e entry) {
 		c.quarantine(Quarantined{id, e.key, len(e.value), err})
 		return
 	}
-	it := &item{id: id, created: r.created, priority: r.priority, size: len(e.value), rec: e.value, lease: r.lease(c.visibility())}
+	it := &item{id: id, created: r.created, priority: r.priority, size: len(e.value), rec: e.value, lease: r.lease(c.visibility()), debounce: r.debounce.kept()}
 	began := r.created
 	if r.inFlight.value && r.since.set {
 		began = r.since.value

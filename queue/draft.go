@@ -80,7 +80,7 @@ func (d *draft) claim(it *item) (*change, error) {
 	if c.it != nil {
 		c = new(change)
 	}
-	*c = change{by: d, it: it, to: it.lease}
+	*c = change{by: d, it: it, to: it.lease, priority: it.priority}
 	d.of.index.take(it)
 	it.claim = c
 	d.changes = append(d.changes, c)
@@ -123,7 +123,7 @@ func (d *draft) add(r *record, dead bool) (*item, error) {
 	if err != nil {
 		return nil, err
 	}
-	it := &item{id: id, created: r.created, priority: r.priority, rec: r.encode(), lease: r.lease(d.of.visibility())}
+	it := &item{id: id, created: r.created, priority: r.priority, rec: r.encode(), lease: r.lease(d.of.visibility()), debounce: r.debounce.kept()}
 	it.size = len(it.rec)
 	if !r.past.failed() {
 		it.past = r.past.kept()

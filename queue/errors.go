@@ -22,9 +22,9 @@ var (
 	ErrUnknownName = errors.New("queue: unknown name")
 	// ErrOptions: Open was given options that make no sense.
 	ErrOptions = errors.New("queue: bad options")
-	// ErrPlain: what is stored for readers that know no more has no delay (Options.Plain), and no priority
+	// ErrPlain: what is stored for readers that know no more has no delay (Options.Plain), and no priority or Debounce
 	// (Options.Plain, actorstore.LayoutRivetKit).
-	ErrPlain = errkind.New("queue: other readers of this queue know no delays or priorities", errkind.ErrUnsupported)
+	ErrPlain = errkind.New("queue: other readers of this queue know no delays, priorities or Debounce", errkind.ErrUnsupported)
 	// ErrGone: the message isn't there: it was completed, received at most once,
 	// deleted, or moved to its dead-letter name.
 	ErrGone = errkind.New("queue: message is gone", errkind.ErrNotFound)

@@ -269,7 +269,7 @@ func (r *rig) heldMemory(where string) memory {
 		if q.opts.Plain {
 			l = lease{}
 		}
-		m.Items[id] = fmt.Sprint(it.line.name, it.created, it.size, it.priority, l)
+		m.Items[id] = fmt.Sprint(it.line.name, it.created, it.size, it.priority, it.debounce != nil, l)
 	}
 	for key, k := range q.keys.known {
 		m.Keys[key] = fmt.Sprint(k.id, k.until)
@@ -300,7 +300,7 @@ func (r *rig) storedMemory(where string, snap *actorstore.Snapshot) memory {
 		if l.state == ready {
 			l.at = 0
 		}
-		m.Items[id] = fmt.Sprint(rec.name, rec.created, len(e.value), rec.priority, l)
+		m.Items[id] = fmt.Sprint(rec.name, rec.created, len(e.value), rec.priority, rec.debounce != debounceKey{}, l)
 	}
 	for n, err := range snap.Notes(ctx, nil) {
 		must(r.t, err)
@@ -332,6 +332,15 @@ func (r *rig) verifyCounts(where string) {
 	if n != len(q.index.byID) || len(q.open) != 0 || q.reserved != 0 || q.keys.forgetting != 0 {
 		r.t.Errorf("%s: %d messages in lines, %d open batches, %d places reserved, %d keys being forgotten",
 			where, n, len(q.open), q.reserved, q.keys.forgetting)
+	}
+	waiting := 0
+	for _, it := range q.index.byID {
+		if it.debounce != nil {
+			waiting++
+		}
+	}
+	if waiting != len(q.index.debounced) {
+		r.t.Errorf("%s: %d messages may be replaced, %d are found by their keys", where, waiting, len(q.index.debounced))
 	}
 	kept := 0
 	for _, it := range q.index.byID {

@@ -14,6 +14,8 @@ type index struct {
 	timed order // those that become visible, by time
 	dying order // those that become dead letters
 
+	debounced map[debounceKey]*item // the newest of each key that may be replaced; nil before the first
+
 	seen         int64 // when the clock was last looked at, Unix ms
 	memory, room int   // bytes of values in memory, and how many there may be
 }
@@ -49,6 +51,12 @@ func (x *index) enter(it *item, name string) {
 	l.total++
 	it.line = l
 	x.byID[it.id] = it
+	if it.debounce != nil {
+		if x.debounced == nil {
+			x.debounced = map[debounceKey]*item{}
+		}
+		x.debounced[*it.debounce] = it
+	}
 	rec := it.rec
 	it.rec = nil
 	x.keep(it, rec)
@@ -57,10 +65,22 @@ func (x *index) enter(it *item, name string) {
 // leave removes a message that is in no order.
 func (x *index) leave(it *item) {
 	x.keep(it, nil)
+	x.handedOut(it)
 	delete(x.byID, it.id)
 	if it.line.total--; it.line.total == 0 {
 		delete(x.lines, it.line.name)
 	}
+}
+
+// handedOut notes that a message isn't replaced any more.
+func (x *index) handedOut(it *item) {
+	if it.debounce == nil {
+		return
+	}
+	if x.debounced[*it.debounce] == it {
+		delete(x.debounced, *it.debounce)
+	}
+	it.debounce = nil
 }
 
 // keep has the item keep its value in memory, if there is room, instead of what it has.

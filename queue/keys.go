@@ -8,7 +8,9 @@
 //	                                   v5: v4, and of the attempts that failed: code str and
 //	                                   text str of the last error, the beginnings of the
 //	                                   newest list<i64> ms, sender str
-//	                                   v6: priority i8, optional of what v5 adds, what v4 has
+//	                                   v6: priority i8, optional of what v5 adds, optional
+//	                                   SHA-256 data[32] of key and name, by which a newer
+//	                                   message replaces it, what v4 has
 //	06                                 v4: next id u64, messages u32
 //
 //	note of the actor                  value
@@ -16,7 +18,7 @@
 //	                                   u64, until i64 ms
 //
 //	v6, v5, v4 and v1 are a u16le version and BARE. A message is v6 if it has a priority, -100
-//	to 100 and not 0. Without one it is v4 until an attempt at it has failed. In a plain queue
+//	to 100 and not 0, or a key, until it is handed out. Without these it is v4 until an attempt at it has failed. In a plain queue
 //	and in LayoutRivetKit it always is v4, for other readers. Code
 //	and text have at most 256 bytes together, the list 1 to 8 times, the sender at most 255
 //	bytes. Ids count from 1. The four optional fields of a message that was never received

@@ -6,7 +6,7 @@ import "github.com/greenroomdb/greenroom/metrics"
 // beforehand.
 func Metrics() []*metrics.Metric {
 	return []*metrics.Metric{
-		metricEnqueued, metricDuplicate, metricReceived, metricCompleted, metricReturned,
+		metricEnqueued, metricDuplicate, metricReplaced, metricReceived, metricCompleted, metricReturned,
 		metricExpired, metricDead, metricRedriven, metricDeleted, metricQuarantined, metricWait,
 	}
 }
@@ -14,6 +14,7 @@ func Metrics() []*metrics.Metric {
 var (
 	metricEnqueued    = messages("enqueued")
 	metricDuplicate   = messages("duplicate")
+	metricReplaced    = messages("replaced")
 	metricReceived    = messages("received")
 	metricCompleted   = messages("completed")
 	metricReturned    = messages("returned")

@@ -23,6 +23,8 @@ type modelMessage struct {
 	name       string
 	body       string
 	priority   int
+	debounce   string // by which it is replaced, until it is handed out
+	created    time.Time
 	deliveries uint32
 	hidden     time.Time // not visible before
 	leased     bool
@@ -73,6 +75,7 @@ type modelBatch struct {
 	claimed []*modelMessage
 	added   []*modelMessage // which it may receive
 	keys    map[string]ID   // that it is about to take
+	renewed []*modelMessage // stored ones that it replaces, and doesn't remove
 	until   map[string]time.Time
 }
 

@@ -19,6 +19,9 @@ func (m *model) enqueue(mb *modelBatch) {
 	if m.rng.IntN(3) == 0 && ranks() {
 		s.Priority = []int{MinPriority, -1, 1, MaxPriority}[m.rng.IntN(4)]
 	}
+	if m.rng.IntN(3) == 0 && ranks() {
+		s.Debounce = &Debounce{Key: fmt.Sprint(m.rng.IntN(2)), Max: time.Duration(m.rng.IntN(3)) * 15 * time.Second}
+	}
 	if m.rng.IntN(3) == 0 {
 		s.Key = fmt.Sprint("key ", m.rng.IntN(4))
 	}
@@ -27,22 +30,89 @@ func (m *model) enqueue(mb *modelBatch) {
 	if s.Key != "" && m.duplicate(mb, s.Name+s.Key, id, err) {
 		return
 	}
+	msg := &modelMessage{id: id, name: s.Name, body: s.Body.(string), priority: s.Priority, created: time.Now()}
+	if s.Debounce != nil {
+		msg.debounce = s.Name + "/" + s.Debounce.Key
+		if m.replaced(mb, msg, s, err) {
+			return
+		}
+	}
 	if err != nil {
 		if !errors.Is(err, ErrFull) {
 			m.r.t.Error(err)
 		}
 		return
 	}
+	m.takeKey(mb, &s, id)
 	if m.seen[id] {
 		m.r.t.Errorf("id %s was given before", id)
 	}
 	m.seen[id] = true
-	msg := &modelMessage{id: id, name: s.Name, body: s.Body.(string), priority: s.Priority}
+	msg.hide(&s)
+	mb.added = append(mb.added, msg)
+	mb.commit = append(mb.commit, func() { m.messages[id] = msg })
+}
+
+// hide hides a message for its delay, and not beyond what its Debounce says.
+func (msg *modelMessage) hide(s *Send) {
+	msg.hidden = time.Time{}
 	if s.Delay > 0 {
 		msg.hidden = time.Now().Add(s.Delay)
 	}
-	mb.added = append(mb.added, msg)
-	mb.commit = append(mb.commit, func() { m.messages[id] = msg })
+	if d := s.Debounce; d != nil && d.Max > 0 && msg.hidden.After(msg.created.Add(d.Max)) {
+		if msg.hidden = msg.created.Add(d.Max); !msg.hidden.After(time.Now()) {
+			msg.hidden = time.Time{}
+		}
+	}
+}
+
+// replaced says whether the message that was enqueued has taken the place of another one, or may not, and holds that this is right.
+func (m *model) replaced(mb *modelBatch, newer *modelMessage, s Send, err error) bool {
+	same := func(msg *modelMessage) bool { return msg.debounce == newer.debounce }
+	renew := func(old, to *modelMessage) {
+		wantErr(m.r.t, "replace", err, nil)
+		if newer.id != old.id {
+			m.r.t.Errorf("%s was enqueued, and replaces %s", newer.id, old.id)
+		}
+		to.body, to.priority = newer.body, newer.priority
+		to.hide(&s)
+		m.takeKey(mb, &s, old.id)
+	}
+	for _, own := range slices.Backward(mb.added) {
+		if same(own) && own.by == nil {
+			renew(own, own)
+			return true
+		}
+	}
+	if other := m.other(mb); other != nil && slices.ContainsFunc(other.added, same) {
+		wantErr(m.r.t, "a message that another batch adds", err, ErrBusy)
+		return true
+	}
+	var old *modelMessage
+	for _, msg := range m.messages {
+		if same(msg) && msg.deliveries == 0 && (old == nil || msg.id > old.id) {
+			old = msg
+		}
+	}
+	switch {
+	case old == nil || old.by == mb && !slices.Contains(mb.renewed, old):
+		return false
+	case old.by != nil && old.by != mb:
+		wantErr(m.r.t, "a message that another batch has", err, ErrBusy)
+		return true
+	}
+	mb.claim(old)
+	if !slices.Contains(mb.renewed, old) {
+		mb.renewed = append(mb.renewed, old)
+	}
+	next := *old
+	renew(old, &next)
+	mb.commit = append(mb.commit, func() { old.body, old.priority, old.hidden = next.body, next.priority, next.hidden })
+	return true
+}
+
+// takeKey notes that a batch is about to take the sender's key.
+func (m *model) takeKey(mb *modelBatch, s *Send, id ID) {
 	if s.Key != "" {
 		if mb.keys == nil {
 			mb.keys, mb.until = map[string]ID{}, map[string]time.Time{}
@@ -172,6 +242,7 @@ func (m *model) delete(mb *modelBatch) {
 	default:
 		must(m.r.t, err)
 		mb.claim(msg)
+		mb.renewed = slices.DeleteFunc(mb.renewed, func(o *modelMessage) bool { return o == msg })
 		mb.commit = append(mb.commit, func() { m.remove(msg) })
 	}
 }

@@ -12,6 +12,8 @@ type item struct {
 	past    *past  // what the stored value doesn't say, nil for nothing; never changed
 	lease
 
+	debounce *debounceKey // by which it is replaced, nil if it isn't
+
 	claim    *change // what a batch is about to do with it, nil for nothing
 	priority int8
 	stays    bool // it can't become a dead letter

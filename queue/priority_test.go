@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -24,6 +25,7 @@ func TestPriorityVectors(t *testing.T) {
 		var in struct {
 			Name, Code, Text, Sender string
 			Priority                 int8
+			Debounce                 string
 			Created                  int64
 			Available                *int64
 			Attempts                 []int64
@@ -31,6 +33,9 @@ func TestPriorityVectors(t *testing.T) {
 		must(t, json.Unmarshal(v.Input, &in))
 		want := record{name: in.Name, body: []byte{0xf6}, created: in.Created, priority: in.Priority,
 			past: past{cause{in.Code, in.Text}, in.Attempts, in.Sender}}
+		if in.Debounce != "" {
+			want.debounce = (&Debounce{Key: in.Debounce}).keyOf(in.Name)
+		}
 		if in.Available != nil {
 			want.available = some(*in.Available)
 		}
@@ -41,12 +46,24 @@ func TestPriorityVectors(t *testing.T) {
 		if got, err := parseRecord(golden); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: decoded %+v, %v; want %+v", v.Name, got, err, want)
 		}
-		for _, p := range []int{0, MinPriority - 1, MaxPriority + 1} {
+		for _, p := range []int{MinPriority - 1, MaxPriority + 1} {
 			other := bytes.Clone(golden)
 			other[2] = byte(p)
 			_, err := parseRecord(other)
 			wantErr(t, fmt.Sprint("priority ", p), err, actorstore.ErrCorrupt)
 		}
+	}
+	for what, rec := range map[string]record{
+		"nothing":                {},
+		"replaced after a lease": {debounce: debounceKey{1}, deliveries: some[uint32](1)},
+		"replaced in flight":     {debounce: debounceKey{1}, inFlight: some(true)},
+	} {
+		value := rec.encode()
+		if what == "nothing" {
+			value = slices.Concat([]byte{rankedVersion, 0, 0, 0, 0}, value[2:])
+		}
+		_, err := parseRecord(value)
+		wantErr(t, what, err, actorstore.ErrCorrupt)
 	}
 }
 

@@ -5,8 +5,8 @@
 // invisible until the lease is over, Complete removes it, Nack gives it back, and
 // without either it comes back by itself; after Options.MaxReceive times it goes to
 // a dead-letter name instead. With ReceiveOptions.AtMostOnce it is removed by the very
-// commit that hands it out. Messages can be delayed, deduplicated by a key of the
-// sender's, and waited for: EnqueueAndWait returns what Complete answers.
+// commit that hands it out. Messages can be delayed, deduplicated or replaced by a key of the
+// sender's, handed out by priority, and waited for: EnqueueAndWait returns what Complete answers.
 //
 // # Staging
 //
@@ -52,7 +52,7 @@ package queue
 // Files, from the top down:
 //
 //	queue.go enqueue.go receive.go list.go check.go carry.go deadletter.go hand.go message.go tx.go land.go commit.go bell.go
-//	wait.go linger.go room.go draft.go change.go stats.go contents.go numbers.go retry.go keyed.go send.go options.go answer.go
+//	wait.go linger.go room.go debounce.go draft.go change.go stats.go contents.go numbers.go retry.go keyed.go send.go options.go answer.go
 //	listen.go index.go order.go walk.go record.go failure.go lease.go keys.go value.go id.go errors.go metrics.go
 
 import (

@@ -14,7 +14,7 @@ import (
 const (
 	recordVersion = 4
 	failedVersion = 5 // of a message: an attempt has failed
-	rankedVersion = 6 // of a message: it has a priority
+	rankedVersion = 6 // of a message: it has a priority, or may be replaced
 	noteVersion   = 1
 )
 
@@ -43,12 +43,13 @@ type record struct {
 	since      optional[int64] // in flight since
 	past       past            // stored if an attempt has failed
 	priority   int8
+	debounce   debounceKey // zero if the message isn't to be replaced
 }
 
 // version returns the first version that has all that the record says.
 func (r *record) version() uint16 {
 	switch {
-	case r.priority != 0:
+	case r.priority != 0 || r.debounce != (debounceKey{}):
 		return rankedVersion
 	case r.past.failed():
 		return failedVersion
@@ -75,7 +76,10 @@ func (r *record) size() int {
 		n += r.past.size()
 	}
 	if r.version() == rankedVersion {
-		n += 2
+		n += 3
+	}
+	if r.debounce != (debounceKey{}) {
+		n += len(r.debounce)
 	}
 	return n
 }
@@ -97,6 +101,10 @@ func (r *record) append(dst []byte) []byte {
 		dst = bare.AppendBool(bare.AppendU8(dst, uint8(r.priority)), r.past.failed())
 		if r.past.failed() {
 			dst = r.past.append(dst)
+		}
+		waits := r.debounce != (debounceKey{})
+		if dst = bare.AppendBool(dst, waits); waits {
+			dst = bare.AppendFixed(dst, r.debounce[:])
 		}
 	}
 	dst = bare.AppendString(dst, r.name)
@@ -131,7 +139,10 @@ func parseRecord(b []byte) (m record, err error) {
 		if r.Bool() {
 			m.past = parsePast(r)
 		}
-		if m.priority == 0 || m.priority < MinPriority || m.priority > MaxPriority {
+		if r.Bool() {
+			copy(m.debounce[:], r.Fixed(len(m.debounce)))
+		}
+		if m.priority < MinPriority || m.priority > MaxPriority {
 			r.Fail("the priority is %d", m.priority)
 		}
 	}
@@ -150,6 +161,12 @@ func parseRecord(b []byte) (m record, err error) {
 	}
 	if v == failedVersion {
 		m.past = parsePast(r)
+	}
+	switch waits := m.debounce != (debounceKey{}); {
+	case v == rankedVersion && m.version() != v:
+		r.Fail("version %d without a priority or a key", v)
+	case waits && (m.deliveries.set || m.inFlight.set || m.since.set):
+		r.Fail("it was handed out, and may be replaced")
 	}
 	if err := r.Done(); err != nil {
 		return record{}, fmt.Errorf("%w: %w", err, actorstore.ErrCorrupt)
@@ -195,7 +212,7 @@ func (r *record) lease(visibility int64) lease {
 func (r *record) setLease(l lease, now int64) {
 	r.deliveries, r.available, r.inFlight, r.since = optional[uint32]{}, optional[int64]{}, optional[bool]{}, optional[int64]{}
 	if l.deliveries > 0 {
-		r.deliveries = some(l.deliveries)
+		r.deliveries, r.debounce = some(l.deliveries), debounceKey{}
 	}
 	switch l.state {
 	case leased:
@@ -261,7 +278,7 @@ func parseNote(b []byte) (id ID, until int64, err error) {
 // would not let the message become a dead letter.
 func (r *record) fit(tells bool, most int) {
 	if !tells {
-		r.priority = 0
+		r.priority, r.debounce = 0, debounceKey{}
 	}
 	if r.past.failed() && (!tells || r.size() > most) {
 		r.past = past{}

@@ -28,7 +28,7 @@ func (d *draft) spareRoom() {
 		return
 	}
 	for _, c := range d.changes {
-		if n := len(c.rec) - c.it.size; !c.put && !c.remove && n > 0 {
+		if n := len(c.rec) - c.it.size; !c.put && !c.remove && !c.replaced && n > 0 {
 			over -= int64(n)
 			c.leaveStored()
 		}

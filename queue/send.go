@@ -21,6 +21,8 @@ type Send struct {
 	// of the highest priority first, in the order of their ids. It stays the same however long a message waits: as long as
 	// others of a higher priority come fast enough, a message is not received.
 	Priority int
+	// Debounce, unless it is nil, makes the message replace the one before it of the same name and key that still waits.
+	Debounce *Debounce
 	// From is the actor that sends the message, if it is another one; "" if that isn't known. It is UTF-8 of at most 255 bytes.
 	// It is stored when an attempt at the message fails, and in memory before: see Message.From.
 	From string
@@ -49,7 +51,9 @@ func (s *Send) record(in *settings) (*record, error) {
 		return nil, &InvalidError{What: whatOptions, Err: fmt.Errorf("the delay is %v", s.Delay)}
 	case s.Priority < MinPriority || s.Priority > MaxPriority:
 		return nil, &InvalidError{What: whatOptions, Err: fmt.Errorf("the priority is %d, and may be from %d to %d", s.Priority, MinPriority, MaxPriority)}
-	case s.Delay > 0 && in.opts.Plain, s.Priority != 0 && !in.tells:
+	case s.Debounce != nil && (s.Debounce.Key == "" || s.Debounce.Max < 0):
+		return nil, &InvalidError{What: whatOptions, Err: fmt.Errorf("the debounce has the key %.80q and at most %v", s.Debounce.Key, s.Debounce.Max)}
+	case s.Delay > 0 && in.opts.Plain, (s.Priority != 0 || s.Debounce != nil) && !in.tells:
 		return nil, ErrPlain
 	}
 	body, err := encodeValue(s.Body, whatBody)
@@ -62,6 +66,10 @@ func (s *Send) record(in *settings) (*record, error) {
 	}
 	if s.Delay > 0 {
 		r.available = some(after(r.created, s.Delay))
+	}
+	if s.Debounce != nil {
+		r.debounce = s.Debounce.keyOf(s.Name)
+		s.Debounce.bound(r, r.created)
 	}
 	if n := r.size(); n > in.opts.MaxMessageBytes {
 		return nil, &SizeError{n, in.opts.MaxMessageBytes}

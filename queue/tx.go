@@ -210,12 +210,16 @@ func (tx *Tx) enqueue(s *Send) (ID, error) {
 			return k.id, nil
 		}
 	}
-	it, err := tx.admit(r)
+	sent := r.created
+	it, err := tx.replace(r, s.Debounce)
+	if err == nil && it == nil {
+		it, err = tx.admit(r)
+	}
 	if err != nil {
 		return 0, err
 	}
 	if k != nil {
-		q.keys.take(&tx.keys, k, it.id, after(r.created, q.opts.KeyWindow))
+		q.keys.take(&tx.keys, k, it.id, after(sent, q.opts.KeyWindow))
 	}
 	return it.id, nil
 }
