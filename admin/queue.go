@@ -17,12 +17,14 @@ var SendMessage = &Verb[SendMessageIn, SendMessageOut]{"queue/send", "Enqueue a 
 
 // SendMessageIn is the request of SendMessage.
 type SendMessageIn struct {
-	Name     string          `json:"name"`
-	Body     json.RawMessage `json:"body"`               // any JSON
-	Delay    time.Duration   `json:"delay,omitempty"`    // the message is hidden for so long, in nanoseconds
-	Key      string          `json:"key,omitempty"`      // nothing is sent if a message of the name was sent with this key a moment ago
-	Priority int             `json:"priority,omitempty"` // from -100 to 100: of visible messages the highest are received first
-	Max      int             `json:"max,omitempty"`      // refuses the message if the queue has so many; 0 means that the program's bound holds
+	Name        string          `json:"name"`
+	Body        json.RawMessage `json:"body"`                   // any JSON
+	Delay       time.Duration   `json:"delay,omitempty"`        // the message is hidden for so long, in nanoseconds
+	Key         string          `json:"key,omitempty"`          // nothing is sent if a message of the name was sent with this key a moment ago
+	Priority    int             `json:"priority,omitempty"`     // from -100 to 100: of visible messages the highest are received first
+	Debounce    string          `json:"debounce,omitempty"`     // the message replaces the one of the name and this key that wasn't handed out yet
+	DebounceMax time.Duration   `json:"debounce_max,omitempty"` // the message is hidden at most for so long after the first one, in nanoseconds; 0 means no bound
+	Max         int             `json:"max,omitempty"`          // refuses the message if the queue has so many; 0 means that the program's bound holds
 }
 
 // SendMessageOut is the answer.
@@ -45,8 +47,12 @@ func sendMessage(ctx context.Context, a *greenroom.Actor, _ string, in *SendMess
 	if in.Max > 0 && q.Len() >= in.Max {
 		return nil, &queue.FullError{Limit: in.Max}
 	}
+	m := queue.Send{Name: in.Name, Body: body, Delay: in.Delay, Key: in.Key, Priority: in.Priority}
+	if in.Debounce != "" {
+		m.Debounce = &queue.Debounce{Key: in.Debounce, Max: in.DebounceMax}
+	}
 	out := &SendMessageOut{}
-	out.ID, err = q.Enqueue(ctx, queue.Send{Name: in.Name, Body: body, Delay: in.Delay, Key: in.Key, Priority: in.Priority})
+	out.ID, err = q.Enqueue(ctx, m)
 	return out, err
 }
 

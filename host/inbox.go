@@ -61,8 +61,13 @@ func (c receipt) take(from Address, letters []*mailrow.Letter) (came int, err er
 // receive puts a letter of an actor into the queue.
 func (c receipt) receive(from Address, l *mailrow.Letter) error {
 	due := time.UnixMilli(l.Sent).Add(time.Duration(l.Delay) * time.Millisecond)
+	var debounce *queue.Debounce
+	if l.Debounce != "" {
+		most := min(l.DebounceMax, uint64(queue.Forever/time.Millisecond))
+		debounce = &queue.Debounce{Key: l.Debounce, Max: time.Duration(most) * time.Millisecond}
+	}
 	_, err := c.Enqueue(queue.Send{
-		Name: l.Name, Body: queue.Raw(l.Body), Key: l.Key, Delay: max(due.Sub(c.now), 0), From: from.String(), Priority: int(l.Priority),
+		Name: l.Name, Body: queue.Raw(l.Body), Key: l.Key, Delay: max(due.Sub(c.now), 0), From: from.String(), Priority: int(l.Priority), Debounce: debounce,
 	})
 	return err
 }

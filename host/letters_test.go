@@ -493,3 +493,35 @@ func TestLettersPriority(t *testing.T) {
 		r.wantNoLetters()
 	}, thing(send, take))
 }
+
+// TestLettersDebounce: messages to another actor replace each other in its queue, also over a restart.
+func TestLettersDebounce(t *testing.T) {
+	send := NewAction("send", func(c *Context, body string) (int, error) {
+		var refused *queue.InvalidError
+		to := Address{"thing", "x"}
+		if err := c.Send(to, queue.Send{Debounce: &queue.Debounce{Max: time.Second}}); !errors.As(err, &refused) {
+			return 0, fmt.Errorf("without a key: %w", err)
+		}
+		return 0, c.Send(to, queue.Send{Name: "save", Body: body, Delay: 4 * time.Second, Debounce: &queue.Debounce{Key: "doc", Max: 10 * time.Second}})
+	})
+	kind := thing(send, answered)
+	kind.Message = func(c *Context, m *greenroom.Message) error {
+		var body string
+		err := m.Decode(&body)
+		return errors.Join(err, note(c, fmt.Sprint(body, " ", m.ID)))
+	}
+	bubble(t, Options{IdleTimeout: time.Second}, func(r *rig) {
+		for i := range 6 { // every three seconds
+			r.call(lobby, "send", fmt.Sprint(i))
+			if pass(3 * time.Second); i == 1 {
+				r.reopen()
+			}
+		}
+		pass(time.Minute)
+		got, err := invoke[string](r.ctx, r.Host, Address{"thing", "x"}, "answered", nil)
+		if must(t, err); got != "3 1\n5 2\n" {
+			t.Errorf("got %q", got)
+		}
+		r.wantNoLetters()
+	}, kind)
+}

@@ -35,6 +35,13 @@ func (s *sending) write(to Address, m queue.Send) (*mailrow.Letter, error) {
 	if m.Priority < queue.MinPriority || m.Priority > queue.MaxPriority {
 		return nil, &queue.InvalidError{What: "options", Err: fmt.Errorf("the priority is %d", m.Priority)}
 	}
+	d := m.Debounce
+	switch {
+	case d == nil:
+		d = &queue.Debounce{}
+	case d.Key == "" || !utf8.ValidString(d.Key) || d.Max < 0:
+		return nil, &queue.InvalidError{What: "options", Err: fmt.Errorf("the debounce has the key %.80q and at most %v", d.Key, d.Max)}
+	}
 	body, err := encodeBody(m.Body)
 	if err != nil {
 		return nil, &queue.InvalidError{What: "body", Err: err}
@@ -46,6 +53,7 @@ func (s *sending) write(to Address, m queue.Send) (*mailrow.Letter, error) {
 		Number: c.life.actor.Seq()*numbersOfCommit + uint64(len(s.letters)),
 		From:   mailrow.SenderOf(c.ID()), Nonce: s.account.Nonce, To: to.String(),
 		Name: m.Name, Body: body, Key: m.Key, Sent: c.now.UnixMilli(), Delay: uint64(m.Delay.Milliseconds()), Priority: int8(m.Priority),
+		Debounce: d.Key, DebounceMax: uint64(d.Max.Milliseconds()),
 	}, nil
 }
 

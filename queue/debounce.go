@@ -25,10 +25,10 @@ type Debounce struct {
 	Max time.Duration
 }
 
-// A debounceKey is what is stored of the key of a Debounce and the name of its message. Zero is none.
+// A debounceKey is what is stored of the key of a Debounce and the name of its message, or zero for a message without.
 type debounceKey [sha256.Size]byte
 
-// kept returns k for memory, nil if it is none.
+// kept returns k for memory, nil if it is zero.
 func (k debounceKey) kept() *debounceKey {
 	if k == (debounceKey{}) {
 		return nil
@@ -56,7 +56,7 @@ func (d *Debounce) bound(r *record, first int64) {
 	}
 }
 
-// replace stages that r takes the place of a message of the same key, which it returns; nil if there is none.
+// replace stages that r takes the place of a message of the same key, which it returns; nil without one.
 //
 // +checklocks:d.of.mu
 func (d *draft) replace(r *record, by *Debounce) (*item, error) {
@@ -82,7 +82,7 @@ func (d *draft) replace(r *record, by *Debounce) (*item, error) {
 	return it, nil
 }
 
-// replaceable returns the message that is replaced by one of that key: one that d adds, or one that is stored. nil is none.
+// replaceable returns the message that is replaced by one of that key: one that d adds, or one that is stored; nil without one.
 //
 // +checklocks:d.of.mu
 func (d *draft) replaceable(key debounceKey) (*item, error) {

@@ -96,7 +96,7 @@ func TestDebounceKeys(t *testing.T) {
 	})
 }
 
-// TestDebounceStaged: sends in one batch are one message; what another batch has is waited for.
+// TestDebounceStaged: sends in one batch are one message; Enqueue waits for the batch that has the message.
 func TestDebounceStaged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Options{})
@@ -138,6 +138,15 @@ func TestDebounceStaged(t *testing.T) {
 		if id := r.save("10", Send{Debounce: &Debounce{Key: "k"}}); id != 3 || text(t, r.record(3).body) != "10" {
 			t.Errorf("after a restart %s is replaced", id)
 		}
+		// A message that a batch replaces and then removes is gone for it.
+		b = batch.Batch{}
+		r.stageEnqueue(&b, send("11"))
+		must(t, r.q.In(&b).Delete(3))
+		if id := r.stageEnqueue(&b, send("12")); id != 4 {
+			t.Errorf("a removed message is replaced: %s", id)
+		}
+		must(t, r.actor.Commit(ctx, &b))
+		r.verify("in the end")
 	})
 }
 

@@ -201,14 +201,14 @@ func TestSend(t *testing.T) {
 	f := &fakeHost{answer: map[string]any{"queue_send": 7}}
 	f.install(t)
 	c := &Context{}
-	m := Send{Name: "n", Body: "b", Delay: time.Second, Key: "k", Priority: -7}
+	m := Send{Name: "n", Body: "b", Delay: time.Second, Key: "k", Priority: -7, Debounce: "d", DebounceMax: time.Minute}
 	if id, err := c.Queue().Send(m); id != 7 || err != nil {
 		t.Errorf("got %d, %v", id, err)
 	}
 	if err := c.Send(Address{"thing", "other"}, m); err != nil {
 		t.Error(err)
 	}
-	const words = "map[body:b delay:1000 key:k name:n priority:-7]"
+	const words = "map[body:b debounce:d debounce_max:60000 delay:1000 key:k name:n priority:-7]"
 	f.want(t, "queue_send "+words, "send [map[key:other type:thing] "+words+"]")
 	f.answer["send"] = &abi.Fault{Code: "outbox_full"}
 	if err := c.Send(Address{}, Send{}); !errors.Is(err, &Error{Code: "outbox_full"}) {

@@ -21,6 +21,11 @@ type Send struct {
 	Key   string
 
 	Priority int // from -100 to 100: of visible messages the highest come first
+
+	// Debounce, unless it is "", is a key: the message replaces the one before it of the same name and key that wasn't handed out
+	// yet. DebounceMax is how long after that was enqueued the message is hidden at most, to the millisecond; 0 is for no bound. See queue.Debounce.
+	Debounce    string
+	DebounceMax time.Duration
 }
 
 // Send puts a message into the queue, and returns the ID that it will have.
@@ -53,7 +58,8 @@ func (c *Context) Send(to Address, s Send) error {
 // message returns s as the host takes it.
 func (s *Send) message() (abi.Send, error) {
 	body, err := encode(s.Body)
-	return abi.Send{Name: s.Name, Body: body, Delay: millis(s.Delay), Key: s.Key, Priority: s.Priority}, err
+	return abi.Send{Name: s.Name, Body: body, Delay: millis(s.Delay), Key: s.Key, Priority: s.Priority,
+		Debounce: s.Debounce, DebounceMax: millis(s.DebounceMax)}, err
 }
 
 func millis(d time.Duration) abi.Int { return abi.Int(d.Milliseconds()) }

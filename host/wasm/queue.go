@@ -51,7 +51,11 @@ func send(c *call, l *abi.Letter) (any, error) {
 
 // toSend returns a message as the queue takes it.
 func toSend(s *abi.Send) queue.Send {
-	return queue.Send{Name: s.Name, Body: queue.Raw(s.Body), Delay: duration(s.Delay), Key: s.Key, Priority: s.Priority}
+	m := queue.Send{Name: s.Name, Body: queue.Raw(s.Body), Delay: duration(s.Delay), Key: s.Key, Priority: s.Priority}
+	if s.Debounce != "" {
+		m.Debounce = &queue.Debounce{Key: s.Debounce, Max: duration(s.DebounceMax)}
+	}
+	return m
 }
 
 // maxMessage is how large a message is taken to be: the default limit of values, and a

@@ -11,7 +11,9 @@
 //	                                   (CBOR), key str, sent i64 ms, delay u64 ms,
 //	                                   generation u32 of a receiver that it creates, existing
 //	                                   bool: it creates none. v1 ended before the generation
-//	                                   v3: v2, and a priority i8, which isn't 0
+//	                                   v3: v2, and a priority i8, debounce key str, and how
+//	                                   long it is hidden at most u64 ms; of a message that
+//	                                   has a priority or a debounce key
 //	68 73                              v2: nonce data[16] of all messages that the actor sends,
 //	                                   its generation u32, debt i64 to the rate of messages,
 //	                                   in millionths, when i64 ms. v1 was the nonce alone
@@ -34,7 +36,7 @@ const space = actorstore.NamespaceHost
 // Versions of the values. Older ones are read, too.
 const (
 	letterVersion  = 2 // 1 had no generation: it may create its receiver, in the first one
-	rankedVersion  = 3 // of a letter: it has a priority
+	rankedVersion  = 3 // of a letter: it has a priority or a debounce key
 	accountVersion = 2 // 1 was the nonce alone
 	seenVersion    = 1
 )
@@ -55,15 +57,21 @@ type Letter struct {
 	Generation uint32 // of its receiver, if that is created for it
 	Existing   bool   // it doesn't create its receiver
 	Priority   int8   // that it has in the receiver's queue
+
+	Debounce    string // key by which it replaces another one in the receiver's queue, "" for none
+	DebounceMax uint64 // ms
 }
 
 // Size returns how many bytes the letter takes in memory at most.
-func (l *Letter) Size() int { return 512 + len(l.To) + len(l.Name) + len(l.Body) + len(l.Key) }
+func (l *Letter) Size() int { return 512 + len(l.To) + len(l.Name) + len(l.Body) + len(l.Key) + len(l.Debounce) }
+
+// ranked says whether the letter has what version 2 hasn't.
+func (l *Letter) ranked() bool { return l.Priority != 0 || l.Debounce != "" }
 
 // Append appends the row's value to dst, and returns the extended slice.
 func (l *Letter) Append(dst []byte) []byte {
 	version := uint16(letterVersion)
-	if l.Priority != 0 {
+	if l.ranked() {
 		version = rankedVersion
 	}
 	dst = bare.AppendVersion(dst, version)
@@ -79,6 +87,8 @@ func (l *Letter) Append(dst []byte) []byte {
 	dst = bare.AppendBool(dst, l.Existing)
 	if version == rankedVersion {
 		dst = bare.AppendU8(dst, uint8(l.Priority))
+		dst = bare.AppendString(dst, l.Debounce)
+		dst = bare.AppendU64(dst, l.DebounceMax)
 	}
 	return dst
 }
@@ -100,8 +110,9 @@ func ParseLetter(key, value []byte) (*Letter, error) {
 			l.Generation, l.Existing = rd.U32(), rd.Bool()
 		}
 		if v == rankedVersion {
-			if l.Priority = int8(rd.U8()); l.Priority == 0 {
-				rd.Fail("the priority is 0")
+			l.Priority, l.Debounce, l.DebounceMax = int8(rd.U8()), rd.String(), rd.U64()
+			if !l.ranked() {
+				rd.Fail("version %d without a priority or a debounce key", v)
 			}
 		}
 	})

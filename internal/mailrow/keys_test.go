@@ -24,8 +24,8 @@ func TestLetterGolden(t *testing.T) {
 	if got := string(l.Append(nil)); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	l.Priority = -3
-	if got, want := string(l.Append(nil)), "\x03"+want[1:]+"\xfd"; got != want {
+	l.Priority, l.Debounce, l.DebounceMax = -3, "d", 9
+	if got, want := string(l.Append(nil)), "\x03"+want[1:]+"\xfd\x01d\x09\x00\x00\x00\x00\x00\x00\x00"; got != want {
 		t.Errorf("with a priority: got %q, want %q", got, want)
 	}
 	if got, want := string(mailrow.LetterKey(l.Number)), "ho\x00\x00\x00\x00\x00\x00\x01\x02"; got != want {
@@ -56,7 +56,7 @@ func TestLetterVersions(t *testing.T) {
 	l1.Generation = 1
 	l2.Generation, l2.Existing = 7, true
 	l3 := l2
-	l3.Priority = -100
+	l3.Priority, l3.Debounce, l3.DebounceMax = -100, "d", 9
 	a1 := mailrow.Account{Nonce: l.Nonce}
 	a2 := mailrow.Account{Nonce: l.Nonce, Generation: 7, Debt: 1_500_000, At: 8}
 	values := map[string]struct{ want, is, newest []byte }{}

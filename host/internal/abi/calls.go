@@ -72,6 +72,9 @@ type Send struct {
 	Key   string `cbor:"key,omitempty"`
 
 	Priority int `cbor:"priority,omitempty"`
+
+	Debounce    string `cbor:"debounce,omitempty"`
+	DebounceMax Int    `cbor:"debounce_max,omitempty"`
 }
 
 // An Address names an actor.
