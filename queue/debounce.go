@@ -33,7 +33,8 @@ func (k debounceKey) kept() *debounceKey {
 	if k == (debounceKey{}) {
 		return nil
 	}
-	return &k
+	kept := k // k itself would be allocated for every message
+	return &kept
 }
 
 func (d *Debounce) keyOf(name string) debounceKey {
