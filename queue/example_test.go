@@ -179,3 +179,32 @@ func ExampleList() {
 	// 1 a ready
 	// 2 b delayed
 }
+
+// Several messages about one document are one, and what is urgent comes first; a worker takes many at once.
+func ExampleDebounce() {
+	ctx := context.Background()
+	_, q := open(ctx, nil)
+	defer q.Close()
+
+	save := &queue.Debounce{Key: "document 7", Max: time.Minute}
+	_, err := q.EnqueueAll(ctx, []queue.Send{
+		{Name: "save", Body: "draft", Debounce: save},
+		{Name: "mail", Body: "ann"},
+		{Name: "save", Body: "final", Debounce: save},
+		{Name: "mail", Body: "bob", Priority: 10},
+	})
+	check(err)
+
+	msgs, err := q.Receive(ctx, &queue.ReceiveOptions{Count: 3, Linger: time.Second, Apart: true})
+	check(err)
+	for _, m := range msgs {
+		var body string
+		check(m.Decode(&body))
+		fmt.Println(m.ID, m.Name, body)
+		check(m.Complete(ctx, nil))
+	}
+	// Output:
+	// 3 mail bob
+	// 1 save final
+	// 2 mail ann
+}
