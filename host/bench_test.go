@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
+	"github.com/greenroomdb/greenroom/queue"
 )
 
 // benchHost opens a host on Pebble, with a type whose actions write to the state, to a
@@ -101,4 +104,47 @@ func liveHeap() int64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
+}
+
+// BenchmarkMessage measures messages that are sent and handled in a turn, of 16 actors: without limits, and under limits that hold none up.
+func BenchmarkMessage(b *testing.B) {
+	for name, all := range map[string][]*Limit{
+		"none":        nil,
+		"concurrency": {{Name: "c", Concurrency: 64}},
+		"rate":        {{Name: "r", Rate: 1e6, Burst: 1e6}},
+	} {
+		b.Run(name, func(b *testing.B) {
+			engine, err := pebblekv.Open(b.TempDir(), nil)
+			must(b, err)
+			const actors = 16
+			var done [actors]chan struct{}
+			for i := range done {
+				done[i] = make(chan struct{}, 1)
+			}
+			kind := &Type{Name: "thing", Limits: all, Message: func(c *Context, _ *greenroom.Message) error {
+				i, err := strconv.Atoi(c.Address().Key)
+				done[i] <- struct{}{}
+				return err
+			}}
+			h, err := Open(b.Context(), engine, []*Type{kind}, &Options{Logger: quiet})
+			must(b, err)
+			var next atomic.Int64
+			b.SetParallelism(actors / runtime.GOMAXPROCS(0))
+			b.ReportAllocs()
+			b.ResetTimer()
+			b.RunParallel(func(pb *testing.PB) {
+				i := int(next.Add(1)) % actors
+				for pb.Next() {
+					if _, err := h.Send(b.Context(), Address{"thing", strconv.Itoa(i)}, queue.Send{Name: "m"}); err != nil {
+						b.Error(err)
+						return
+					}
+					<-done[i]
+				}
+			})
+			b.StopTimer()
+			must(b, h.Close(context.Background()))
+			must(b, engine.Close())
+		})
+	}
 }
