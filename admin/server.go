@@ -149,7 +149,7 @@ func routes() []route {
 		},
 	}
 	for _, reads := range [][]route{
-		actorReads(), keyReads(), stateReads(), queueReads(), connReads(), workflowReads(), traceReads(), sqlReads(), hostReads(), usageReads(), databaseReads(),
+		actorReads(), keyReads(), stateReads(), queueReads(), connReads(), workflowReads(), traceReads(), sqlReads(), hostReads(), limitReads(), usageReads(), databaseReads(),
 	} {
 		all = append(all, reads...)
 	}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
-	"github.com/greenroomdb/greenroom/host/internal/limits"
+	"github.com/greenroomdb/greenroom/internal/limits"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/txn"
 	"github.com/greenroomdb/greenroom/workflow"

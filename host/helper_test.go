@@ -13,7 +13,7 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/batch"
-	"github.com/greenroomdb/greenroom/host/internal/limits"
+	"github.com/greenroomdb/greenroom/internal/limits"
 	"github.com/greenroomdb/greenroom/internal/envlimits"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"

@@ -6,7 +6,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/greenroomdb/greenroom/host/internal/limits"
+	"github.com/greenroomdb/greenroom/internal/limits"
 )
 
 // A Limit bounds how much actors do at a time, or how often, together: all actors of the types that name it, on all hosts of a store. What it

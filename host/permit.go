@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/greenroomdb/greenroom/host/internal/limits"
+	"github.com/greenroomdb/greenroom/internal/limits"
 )
 
 // A part is one of an actor that claims permits.

@@ -75,7 +75,7 @@ func commandName(cmd *cobra.Command) string {
 // reading are the commands that write nothing, of those that docs/operations.md lists.
 var reading = []string{
 	"serve", "backup ls", "backup verify", "check", "conns ls", "docs check", "docs explain", "docs export", "docs find", "docs get", "docs ls", "docs search", "export", "get", "hosts",
-	"items check", "items get", "items ls", "items schema", "items sync", "ls", "queue ls", "queue peek", "queue stats",
+	"items check", "items get", "items ls", "items schema", "items sync", "limits", "ls", "queue ls", "queue peek", "queue stats",
 	"state show", "top", "traces ls", "traces show", "workflow ls", "workflow save", "workflow show",
 }
 

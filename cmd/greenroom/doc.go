@@ -340,7 +340,7 @@ package main
 //
 //	main.go root.go servecommand.go args.go salvage.go backup.go restore.go items.go docs.go docswrite.go docsquery.go docsdump.go itemswrite.go itemslook.go dot.go
 //	engine.go sql.go firstwrite.go state.go traces.go workflowshow.go
-//	export.go askhost.go hosts.go hosttokens.go hostjwt.go hoststats.go adminflags.go import.go importrivetkit.go queuedrain.go shell.go statecodec.go
+//	export.go askhost.go hosts.go limits.go hosttokens.go hostjwt.go hoststats.go adminflags.go import.go importrivetkit.go queuedrain.go shell.go statecodec.go
 //	traceswaterfall.go workflow.go check.go conns.go awake.go host.go itemscommand.go docscommand.go docsjson.go modelcommand.go
 //	label.go bulk.go ls.go top.go search.go queue.go rivetkeys.go session.go admin.go
 //	sourcecopy.go fork.go hostserve.go hostbackup.go print.go source.go userkeys.go env.go hostwasm.go serve.go

@@ -36,6 +36,7 @@ host that has an actor awake for what is written to it, with $GREENROOM_ADMIN_TO
 		newGet(e), newPut(e), newRemove(removeCommand{env: e}), newDrop(bulk{env: e}), newQueue(e), newCheck(e), salvager{e}.command(),
 		newWake(target{env: e}), newSleep(target{env: e}), newConns(e), newState(e), newTraces(e), newItems(itemsCommand{itemsModel.command(e)}), newDocs(docsCommand{docsModel.command(e)}),
 		newWorkflow(e), newHost(e), newEngine(e), (&pageServer{env: e}).command(), newHosts(output{e, false, "id name address expires ttl"}),
+		newLimits(output{e, false, "name value held waiting full"}),
 		(&backup{env: e}).command(), (&restorer{env: e}).command(),
 	)
 	e.ask.flags(root)

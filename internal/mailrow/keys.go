@@ -63,7 +63,9 @@ type Letter struct {
 }
 
 // Size returns how many bytes the letter takes in memory at most.
-func (l *Letter) Size() int { return 512 + len(l.To) + len(l.Name) + len(l.Body) + len(l.Key) + len(l.Debounce) }
+func (l *Letter) Size() int {
+	return 512 + len(l.To) + len(l.Name) + len(l.Body) + len(l.Key) + len(l.Debounce)
+}
 
 // ranked says whether the letter has what version 2 hasn't.
 func (l *Letter) ranked() bool { return l.Priority != 0 || l.Debounce != "" }

@@ -55,7 +55,7 @@ func (s *state) group(fair string, behind bool, n int) ([]Head, error) {
 		if err != nil {
 			return nil, err
 		}
-		h, err := s.parseLine(e)
+		h, err := parseLine(s.lines, e)
 		if err != nil {
 			return nil, err
 		}

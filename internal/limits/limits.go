@@ -9,7 +9,7 @@
 //
 // Files, from the top down:
 //
-//	limits.go line.go keys.go bucket.go
+//	list.go limits.go line.go keys.go bucket.go
 package limits
 
 import (

@@ -198,12 +198,17 @@ func parsePermit(key, value []byte, c Claimant) (*permit, error) {
 
 // allHeld yields the permits that are held.
 func (s *state) allHeld() iter.Seq2[*permit, error] {
+	return permitsOf(s.ctx, s.limit.Engine, s.permits)
+}
+
+// permitsOf yields the permits in sub.
+func permitsOf(ctx context.Context, r kv.Reader, sub tuple.Subspace) iter.Seq2[*permit, error] {
 	return func(yield func(*permit, error) bool) {
-		start, end := s.permits.Range()
-		for e, err := range s.limit.Engine.Scan(s.ctx, kv.Range{Start: start, End: end}) {
+		start, end := sub.Range()
+		for e, err := range r.Scan(ctx, kv.Range{Start: start, End: end}) {
 			var p *permit
 			if err == nil {
-				p, err = s.parseHeld(e)
+				p, err = parseHeld(sub, e)
 			}
 			if !yield(p, err) || err != nil {
 				return
@@ -212,8 +217,8 @@ func (s *state) allHeld() iter.Seq2[*permit, error] {
 	}
 }
 
-func (s *state) parseHeld(e kv.Entry) (*permit, error) {
-	t, err := s.permits.Unpack(e.Key)
+func parseHeld(sub tuple.Subspace, e kv.Entry) (*permit, error) {
+	t, err := sub.Unpack(e.Key)
 	if err != nil {
 		return nil, corrupt(e.Key, err)
 	}
@@ -281,12 +286,12 @@ func (s *state) leave(p *place) {
 	s.clear(s.own.Pack(tuple.Tuple{p.Actor, p.Part}))
 }
 
-func (s *state) parseLine(e kv.Entry) (Head, error) {
-	fair, err := firstText(s.lines, e.Key)
+func parseLine(lines tuple.Subspace, e kv.Entry) (Head, error) {
+	fair, err := firstText(lines, e.Key)
 	if err != nil {
 		return Head{}, err
 	}
-	t, err := s.lines.Unpack(e.Key)
+	t, err := lines.Unpack(e.Key)
 	if err != nil || len(t) != 2 {
 		return Head{}, corrupt(e.Key, errors.Join(err, errElements))
 	}
