@@ -32,6 +32,7 @@ type engineFlags struct {
 	names      []string
 	drain      time.Duration
 	memory     byteSize
+	minFree    byteSize
 	verbose    bool
 	admin      adminFlags
 	backup     backupFlags
@@ -41,7 +42,7 @@ type engineFlags struct {
 const engineStore = "greenroom.store"
 
 func newEngine(e *env) *cobra.Command {
-	f := &engineFlags{memory: 1 << 30}
+	f := &engineFlags{memory: 1 << 30, minFree: defaultMinFree}
 	cmd := &cobra.Command{
 		Use:   "engine [STORE]",
 		Short: "Run the actors of RivetKit programs",
@@ -53,7 +54,8 @@ commands read them. See docs/rivetkit.md.
 STORE is created if it isn't there; without it the store is ` + engineStore + `, in the working
 directory. It is this process's until it ends, but for one in PostgreSQL, which several
 processes may serve. When the store has failed for good, as on a disk that is broken, it
-ends with status 3, for a supervisor to start it again.
+ends with status 3, for a supervisor to start it again. While the disk has less than
+--min-free, what actors store is refused, and reads go on; that heals when there is room.
 
 It listens on loopback, where no token is needed. To listen elsewhere takes a file with the
 tokens of runners, which open everything, and may take one with those of clients: lines with
@@ -91,6 +93,7 @@ whole process near --memory.
 	flags.StringArrayVar(&f.names, "name", nil, "`host` name by which this server may be addressed; default any, or loopback's (may be repeated)")
 	flags.DurationVar(&f.drain, "drain", 15*time.Second, "how long actors may take to sleep, and requests to end")
 	flags.Var(&f.memory, "memory", "about how much memory the process may have, such as 512MiB or 4GiB")
+	flags.Var(&f.minFree, "min-free", "how much of the disk stays free: with less, what is to be stored is refused")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log more")
 	f.admin.flags(cmd)
 	f.backup.flags(cmd)
@@ -165,7 +168,7 @@ func serveEngine(ctx context.Context, e *env, f *engineFlags, url string) error 
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(int64(f.memory))
 	}
-	err = withStore(ctx, url, greenroom.Options{Limits: e.limits, Logger: log}, func(st *storeurl.Store) (err error) {
+	err = withStore(ctx, url, greenroom.Options{MinFree: int64(f.minFree), Limits: e.limits, Logger: log}, func(st *storeurl.Store) (err error) {
 		defer buildIndex(ctx, st, log)()
 		saved, err := f.backup.begin(st, url, log, nil)
 		if err != nil {

@@ -20,6 +20,9 @@ import (
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 )
 
+// defaultMinFree is how much of its disk a store keeps free.
+const defaultMinFree byteSize = 64 << 20
+
 // hostFlags are what greenroom host is told.
 type hostFlags struct {
 	listen    string
@@ -90,7 +93,7 @@ needs that room to tidy up. All heals when there is room.
 	flags.DurationVar(&f.idle, "idle", host.DefaultIdleTimeout, "how long an actor without anything to do stays there")
 	flags.DurationVar(&f.away, "away", host.DefaultAwayTimeout, "how long a client may be away before it is disconnected")
 	flags.DurationVar(&f.drain, "drain", 15*time.Second, "how long the end may take")
-	f.minFree = 64 << 20
+	f.minFree = defaultMinFree
 	flags.Var(&f.minFree, "min-free", "how much of the disk stays free: with less, calls that write are refused")
 	flags.BoolVar(&f.traces, "traces", true, "record every turn as a span in its actor's keys, for greenroom traces")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log what clients are refused, too")

@@ -140,3 +140,32 @@ func TestListenBound(t *testing.T) {
 		_ = c.Close()
 	}
 }
+
+// TestEngineMinFree: an engine refuses what is to be stored while the disk has less free than it is told to keep, and lives on.
+func TestEngineMinFree(t *testing.T) {
+	store := filepath.Join(t.TempDir(), "data")
+	must(t, "put", store, "notes", "k", "v")
+	ctx := soonContext(t)
+	for _, c := range []struct {
+		free string
+		want int
+	}{{"1000000GiB", http.StatusInternalServerError}, {"1MiB", http.StatusOK}} {
+		p := startServer(t, "", "engine", "--min-free", c.free, store)
+		for range 2 {
+			body := `{"name":"room","key":"k","runner_name_selector":"default","crash_policy":"sleep"}`
+			req, err := http.NewRequestWithContext(ctx, http.MethodPut, p.url+"/actors", strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Content-Type", "application/json")
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if resp.Body.Close(); resp.StatusCode != c.want {
+				t.Errorf("with %s to be free the answer is %s, want %d", c.free, resp.Status, c.want)
+			}
+		}
+		p.kill()
+	}
+}
