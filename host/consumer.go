@@ -43,7 +43,7 @@ func (l consumer) take() {
 		if err := l.await(); err != nil {
 			return // the actor is to sleep, or lost
 		}
-		p, err := claimer{l.life}.admit(l.ctx, l.kind.Limits, l.part, 0)
+		p, err := claimer{l.life}.admit(l.ctx, l.kind.limits, l.part, 0)
 		if err != nil {
 			return // likewise
 		}

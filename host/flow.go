@@ -48,7 +48,7 @@ func NewWorkflow[In, Out any](fn workflow.Func[In, Out], opts *greenroom.Workflo
 				said.OnDue()
 			}
 		}
-		if len(l.kind.WorkflowLimits) > 0 {
+		if len(l.kind.flowLimits) > 0 {
 			o.Observe = func(c workflow.Change) {
 				if finished(c.State) {
 					f.due() // it has permits to give back, or a place in a line
@@ -159,7 +159,7 @@ func (f *flow) drive() {
 // admit claims the permits that the workflow needs to run, and gives them back when it is over. It returns early, without them, when there is nothing to run.
 func (f *flow) admit() error {
 	l := f.life
-	all := l.kind.WorkflowLimits
+	all := l.kind.flowLimits
 	if len(all) == 0 {
 		return nil
 	}
@@ -327,7 +327,7 @@ func (f *flow) ask(c *Context, input any, again bool) (fresh bool, err error) {
 			return false, nil
 		}
 	}
-	if l := c.life; len(l.kind.WorkflowLimits) > 0 {
+	if l := c.life; len(l.kind.flowLimits) > 0 {
 		c.undo = append(c.undo, claimer{l}.leave)
 		if err := (claimer{l}).join(c); err != nil {
 			return false, fmt.Errorf("host: stand in the line of a limit: %w", err)

@@ -1,8 +1,10 @@
 package host
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -19,6 +21,8 @@ import (
 // In a crash, what was begun under a permit of Concurrency keeps the permit: the actor goes on with it, on any host. Permits for messages end with the lease of the actor's
 // work, 30 seconds after the host last renewed them; those of workflows last until the workflow is over, for as long as it sleeps. A token of Rate that was taken is spent, even if
 // what it was for was not begun, and a message that is worked on again takes another one. So a limit never gives more than it may, as long as the clocks of the hosts agree: by as much as they differ a token may come early.
+//
+// An actor that has several limits claims their permits one after the other, those with a Label first, and keeps what it has while it waits for the next one.
 //
 // Hosts that know other bounds for a name go by their own.
 type Limit struct {
@@ -69,6 +73,15 @@ func (m *Limit) rule() limits.Rule {
 		r.Every, r.Burst = orTime(m.Per, time.Second)/time.Duration(m.Rate), max(m.Burst, 1)
 	}
 	return r
+}
+
+// inOrder returns limits in the order in which permits of them are claimed, which is the same for all types, so that no two actors wait for each other's
+// permits: first those of a label, so that an actor that waits for others of its tenant keeps nothing from other tenants; and then those without a Rate, so that a token that is
+// taken is used soon.
+func inOrder(all []*Limit) []*Limit {
+	return slices.SortedFunc(slices.Values(all), func(a, b *Limit) int {
+		return cmp.Or(-cmp.Compare(min(len(a.Label), 1), min(len(b.Label), 1)), cmp.Compare(min(a.Rate, 1), min(b.Rate, 1)), cmp.Compare(a.Name, b.Name))
+	})
 }
 
 // checkLimits says what is wrong with the limits of a type.

@@ -159,7 +159,7 @@ func (p *permits) release(unused bool) {
 // each calls fn with each limit of the workflow, and how the workflow claims permits of it, until fn fails.
 func (l claimer) each(fn func(d *desk, by limits.Claimant) error) error {
 	labels := l.actor.Attributes().Labels
-	for _, m := range l.kind.WorkflowLimits {
+	for _, m := range l.kind.flowLimits {
 		d := l.host.limits.enter(m, labels[m.Label])
 		err := fn(d, limits.Claimant{Actor: l.name, Part: partNames[partWorkflow], Fair: labels[m.Fair]})
 		d.leave()

@@ -235,6 +235,8 @@ type kind struct {
 	actions     map[string]*action // by name
 	fingerprint func() uint64      // computed once, when it is first wanted
 	metrics     *kindMetrics
+	// limits and flowLimits are those of the Type, in order.
+	limits, flowLimits []*Limit
 }
 
 // newKind returns a type with its actions looked up.
@@ -242,7 +244,7 @@ func newKind(t *Type) (*kind, error) {
 	if err := t.check(); err != nil {
 		return nil, err
 	}
-	k := &kind{Type: t, actions: map[string]*action{}, metrics: t.metrics()}
+	k := &kind{Type: t, actions: map[string]*action{}, metrics: t.metrics(), limits: inOrder(t.Limits), flowLimits: inOrder(t.WorkflowLimits)}
 	k.fingerprint = sync.OnceValue(func() uint64 { return fingerprintOf(k) })
 	for _, declared := range t.Actions {
 		if declared == nil {
