@@ -54,7 +54,8 @@ type call struct {
 	ticket uint64
 	begun  time.Time
 	ended  time.Time // zero while the actor is being woken
-	gone   bool      // the actor doesn't exist
+	woken  bool      // it was
+	gone   bool      // the actor doesn't exist, or wants no permit
 }
 
 const (
@@ -64,6 +65,8 @@ const (
 	deskPoll = 5 * time.Second
 	// sweepEvery is how often a desk asks about permits that have no end.
 	sweepEvery = time.Minute
+	// lineCheck is how often a claim that waits looks whether it has its place still: a desk takes out of the line what hasn't claimed in time.
+	lineCheck = time.Minute
 	// tidyEvery is how often records that say nothing are removed.
 	tidyEvery = time.Hour
 )
@@ -219,6 +222,9 @@ func (d *desk) await(ctx context.Context, c limits.Claimant, until func() time.T
 			retry = time.After(backoff(failures))
 			h.troubles.tell(h.log, h.clock(), "host: claim a permit", d.Name, err, slog.String("limit", d.Name), slog.String("actor", c.Actor))
 		}
+		if retry == nil {
+			retry = time.After(lineCheck)
+		}
 		select {
 		case <-called:
 		case <-retry:
@@ -348,7 +354,7 @@ func (d *desk) call(c *limits.Call) (done bool) {
 		case was.ticket != head.Ticket: // it is being woken still
 			was.ticket, was.begun = head.Ticket, now
 		case was.gone, now.Sub(was.begun) >= deskPatience:
-			skip, leave = append(skip, head), append(leave, was.gone || d.all.host.life(head.Actor) != nil)
+			skip, leave = append(skip, head), append(leave, was.gone || was.woken)
 		}
 	}
 	maps.DeleteFunc(d.called, func(_ claimKey, c *call) bool { return !c.ended.IsZero() && now.Sub(c.begun) > 2*deskPatience })
@@ -370,15 +376,18 @@ func (d *desk) call(c *limits.Call) (done bool) {
 func (d *desk) wake(head limits.Head, c *call) {
 	h := d.all.host
 	a, err := ParseAddress(head.Actor)
+	wants := true
 	if err == nil {
 		var l *life
 		if l, err = h.enter(h.ctx, a, nil, byAlarm); err == nil {
+			wants = claimer{l}.wants(head.Part)
 			l.leave()
 		}
 	}
 	d.all.mu.Lock()
 	c.ended = h.clock()
-	c.gone = errors.Is(err, ErrNoActor) || errors.Is(err, ErrAddress)
+	c.woken = err == nil
+	c.gone = errors.Is(err, ErrNoActor) || errors.Is(err, ErrAddress) || !wants
 	gone := c.gone
 	d.all.mu.Unlock()
 	if gone {

@@ -1,10 +1,12 @@
 package host
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/queue"
 )
 
@@ -29,4 +31,42 @@ func TestLimitOrder(t *testing.T) {
 			t.Errorf("at once %v, done %v", l.most, l.done)
 		}
 	})
+}
+
+// TestLimitPurged: actors whose messages are gone when their turn comes don't hold up the others, again and again.
+func TestLimitPurged(t *testing.T) {
+	l := newLedger()
+	kind := limited(l, 1, &Limit{Name: "models", Concurrency: 1})
+	bubble(t, Options{IdleTimeout: time.Second}, func(r *rig) {
+		r.jobs(1, "a-0")
+		pass(time.Millisecond)
+		for i := 1; i < 6; i++ {
+			r.jobs(1, fmt.Sprint("a-", i))
+		}
+		pass(10 * time.Second)
+		r.jobs(1, "b-1")
+		for i := 1; i < 6; i++ {
+			must(t, r.Visit(r.ctx, idOf(Address{"thing", fmt.Sprint("a-", i)}), func(ctx context.Context, a *greenroom.Actor) error {
+				q, err := a.Queue(ctx)
+				if err != nil {
+					return err
+				}
+				n, err := q.Purge(ctx, "job")
+				if n != 1 {
+					t.Errorf("purged %d", n)
+				}
+				return err
+			}))
+		}
+		pass(4 * time.Minute)
+		l.look(func() {
+			if len(l.done) != 2 || l.times[1].Sub(l.times[0]) != time.Minute {
+				t.Errorf("begun %v at %v", l.begun, l.times)
+			}
+		})
+		pass(5 * time.Minute)
+		if n := r.limitRows(); n != 0 {
+			t.Errorf("%d rows of limits are left", n)
+		}
+	}, kind)
 }

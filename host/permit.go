@@ -170,6 +170,19 @@ func (l claimer) each(fn func(d *desk, by limits.Claimant) error) error {
 	return nil
 }
 
+// wants says whether a part of the actor has something to claim a permit for: a message that was there when it took its place in the line may be gone. A workflow that is awake
+// sees to that by itself.
+func (l claimer) wants(part string) bool {
+	for _, t := range l.kind.takers() {
+		if partNames[t.part] == part {
+			now, cancel := context.WithCancel(l.steady)
+			cancel()
+			return l.queue.WaitFor(now, t.names...) == nil
+		}
+	}
+	return part == partNames[partWorkflow] && l.workflow != nil
+}
+
 // join takes a place in the line of the first limit, before the workflow is started: so workflows run in the order in which they were started.
 func (l claimer) join(ctx context.Context) error {
 	first := true
