@@ -328,8 +328,11 @@ func (f *flow) ask(c *Context, input any, again bool) (fresh bool, err error) {
 		}
 	}
 	if l := c.life; len(l.kind.flowLimits) > 0 {
-		c.undo = append(c.undo, claimer{l}.leave)
-		if err := (claimer{l}).join(c); err != nil {
+		joined, err := claimer{l}.join(c)
+		if joined { // one that has had its place keeps it
+			c.undo = append(c.undo, claimer{l}.leave)
+		}
+		if err != nil {
 			return false, fmt.Errorf("host: stand in the line of a limit: %w", err)
 		}
 	}

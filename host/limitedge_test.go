@@ -2,12 +2,15 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/queue"
+	"github.com/greenroomdb/greenroom/workflow"
 )
 
 // TestLimitOrder: types that share limits don't wait for each other's permits for ever, in whichever order they name them.
@@ -68,5 +71,38 @@ func TestLimitPurged(t *testing.T) {
 		if n := r.limitRows(); n != 0 {
 			t.Errorf("%d rows of limits are left", n)
 		}
+	}, kind)
+}
+
+// TestLimitFailedStart: a turn that starts a workflow anew, and fails, doesn't take the place in the line from the workflow, which waits.
+func TestLimitFailedStart(t *testing.T) {
+	l := newLedger()
+	flow := NewWorkflow(func(c *workflow.Context, what string) (struct{}, error) {
+		err := workflow.Do(c, "begin", func(context.Context) error {
+			l.begin("a", what)()
+			return nil
+		})
+		c.Sleep("rest", time.Minute)
+		return struct{}{}, err
+	}, nil)
+	start := NewCommand("start", func(c *Context, fail bool) error {
+		if fail {
+			return errors.Join(c.StartWorkflowAgain(c.Address().Key), errRefused)
+		}
+		return c.StartWorkflow(c.Address().Key)
+	})
+	kind := &Type{Name: "thing", Workflow: flow, WorkflowLimits: []*Limit{{Name: "flows", Concurrency: 1}}, Actions: []AnyAction{start}}
+	bubble(t, Options{IdleTimeout: time.Hour}, func(r *rig) {
+		for _, key := range []string{"a-0", "a-1", "a-2"} {
+			must(t, start.Call(r.ctx, r.Host, key, false))
+			pass(time.Second)
+		}
+		wantErr(t, start.Call(r.ctx, r.Host, "a-1", true), errRefused)
+		pass(10 * time.Minute)
+		l.look(func() {
+			if !slices.Equal(l.begun, []string{"a-0", "a-1", "a-2"}) || l.times[1].Sub(l.times[0]) != time.Minute {
+				t.Errorf("begun %v at %v", l.begun, l.times)
+			}
+		})
 	}, kind)
 }

@@ -183,16 +183,19 @@ func (l claimer) wants(part string) bool {
 	return part == partNames[partWorkflow] && l.workflow != nil
 }
 
-// join takes a place in the line of the first limit, before the workflow is started: so workflows run in the order in which they were started.
-func (l claimer) join(ctx context.Context) error {
+// join takes a place in the line of the first limit, before the workflow is started: so workflows run in the order in which they were started. It says whether the workflow
+// has it only from now on, or may have.
+func (l claimer) join(ctx context.Context) (joined bool, err error) {
 	first := true
-	return l.each(func(d *desk, by limits.Claimant) error {
+	err = l.each(func(d *desk, by limits.Claimant) (err error) {
 		if !first {
 			return nil
 		}
 		first = false
-		return d.Join(ctx, by)
+		joined, err = d.Join(ctx, by)
+		return err
 	})
+	return joined, err
 }
 
 // leave gives up the places in all lines: the workflow wasn't started, or is over.

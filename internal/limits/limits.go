@@ -150,19 +150,21 @@ func (l *Limit) Release(ctx context.Context, c Claimant, unused bool) (waiting b
 	return waiting, err
 }
 
-// Join puts c at the end of the line, unless it has a place there or holds a permit.
-func (l *Limit) Join(ctx context.Context, c Claimant) error {
-	return l.change(ctx, func(s *state) error {
+// Join puts c at the end of the line, unless it has a place there or holds a permit, and says whether it did.
+func (l *Limit) Join(ctx context.Context, c Claimant) (joined bool, err error) {
+	err = l.change(ctx, func(s *state) error {
+		joined = false
 		held, err := s.held(&c)
 		if err != nil || held != nil {
 			return err
 		}
 		place, err := s.waiting(&c)
-		if err == nil && place == nil {
+		if joined = err == nil && place == nil; joined {
 			s.join(&c)
 		}
 		return err
 	})
+	return joined, err
 }
 
 // Leave takes c out of the line, if it has a place there.

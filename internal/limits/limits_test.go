@@ -95,7 +95,10 @@ func TestOrder(t *testing.T) {
 	must(t, r.hosts[0].Skip(t.Context(), c.Heads[0], true))
 	must(t, r.hosts[0].Skip(t.Context(), c.Heads[0], true)) // it isn't there any more
 	must(t, r.hosts[0].Leave(t.Context(), named("5")))
-	must(t, r.hosts[0].Join(t.Context(), named("1"))) // it holds a permit
+	joined, err := r.hosts[0].Join(t.Context(), named("1"))
+	if must(t, err); joined {
+		t.Error("a holder of a permit has joined the line")
+	}
 	if got := r.counts(); got != [4]int{1, 1, 1, 1} {
 		t.Errorf("rows %v", got)
 	}
