@@ -56,7 +56,9 @@ type Limit struct {
 	Rule        Rule
 	Now         func() time.Time
 
-	mu sync.Mutex // held for a change, so that those of one process don't conflict
+	mu    sync.Mutex // held for a change, so that those of one process don't conflict
+	spent int64      // the record's, when this Limit took a token last  +checklocks:mu
+	by    Claimant   // for which it took it  +checklocks:mu
 }
 
 // A record is what is stored of a limit as a whole.

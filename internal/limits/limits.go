@@ -108,6 +108,7 @@ func (s *state) grant(c *Claimant, until time.Time) {
 	s.record.last = c.Fair
 	if s.limit.Rule.Every > 0 {
 		s.record.spent = s.limit.Rule.take(s.record.spent, s.now.UnixNano())
+		s.limit.spent, s.limit.by = s.record.spent, *c
 	}
 	s.changed = true
 	if s.limit.Rule.Concurrency > 0 || until.IsZero() {
@@ -128,7 +129,8 @@ func (l *Limit) Extend(ctx context.Context, c Claimant, until time.Time) (held b
 	return held && err == nil, err
 }
 
-// Release gives back the permit of c, if it holds one; with unused, of a permit that Claim has given and under which nothing was begun, its token as well.
+// Release gives back the permit of c, if it holds one; with unused, of a permit that Claim has given and under which nothing was begun, its token as well, unless another one was taken since: the
+// bucket may have been filled again meanwhile, and a token that is given back then would be one too many.
 // waiting says that the line isn't empty.
 func (l *Limit) Release(ctx context.Context, c Claimant, unused bool) (waiting bool, err error) {
 	err = l.change(ctx, func(s *state) error {
@@ -139,7 +141,7 @@ func (l *Limit) Release(ctx context.Context, c Claimant, unused bool) (waiting b
 		if held != nil {
 			s.free(held)
 		}
-		if unused && l.Rule.Every > 0 {
+		if unused && l.Rule.Every > 0 && l.by == c && l.spent == s.record.spent {
 			s.record.spent -= int64(l.Rule.Every)
 			s.changed = true
 		}

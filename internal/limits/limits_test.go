@@ -223,6 +223,30 @@ func TestBucket(t *testing.T) {
 	}
 }
 
+// TestUnusedLate: a token that is given back late isn't given beside those that the bucket got meanwhile.
+func TestUnusedLate(t *testing.T) {
+	r := newRig(t, 1, Rule{Every: time.Second, Burst: 1})
+	if !r.claim(named("1"), time.Minute) {
+		t.Fatal("no token")
+	}
+	r.now = r.now.Add(time.Second)
+	if !r.claim(named("2"), time.Minute) {
+		t.Fatal("no second token")
+	}
+	_, err := r.hosts[0].Release(t.Context(), named("1"), true)
+	if must(t, err); r.claim(named("3"), time.Minute) {
+		t.Error("two permits at once")
+	}
+	r.now = r.now.Add(time.Second)
+	if !r.claim(named("3"), time.Minute) {
+		t.Error("no third token")
+	}
+	_, err = r.hosts[0].Release(t.Context(), named("3"), true)
+	if must(t, err); !r.claim(named("4"), time.Minute) {
+		t.Error("a token that was given back at once is lost")
+	}
+}
+
 // TestSkew: hosts whose clocks differ give no more tokens for it, again and again.
 func TestSkew(t *testing.T) {
 	r := newRig(t, 2, Rule{Every: time.Second, Burst: 1})
