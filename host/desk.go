@@ -234,8 +234,8 @@ func (d *desk) await(ctx context.Context, c limits.Claimant, until func() time.T
 	}
 }
 
-// giveBack gives the permit of c back.
-func (d *desk) giveBack(ctx context.Context, c limits.Claimant, unused bool) {
+// giveBack gives the permit of c back, and says whether trying again may help.
+func (d *desk) giveBack(ctx context.Context, c limits.Claimant, unused bool) (again bool) {
 	waiting, err := d.Release(ctx, c, unused)
 	if err != nil {
 		h := d.all.host
@@ -244,6 +244,7 @@ func (d *desk) giveBack(ctx context.Context, c limits.Claimant, unused bool) {
 	if waiting {
 		d.poke()
 	}
+	return err != nil && !errors.Is(err, kv.ErrPoisoned) && !errors.Is(err, kv.ErrClosed)
 }
 
 // run calls those at the head of the line for as long as there is one.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/internal/errkind"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/workflow"
 )
@@ -74,10 +76,9 @@ func TestLimitPurged(t *testing.T) {
 	}, kind)
 }
 
-// TestLimitFailedStart: a turn that starts a workflow anew, and fails, doesn't take the place in the line from the workflow, which waits.
-func TestLimitFailedStart(t *testing.T) {
-	l := newLedger()
-	flow := NewWorkflow(func(c *workflow.Context, what string) (struct{}, error) {
+// napper is a workflow that notes that it has begun, and sleeps for a minute.
+func napper(l *ledger) *Workflow {
+	return NewWorkflow(func(c *workflow.Context, what string) (struct{}, error) {
 		err := workflow.Do(c, "begin", func(context.Context) error {
 			l.begin("a", what)()
 			return nil
@@ -85,13 +86,18 @@ func TestLimitFailedStart(t *testing.T) {
 		c.Sleep("rest", time.Minute)
 		return struct{}{}, err
 	}, nil)
+}
+
+// TestLimitFailedStart: a turn that starts a workflow anew, and fails, doesn't take the place in the line from the workflow, which waits.
+func TestLimitFailedStart(t *testing.T) {
+	l := newLedger()
 	start := NewCommand("start", func(c *Context, fail bool) error {
 		if fail {
 			return errors.Join(c.StartWorkflowAgain(c.Address().Key), errRefused)
 		}
 		return c.StartWorkflow(c.Address().Key)
 	})
-	kind := &Type{Name: "thing", Workflow: flow, WorkflowLimits: []*Limit{{Name: "flows", Concurrency: 1}}, Actions: []AnyAction{start}}
+	kind := &Type{Name: "thing", Workflow: napper(l), WorkflowLimits: []*Limit{{Name: "flows", Concurrency: 1}}, Actions: []AnyAction{start}}
 	bubble(t, Options{IdleTimeout: time.Hour}, func(r *rig) {
 		for _, key := range []string{"a-0", "a-1", "a-2"} {
 			must(t, start.Call(r.ctx, r.Host, key, false))
@@ -101,6 +107,30 @@ func TestLimitFailedStart(t *testing.T) {
 		pass(10 * time.Minute)
 		l.look(func() {
 			if !slices.Equal(l.begun, []string{"a-0", "a-1", "a-2"}) || l.times[1].Sub(l.times[0]) != time.Minute {
+				t.Errorf("begun %v at %v", l.begun, l.times)
+			}
+		})
+	}, kind)
+}
+
+// TestLimitFullDisk: a workflow that is over while nothing can be stored gives its permit back when there is space again, although its actor stays awake.
+func TestLimitFullDisk(t *testing.T) {
+	l := newLedger()
+	start := NewCommand("start", func(c *Context, _ struct{}) error { return c.StartWorkflow(c.Address().Key) })
+	kind := &Type{Name: "thing", Workflow: napper(l), WorkflowLimits: []*Limit{{Name: "flows", Concurrency: 1}}, Actions: []AnyAction{start}}
+	bubble(t, Options{IdleTimeout: 5 * time.Hour}, func(r *rig) {
+		for _, key := range []string{"a-0", "a-1"} {
+			must(t, start.Call(r.ctx, r.Host, key, struct{}{}))
+			pass(time.Second)
+		}
+		d := r.limits.enter(r.limits.named["flows"], "")
+		defer d.leave()
+		r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Match: faultkv.Key(d.Key()), Times: faultkv.Forever, Err: errkind.ErrNoSpace})
+		pass(2 * time.Minute)
+		r.engine.Heal()
+		pass(2 * time.Minute)
+		l.look(func() {
+			if !slices.Equal(l.begun, []string{"a-0", "a-1"}) {
 				t.Errorf("begun %v at %v", l.begun, l.times)
 			}
 		})

@@ -139,7 +139,7 @@ func (p *permits) renew() {
 	}
 }
 
-// release gives the permits back, and the tokens as well if nothing was begun.
+// release gives the permits back, and the tokens as well if nothing was begun. Those that have no end it tries to give back until the actor is to sleep: they are taken back from one that sleeps.
 func (p *permits) release(unused bool) {
 	if p == nil {
 		return
@@ -150,7 +150,12 @@ func (p *permits) release(unused bool) {
 	}
 	p.lose(nil)
 	for _, c := range p.claims {
-		c.desk.giveBack(p.life.steady, c.by, unused)
+		for tried := 1; c.desk.giveBack(p.life.steady, c.by, unused) && p.stop == nil && p.life.ctx.Err() == nil; tried++ {
+			select {
+			case <-time.After(backoff(tried)):
+			case <-p.life.ctx.Done():
+			}
+		}
 		c.desk.leave()
 	}
 	p.claims = nil
