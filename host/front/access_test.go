@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -160,4 +161,51 @@ func TestAuthorizeAlone(t *testing.T) {
 	if status, answer := r.post("who", "null", "Authorization", "Bearer "); status != 401 {
 		t.Errorf("%d %s", status, answer)
 	}
+}
+
+// TestAuthorizeEnds: a socket whose caller may not have it any more is closed, with its subscriptions, although the client asks for nothing. One about which nothing can be said now isn't, and the
+// connection is there to be resumed.
+func TestAuthorizeEnds(t *testing.T) {
+	var state atomic.Int32
+	var asked atomic.Int64
+	r := newRig(t, Options{PingInterval: time.Millisecond, Authorize: func(_ context.Context, _ *http.Request, a *Access) (*host.Caller, error) {
+		asked.Add(1)
+		switch {
+		case a.Kind != AccessConnect || a.Actor != host.Address{Type: "room", Key: "a"}:
+			return nil, fmt.Errorf("asked for %+v", a)
+		case state.Load() == 1:
+			return nil, &host.Error{Code: "unavailable", Message: "Later."}
+		case state.Load() == 2:
+			return nil, ErrUnauthenticated
+		}
+		return &host.Caller{ID: "ann"}, nil
+	}})
+	p := r.join(mediaJSON, request{})
+	first := make(chan *response, 1)
+	go func() {
+		m, _ := p.receive()
+		first <- m
+	}()
+	wait := func(n int64) {
+		for n += asked.Load(); asked.Load() < n; {
+			select {
+			case m := <-first:
+				t.Fatalf("got %+v", m)
+			default:
+				runtime.Gosched()
+			}
+		}
+	}
+	wait(3)
+	state.Store(1)
+	wait(3)
+	state.Store(2)
+	if m := <-first; m == nil || m.Type != typeError || m.Code != "unauthorized" {
+		t.Errorf("got %+v", m)
+	}
+	p.wantClose(closeRefused)
+	state.Store(0)
+	again := r.dial(mediaJSON)
+	again.send(&request{Type: typeResume, Token: p.token, Conn: conn.ID(p.conn)})
+	again.want(typeConnected)
 }

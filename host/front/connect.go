@@ -46,7 +46,7 @@ func (f *Front) serveConnect(w http.ResponseWriter, r *http.Request, from *host.
 		return // it has answered
 	}
 	ws.SetReadLimit(f.opts.MaxBody)
-	s := &socket{front: f, ws: ws, as: as, from: remote.Addr(r), ctx: withCaller(f.ctx, from), held: true}
+	s := &socket{front: f, ws: ws, as: as, from: remote.Addr(r), ctx: withCaller(f.ctx, from), to: a, held: true}
 	if from != nil {
 		s.asks = r
 	}

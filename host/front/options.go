@@ -23,7 +23,8 @@ type Options struct {
 	// Authorize is asked about each call, socket and subscription of a request without one of the Tokens. It returns the caller, which the actor finds in
 	// host.Context.Caller and host.Conn.Caller; nil is a caller that isn't known. An error refuses the request: ErrUnauthenticated, one that wraps a *host.Error,
 	// which the client is told, or any other one, which the client isn't told. Of what goes through a socket the request is that of the socket, so what
-	// isn't right any more, such as a token that has ended, ends calls and subscriptions. A connection is resumed by a caller with the ID of the one that made it.
+	// isn't right any more, such as a token that has ended, ends calls and subscriptions; and about an open socket it is asked every PingInterval, as AccessConnect, so
+	// that no more events reach it then: an error but for "unavailable", "timeout" and "cancelled" closes the socket. A connection is resumed by a caller with the ID of the one that made it.
 	// Authorize must not change or keep the request or read its body; its context ends with CallTimeout. It is called from many goroutines at once. nil refuses
 	// everything.
 	Authorize func(ctx context.Context, r *http.Request, a *Access) (*host.Caller, error)

@@ -25,6 +25,7 @@ type socket struct {
 	from  netip.Addr      // where the client is
 	ctx   context.Context // ends when the socket is given up; with the caller
 	asks  *http.Request   // about which Options.Authorize is asked; nil for a client that may do anything
+	to    host.Address    // the actor
 
 	mu      sync.Mutex
 	queue   []outgoing // +checklocks:mu
@@ -253,6 +254,12 @@ func (s *socket) ping() {
 		s.finish(closeSilent, "nothing was asked for")
 		return
 	}
+	if err := s.stillMay(); err != nil {
+		s.front.note(s.ctx, "a socket that is open", s.to.String(), err)
+		s.replyError(0, err)
+		s.finish(closeRefused, host.Code(err))
+		return
+	}
 	ctx, cancel := context.WithTimeout(s.ctx, s.front.opts.PongTimeout)
 	defer cancel()
 	err := s.ws.Ping(ctx)
@@ -269,4 +276,17 @@ func (s *socket) ping() {
 	if s.pinger != nil {
 		s.pinger.Reset(s.front.opts.PingInterval)
 	}
+}
+
+// stillMay says why the client may not have the socket any more: its token has ended, perhaps. That it can't be told now is no reason.
+func (s *socket) stillMay() error {
+	if s.asks == nil {
+		return nil
+	}
+	_, err := s.front.guard.admit(s.ctx, s.asks, &Access{Kind: AccessConnect, Actor: s.to})
+	switch host.Code(err) {
+	case "unavailable", "timeout", "cancelled":
+		return nil
+	}
+	return err
 }

@@ -16,7 +16,7 @@ type Rule func(c *Claims, a *front.Access) error
 
 // Authorize returns a front.Options.Authorize that lets in the requests that bear a token of the issuer, as front.Bearer finds it, and then asks the rule of the actor's
 // type. Actors of a type without a rule are for no caller. The caller's ID is the Subject, which a token must have, and its claims are all claims of the token.
-// A request of a socket is verified for each call and subscription through it, so that they end with the token.
+// A request of a socket is verified for each call and subscription through it, and every front.Options.PingInterval, so that they and the socket end with the token.
 //
 // A request without a token that holds is front.ErrUnauthenticated. While the keys can't be fetched it is an error with the code "unavailable".
 func (v *Verifier) Authorize(rules map[string]Rule) func(ctx context.Context, r *http.Request, a *front.Access) (*host.Caller, error) {
