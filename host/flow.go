@@ -173,8 +173,10 @@ func (f *flow) admit() error {
 		return nil
 	}
 	ctx, cancel := context.WithCancel(l.ctx)
-	defer cancel()
-	go func() { // until it is cancelled
+	over := make(chan struct{})
+	defer func() { cancel(); <-over }() // from then on it takes no poke
+	go func() {                         // until it is cancelled
+		defer close(over)
 		for !finished(f.Status().State) {
 			select {
 			case <-f.poke:
