@@ -67,7 +67,7 @@ const (
 	sweepEvery = time.Minute
 	// lineCheck is how often a claim that waits looks whether it has its place still: a desk takes out of the line what hasn't claimed in time.
 	lineCheck = time.Minute
-	// tidyEvery is how often records that say nothing are removed.
+	// tidyEvery is how often records that say nothing, and permits that are over, are removed.
 	tidyEvery = time.Hour
 )
 
@@ -104,7 +104,7 @@ func (ls *limiters) patrol() {
 		for name := range ls.named {
 			err := ls.find(name)
 			if err == nil && now.Sub(tidied) >= tidyEvery {
-				err = limits.Tidy(h.ctx, h.engine, name, now)
+				err = ls.tidy(name, now)
 			}
 			if err != nil && h.ctx.Err() == nil {
 				h.log.Warn("host: look for lines of a limit", slog.String("limit", name), slog.Any("error", err))
@@ -119,6 +119,22 @@ func (ls *limiters) patrol() {
 			return
 		}
 	}
+}
+
+// tidy takes back the permits of a limit that are over, also such as no other claimant waits for, and removes records that say nothing.
+func (ls *limiters) tidy(name string, now time.Time) error {
+	for value, err := range limits.Held(ls.host.ctx, ls.host.engine, name) {
+		if err != nil {
+			return err
+		}
+		d := ls.enter(ls.named[name], value)
+		_, err = d.sweep()
+		d.leave()
+		if err != nil {
+			return err
+		}
+	}
+	return limits.Tidy(ls.host.ctx, ls.host.engine, name, now)
 }
 
 // find opens the desks of a limit that have lines.

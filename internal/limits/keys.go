@@ -322,14 +322,24 @@ func (s *state) clear(key []byte) {
 
 // Lines yields the values of the limit of that name for which claimants wait.
 func Lines(ctx context.Context, engine kv.Engine, name string) iter.Seq2[string, error] {
+	return values(ctx, engine, name, kindLine)
+}
+
+// Held yields the values of the limit of that name for which permits are held.
+func Held(ctx context.Context, engine kv.Engine, name string) iter.Seq2[string, error] {
+	return values(ctx, engine, name, kindHeld)
+}
+
+// values yields the values of a limit that have rows of a kind.
+func values(ctx context.Context, engine kv.Engine, name string, kind int64) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		lines := root.Sub(name, int64(kindLine))
-		start, end := lines.Range()
+		rows := root.Sub(name, kind)
+		start, end := rows.Range()
 		for {
 			value, found := "", false
 			for e, err := range engine.Scan(ctx, kv.Range{Start: start, End: end, Limit: 1}) {
 				if err == nil {
-					value, err = firstText(lines, e.Key)
+					value, err = firstText(rows, e.Key)
 				}
 				if err != nil {
 					yield("", err)
@@ -340,7 +350,7 @@ func Lines(ctx context.Context, engine kv.Engine, name string) iter.Seq2[string,
 			if !found || !yield(value, nil) {
 				return
 			}
-			_, start = lines.Sub(value).Range()
+			_, start = rows.Sub(value).Range()
 		}
 	}
 }
