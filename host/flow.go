@@ -156,7 +156,7 @@ func (f *flow) drive() {
 	}
 }
 
-// admit claims the permits that the workflow needs to run, and gives them back when it is over. It returns early, without them, when there is nothing to run.
+// admit claims the permits that the workflow needs to run, and gives them back when it is over. Without an error held is nil if there was nothing to run.
 func (f *flow) admit() error {
 	l := f.life
 	all := l.kind.flowLimits
@@ -199,8 +199,8 @@ func (f *flow) admit() error {
 // once runs the workflow as far as it comes. Its actor has a user meanwhile.
 func (f *flow) once() (workflow.Status, error) {
 	l := f.life
-	if err := f.admit(); err != nil {
-		return f.Status(), err
+	if err := f.admit(); err != nil || f.held == nil && len(l.kind.flowLimits) > 0 {
+		return f.Status(), err // one that is started just now says so
 	}
 	if !l.enterAwake() {
 		return workflow.Status{}, ErrNotAwake
