@@ -36,9 +36,5 @@ package greenroom
 
 // Files, from the top down:
 //
-//	deliver.go txparts.go workflow.go update.go spans.go userkeys.go actor.go view.go tx.go parts.go
+//	migrations.go deliver.go txparts.go workflow.go update.go spans.go userkeys.go actor.go view.go tx.go parts.go
 //	store.go restore.go options.go roster.go doc.go errors.go goroutine.go state.go
-// Files, from the top down:
-//
-//	restore.go deliver.go txparts.go workflow.go update.go spans.go userkeys.go actor.go view.go tx.go parts.go
-//	options.go store.go roster.go doc.go errors.go goroutine.go state.go

@@ -116,7 +116,7 @@ func (s *Server) Close() error {
 
 // verbs are what can be done to an actor.
 var verbs = []endpoint{
-	PutKey, DeleteKeys, SetLabels, SetState, SendMessage, DeleteMessages, RedriveMessages, CancelWorkflow, RetryWorkflow, RestartWorkflow, ReplayWorkflow, DiscardConnection,
+	PutKey, DeleteKeys, SetLabels, SetState, Migrate, SendMessage, DeleteMessages, RedriveMessages, CancelWorkflow, RetryWorkflow, RestartWorkflow, ReplayWorkflow, DiscardConnection,
 	Disconnect, Wake, Sleep, Fork, Restore, Undo, Drop, RepairIndex,
 }
 

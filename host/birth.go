@@ -115,6 +115,9 @@ func (m *creation) end() error {
 // create is the actor's first turn.
 func (m *creation) create(c *Context) error {
 	l := m.life
+	if err := (schema{l}).run(c); err != nil {
+		return err
+	}
 	if err := l.kind.Create(c); err != nil {
 		return err
 	}

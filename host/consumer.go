@@ -4,7 +4,6 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
-	"time"
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/batch"
@@ -153,10 +152,3 @@ func deadLetter(o *greenroom.QueueOptions) string {
 	}
 	return o.DeadLetter
 }
-
-// backoff is how long to wait after attempts that failed.
-func backoff(attempts int) time.Duration {
-	return min(time.Second<<min(max(attempts-1, 0), 10), maxBackoff)
-}
-
-const maxBackoff = 5 * time.Minute

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/conn"
@@ -119,6 +120,7 @@ var faults = []fault{
 	{batch.ErrTooLarge, "too_large", "This is too much for one turn."},
 	{batch.ErrValueTooLarge, "value_too_large", "A value is too large."},
 	{batch.ErrKeyTooLong, "key_too_long", "A key is too long."},
+	{greenroom.ErrNewerSchema, "newer_schema", "The actor is of a newer version of the program; try again."},
 	{kv.ErrPoisoned, "unavailable", "The store has failed."},
 	{errkind.ErrNoSpace, "no_space", "The store has no room; try again later."},
 	{context.DeadlineExceeded, "timeout", "It took too long."},

@@ -94,3 +94,10 @@ func orTime(d, def time.Duration) time.Duration {
 	}
 	return d
 }
+
+// backoff is how long to wait after attempts that failed.
+func backoff(attempts int) time.Duration {
+	return min(time.Second<<min(max(attempts-1, 0), 10), maxBackoff)
+}
+
+const maxBackoff = 5 * time.Minute

@@ -30,6 +30,9 @@ func fingerprintOf(k *kind) uint64 {
 	if b := k.Batch; b != nil {
 		said += fmt.Sprintf(" batch %q", slices.Sorted(slices.Values(b.Names)))
 	}
+	if n := k.Migrations.Latest(); n > 0 {
+		said += fmt.Sprintf(" schema %d", n)
+	}
 	if k.Workflow != nil {
 		said += fmt.Sprintf(" %q %x", k.Workflow.code, program())
 	}

@@ -25,6 +25,7 @@ const (
 	spanReturn    = "actor.returnMessage"
 	spanWork      = "actor.work" // of Type.Work, which isn't a turn
 	spanExtend    = "actor.extendLease"
+	spanMigrate   = "actor.migrate"
 	spanReconnect = "actor.reconnect"
 	spanSubscribe = "actor.subscribe"
 	eventSend     = "queue.message.send"

@@ -30,6 +30,11 @@ type Type struct {
 	// Other is called for actions that are not in Actions; nil means that there are none.
 	Other func(c *Context, action string, args Raw) (Raw, error)
 
+	// Migrations bring the database of each actor to their latest version: when the actor wakes, in a transaction of its own before any of its code sees the actor, or, of one that is
+	// created, in the turn of Create, before that. If one fails the actor doesn't wake, and its database stays as it is. An actor with a newer version than the latest doesn't wake:
+	// greenroom.ErrNewerSchema.
+	Migrations greenroom.Migrations
+
 	// Create is called once in the life of an actor, in its first turn. If it fails, the
 	// caller gets its error and the actor doesn't exist: nothing is stored, the input neither. The
 	// next call, or Host.Create with an input of its own, tries again.
@@ -145,6 +150,9 @@ func (t *Type) check() error {
 	}
 	if err := t.checkWork(); err != nil {
 		return err
+	}
+	if err := t.Migrations.Check(); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrTypes, t.Name, err)
 	}
 	return errors.Join(t.checkTakers(), t.checkLimits())
 }

@@ -28,7 +28,7 @@ type askFlags struct {
 
 // asking are the commands that write to an actor which a host may have, or are done by it.
 var asking = []string{
-	"conns discard", "conns disconnect", "drop", "import", "label", "put", "queue drain", "queue redrive", "queue send", "rm", "sleep", "sql",
+	"conns discard", "conns disconnect", "drop", "import", "label", "migrate", "put", "queue drain", "queue redrive", "queue send", "rm", "sleep", "sql",
 	"wake", "workflow again", "workflow cancel", "workflow replay", "workflow retry",
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,13 +15,17 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 )
 
-// A bulk is what a command does to all actors of a selection, one after the other.
+// A bulk is what a command does to all actors of a selection, one after the other unless parallel says otherwise.
 type bulk struct {
 	*env
 	selection
-	dryRun bool
-	reads  bool    // what is done only reads
-	rate   float64 // actors a second; 0: without bound
+	dryRun   bool
+	reads    bool                             // what is done only reads
+	rate     float64                          // actors a second; 0: without bound
+	skip     func(a *greenroom.ActorInfo) bool // leaves actors out; may be nil
+	parallel int                              // how many are done at a time; 0 means one
+	canary   int                              // so many are done before the others, one after the other, and these only if none failed
+	most     int                              // after so many failures no other is begun; 0: without bound
 }
 
 // bulkHelp is what the help of such commands says.
@@ -80,44 +85,100 @@ func (b *bulk) each(ctx context.Context, o opened, do func(o opened, actor strin
 	var actors []string
 	failed := 0
 	for info, err := range o.Actors(ctx, &b.ActorsOptions) {
-		if err != nil && info.ID.IsZero() {
+		switch {
+		case err != nil && info.ID.IsZero():
 			return err
-		}
-		if err != nil { // the actor is damaged
+		case err != nil: // the actor is damaged
 			failed++
 			fmt.Fprintf(b.stderr, "greenroom: id:%v: %s\n", info.ID, message(err))
-			continue
+		case b.skip != nil && b.skip(&info):
+		case info.Name == "":
+			actors = append(actors, "id:"+info.ID.String())
+		default:
+			actors = append(actors, info.Name)
 		}
-		name := info.Name
-		if name == "" {
-			name = "id:" + info.ID.String()
-		}
-		actors = append(actors, name)
 	}
 	if b.dryRun {
 		return list(output{b.env, false, "name"}, all(actors), func(name string) ([]any, error) { return []any{name}, nil })
 	}
-	began, all := time.Now(), len(actors)+failed
-	for i, actor := range actors {
-		hide := showHint(b.progress, fmt.Sprintf("%d of %d …", i+1, len(actors)))
-		err := b.pace(ctx, began, i)
-		if err == nil {
-			err = do(o, actor)
-		}
-		hide()
-		switch {
-		case ctx.Err() != nil:
-			return say(err, "interrupted after %d of %d actors", i, len(actors))
-		case err != nil:
-			failed++
-			fmt.Fprintf(b.stderr, "greenroom: %s: %s\n", visibleText(actor), message(err))
-		}
+	canary := min(b.canary, len(actors))
+	r := &bulkRun{bulk: b, began: time.Now(), all: len(actors), failed: failed, do: func(actor string) error { return do(o, actor) }}
+	if r.some(ctx, actors[:canary], 1); canary == 0 || r.failed == failed {
+		r.some(ctx, actors[canary:], max(b.parallel, 1))
 	}
-	if failed > 0 {
-		return say(nil, "%d of %d actors failed", failed, all)
+	switch {
+	case ctx.Err() != nil:
+		return say(ctx.Err(), "interrupted after %d of %d actors", r.done, len(actors))
+	case r.tried < len(actors):
+		return say(nil, "%d of %d actors failed, and %d were not tried", r.failed, len(actors)+failed, len(actors)-r.tried)
+	case r.failed > 0:
+		return say(nil, "%d of %d actors failed", r.failed, len(actors)+failed)
 	}
 	_, err := fmt.Fprintf(b.stdout, "%d\n", len(actors))
 	return err
+}
+
+// A bulkRun is what is done to actors.
+type bulkRun struct {
+	*bulk
+	began time.Time
+	all   int
+	do    func(actor string) error
+
+	mu                  sync.Mutex
+	tried, done, failed int // actors: begun, at an end, and in vain
+	hide                func()
+}
+
+// some does it to some actors, so many at a time.
+func (r *bulkRun) some(ctx context.Context, actors []string, at int) {
+	free := make(chan struct{}, at)
+	var working sync.WaitGroup
+	defer working.Wait()
+	for _, actor := range actors {
+		free <- struct{}{}
+		r.mu.Lock()
+		n, enough := r.tried, r.most > 0 && r.failed >= r.most
+		r.mu.Unlock()
+		if enough || r.pace(ctx, r.began, n) != nil {
+			return
+		}
+		r.mu.Lock()
+		r.tried++
+		r.mu.Unlock()
+		working.Go(func() {
+			defer func() { <-free }()
+			r.one(ctx, actor)
+		})
+	}
+}
+
+// one does it to one actor, and tells how far the run is.
+func (r *bulkRun) one(ctx context.Context, actor string) {
+	r.hint()
+	err := r.do(actor)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.hide()
+	r.hide = func() {}
+	if ctx.Err() != nil {
+		return
+	}
+	r.done++
+	if err != nil {
+		r.failed++
+		fmt.Fprintf(r.stderr, "greenroom: %s: %s\n", visibleText(actor), message(err))
+	}
+}
+
+// hint shows which actor is being done.
+func (r *bulkRun) hint() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.hide != nil {
+		r.hide()
+	}
+	r.hide = showHint(r.progress, fmt.Sprintf("%d of %d …", r.done+1, r.all))
 }
 
 // pace waits until the actor of that number may be done, counted from 0.
@@ -136,29 +197,29 @@ func (b *bulk) pace(ctx context.Context, began time.Time, n int) error {
 }
 
 // doAll has a verb done to the actor that args name, or to all of the selection.
-func doAll[Out any](ctx context.Context, b *bulk, args []string, v *admin.Verb[admin.None, Out]) error {
+func doAll[In, Out any](ctx context.Context, b *bulk, args []string, v *admin.Verb[In, Out], in *In) error {
 	if err := b.parse(len(args) == 2); err != nil {
 		return err
 	}
 	if len(args) == 2 {
-		_, err := do(ctx, target{url: args[0], actor: args[1], env: b.env}, v, &admin.None{})
+		_, err := do(ctx, target{url: args[0], actor: args[1], env: b.env}, v, in)
 		return err
 	}
 	return b.run(ctx, args[0], func(o opened, actor string) error {
 		if o.client != nil {
-			_, err := v.Ask(ctx, o.client, actor, false, &admin.None{})
+			_, err := v.Ask(ctx, o.client, actor, false, in)
 			return invalid(err)
 		}
 		t := target{url: args[0], actor: actor, env: b.env}
 		err := t.own(ctx, o.Store, func(a *greenroom.Actor) error {
-			_, err := v.Do(ctx, a, actor, &admin.None{})
+			_, err := v.Do(ctx, a, actor, in)
 			return invalid(err)
 		})
 		if !elsewhere(err) {
 			return err
 		}
 		return t.ask(ctx, err, func(c *admin.Client, _ *storeurl.Store, _ bool) error {
-			_, err := v.Ask(ctx, c, actor, false, &admin.None{})
+			_, err := v.Ask(ctx, c, actor, false, in)
 			return invalid(err)
 		})
 	})

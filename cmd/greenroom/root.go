@@ -33,7 +33,7 @@ host that has an actor awake for what is written to it, with $GREENROOM_ADMIN_TO
 	root.SetVersionTemplate("greenroom {{.Version}}\n")
 	root.AddCommand(
 		newSQL(e), newImport(e), newImportRivetKit(e), newExport(e), newFork(e), newList(e), topCommand{output: output{env: e}}.command(), labeller{e}.command(),
-		newGet(e), newPut(e), newRemove(removeCommand{env: e}), newDrop(bulk{env: e}), newQueue(e), newCheck(e), salvager{e}.command(),
+		newGet(e), newPut(e), newRemove(removeCommand{env: e}), newDrop(bulk{env: e}), newMigrate(bulk{env: e}), newQueue(e), newCheck(e), salvager{e}.command(),
 		newWake(target{env: e}), newSleep(target{env: e}), newConns(e), newState(e), newTraces(e), newItems(itemsCommand{itemsModel.command(e)}), newDocs(docsCommand{docsModel.command(e)}),
 		newWorkflow(e), newHost(e), newEngine(e), (&pageServer{env: e}).command(), newHosts(output{e, false, "id name address expires ttl"}),
 		newLimits(output{e, false, "name value held waiting full"}),

@@ -258,7 +258,7 @@ completed are there again for others.
 		Example: "  greenroom workflow cancel data order-1\n  greenroom workflow cancel data --named order/ --stuck --dry-run",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return doAll(cmd.Context(), &all, args, admin.CancelWorkflow)
+			return doAll(cmd.Context(), &all, args, admin.CancelWorkflow, &admin.None{})
 		},
 	}
 	all.flags(cmd)
@@ -277,7 +277,7 @@ workflow: a host that runs, or starts, does so at once.
 		Example: "  greenroom workflow retry data order-1\n  greenroom workflow retry data --state failed --rate 10",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return doAll(cmd.Context(), &all, args, admin.RetryWorkflow)
+			return doAll(cmd.Context(), &all, args, admin.RetryWorkflow, &admin.None{})
 		},
 	}
 	all.flags(cmd)
@@ -296,7 +296,7 @@ again when its program runs the workflow, which a host does at once. What the st
 		Example: "  greenroom workflow again data order-1\n  greenroom workflow again data --state cancelled --label customer=42",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return doAll(cmd.Context(), &all, args, admin.RestartWorkflow)
+			return doAll(cmd.Context(), &all, args, admin.RestartWorkflow, &admin.None{})
 		},
 	}
 	all.flags(cmd)

@@ -23,7 +23,7 @@ type AccessKind uint8
 const (
 	// AccessCall: a call of an action, over HTTP or through a socket.
 	AccessCall AccessKind = iota
-	// AccessConnect: a socket, with a new connection or with one that the client has had; and again and again while it is open.
+	// AccessConnect: a socket, with a new connection or with one that the client had; and again and again while it is open.
 	AccessConnect
 	// AccessSubscribe: to get the events of a name through a socket.
 	AccessSubscribe

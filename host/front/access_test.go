@@ -163,7 +163,7 @@ func TestAuthorizeAlone(t *testing.T) {
 	}
 }
 
-// TestAuthorizeEnds: a socket whose caller may not have it any more is closed, with its subscriptions, although the client asks for nothing. One about which nothing can be said now isn't, and the
+// TestAuthorizeEnds: a socket ends with the right of its caller to it, and its subscriptions with it, although the client asks for nothing. A socket stays open while that can't be found out, and the
 // connection is there to be resumed.
 func TestAuthorizeEnds(t *testing.T) {
 	var state atomic.Int32

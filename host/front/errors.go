@@ -54,7 +54,7 @@ var statuses = map[string]int{
 	"workflow_over": 409, "workflow_running": 409, "workflow_cancelled": 409, "workflow_not_started": 409, "workflow_unfinished": 409,
 	"workflow_failed": 409, "workflow_state": 409,
 	"actor_in_use": 421, "too_many_requests": 429, "queue_full": 429, "outbox_full": 429, "too_fast": 429,
-	"overloaded": 503, "shutting_down": 503, "unavailable": 503, "actor_moved": 503, "cancelled": 503,
+	"overloaded": 503, "shutting_down": 503, "unavailable": 503, "actor_moved": 503, "newer_schema": 503, "cancelled": 503,
 	"timeout": 504, "quota_exceeded": 507, "no_space": 507,
 	"unknown_outcome": 500, "actor_failed": 500, "internal": 500,
 }

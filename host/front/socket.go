@@ -278,7 +278,7 @@ func (s *socket) ping() {
 	}
 }
 
-// stillMay says why the client may not have the socket any more: its token has ended, perhaps. That it can't be told now is no reason.
+// stillMay says why the client may not have the socket any more: its token has ended, perhaps. An answer that can't be had now isn't taken for a refusal.
 func (s *socket) stillMay() error {
 	if s.asks == nil {
 		return nil

@@ -1,0 +1,39 @@
+package host
+
+import (
+	"log/slog"
+
+	"github.com/greenroomdb/greenroom"
+)
+
+// A schema is that of an actor's database, as Type.Migrations leave it.
+type schema struct{ *life }
+
+// check refuses an actor whose database is of a version that the type doesn't know.
+func (l schema) check() error {
+	if at, known := l.actor.Attributes().Schema, l.kind.Migrations.Latest(); at > known && known > 0 {
+		return &greenroom.SchemaError{Found: at, Known: known}
+	}
+	return nil
+}
+
+// bringUp brings the database to the latest version, in a turn of its own.
+func (l schema) bringUp() error {
+	if l.destroy || l.actor.Attributes().Schema == l.kind.Migrations.Latest() || len(l.kind.Migrations) == 0 {
+		return nil
+	}
+	return l.course.runFirst(spanMigrate, l.run)
+}
+
+// run brings it there in a turn.
+func (l schema) run(c *Context) error {
+	all := l.kind.Migrations
+	if len(all) == 0 {
+		return nil
+	}
+	from, err := all.Run(c.Tx)
+	if err == nil && from != all.Latest() {
+		c.AfterCommit(func() { l.log.Info("host: schema", slog.Uint64("from", from), slog.Uint64("to", all.Latest())) })
+	}
+	return err
+}
