@@ -25,7 +25,7 @@ const (
 var partNames = [...]string{"message", "batch", "work", "workflow"}
 
 // permitTime is how long a permit for a message lasts that isn't renewed.
-const permitTime = 30 * time.Second
+const permitTime = limits.Lease
 
 // inLine says which parts of an actor wait for permits: also those that did when the actor fell asleep, whose places in the lines stay. What they wait for isn't due.
 type inLine [len(partNames)]atomic.Bool

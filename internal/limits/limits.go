@@ -24,6 +24,9 @@ import (
 // mostHeads bounds how many claimants are called at once.
 const mostHeads = 64
 
+// Lease is how long permits that have an end last from when they are claimed, or extended. One with an end that is later than that was given before the clock was set back.
+const Lease = 30 * time.Second
+
 // Claim gives c a permit, or a place in the line. It gives one if c had it already, which is exchanged for another one where there is a rate and an until; if c is among the first of the line, and there are as many
 // permits to be given; or if there are more than the line is long. Sweep takes permits back from until on; a zero until is for one that lasts until
 // Release, or until Sweep is told that it is of no more use.
@@ -236,6 +239,10 @@ func (l *Limit) Sweep(ctx context.Context, dead func(c Claimant) (bool, error)) 
 		for h, err := range s.allHeld() {
 			if err != nil {
 				return err
+			}
+			if latest := s.now.Add(Lease); h.until.After(latest.Add(maxSkew)) {
+				h.until = latest
+				s.hold(&h.Claimant, latest)
 			}
 			over := !h.until.IsZero() && !h.until.After(s.now)
 			if h.until.IsZero() {
