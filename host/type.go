@@ -77,7 +77,7 @@ type Type struct {
 	Work *Work
 
 	// Limits bound, for the actors of the type and of others that name the same limits, the messages that Message, Batch and Work are at: one that must wait stays in
-	// the queue, and isn't handed out. Each message, and each batch as a whole, needs a permit of each limit, claimed in this order, so that narrow limits come first.
+	// the queue, and isn't handed out. Each message, and each batch as a whole, needs a permit of each limit: see Limit for the order in which they are claimed.
 	Limits []*Limit
 
 	// Run is started when the actor has woken, on a goroutine of its own and outside of any

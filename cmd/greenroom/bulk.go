@@ -20,12 +20,12 @@ type bulk struct {
 	*env
 	selection
 	dryRun   bool
-	reads    bool                             // what is done only reads
-	rate     float64                          // actors a second; 0: without bound
+	reads    bool                              // what is done only reads
+	rate     float64                           // actors a second; 0: without bound
 	skip     func(a *greenroom.ActorInfo) bool // leaves actors out; may be nil
-	parallel int                              // how many are done at a time; 0 means one
-	canary   int                              // so many are done before the others, one after the other, and these only if none failed
-	most     int                              // after so many failures no other is begun; 0: without bound
+	parallel int                               // how many are done at a time; 0 means one
+	canary   int                               // so many are done before the others, one after the other, and these only if none failed
+	most     int                               // after so many failures no other is begun; 0: without bound
 }
 
 // bulkHelp is what the help of such commands says.
