@@ -60,7 +60,7 @@ func (w worker) receive(place int) (m *queue.Message, p *permits, err error) {
 	if err := w.queue.WaitFor(w.ctx, w.kind.Work.Names...); err != nil {
 		return nil, nil, err
 	}
-	p, err = claimer{w.life}.admit(w.ctx, w.kind.limits, partWork, place)
+	p, err = claimer(w).admit(w.ctx, w.kind.limits, partWork, place)
 	if err != nil {
 		return nil, nil, err
 	}
