@@ -119,6 +119,9 @@ func TestAnswers(t *testing.T) {
 	hold(http.MethodPost, actor+"keys/put", "room", "", `{"key":"a","value":"dg=="}`, 200)
 	hold(http.MethodPost, actor+"keys/delete", "room", "", `{"keys":["a"]}`, 200)
 	hold(http.MethodPost, actor+"labels", "room", "", `{"labels":{"customer":"42"}}`, 200)
+	hold(http.MethodPost, actor+"migrate", "room", "", `{"migrations":[{"version":7,"name":"pins","sql":"alter table t add column pinned"}]}`, 200)
+	hold(http.MethodPost, actor+"migrate", "room", "", `{"migrations":[]}`, 500)
+	hold(http.MethodPost, actor+"migrate", "room", "", `{"migrations":[{"version":8,"sql":" "}]}`, 400)
 	hold(http.MethodPost, actor+"state/set", "room", "", `{"state":1}`, 501) // it has bytes
 	r.actor("plain", func(a *greenroom.Actor) error {
 		return a.Update(t.Context(), func(tx *greenroom.Tx) error { return greenroom.SetState(tx, 7) })

@@ -102,7 +102,7 @@ func TestReadToken(t *testing.T) {
 			writes++
 		}
 	}
-	if writes != 23 { // 19 verbs, the index, the database, and two connections
+	if writes != 24 { // 20 verbs, the index, the database, and two connections
 		t.Errorf("%d requests are refused", writes)
 	}
 	if r.everything() != before {
