@@ -10,6 +10,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -39,6 +40,8 @@ how many commits behind it are left out, and each actor that they are of is "los
 What can't be read may be of any actor: the others are "whole but for that".
 If a table is damaged, the rows of the damaged part are left out, and the actors that
 may have had rows there are "lost".
+If the list of the tables, MANIFEST, is damaged or lost, NEW has what all tables and the
+log that are there have. That takes about three times the room of OLD beside NEW for a while.
 
 The status is 0 if all is whole, and 1 if something is lost, or may be.`,
 		Example: `  greenroom salvage data data.new`,
@@ -71,14 +74,31 @@ func (c salvager) copy(ctx context.Context, old, to string) (whole bool, err err
 	if err := refuseUsed(ctx, to); err != nil {
 		return false, err
 	}
+	out := bufio.NewWriter(c.env.stdout)
+	defer func() { err = errors.Join(err, out.Flush()) }()
 	from, err := pebblekv.OpenSalvage(dir, nil)
+	var rebuilt []error
+	if errors.Is(err, kv.ErrCorrupt) || errors.Is(err, kv.ErrNotAStore) {
+		scratch, failed := os.MkdirTemp(scratchOf(to), "greenroom-salvage-")
+		if failed != nil {
+			return false, errors.Join(storeError(old, err), failed)
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
+		rebuilt = []error{err}
+		var damage []error
+		if damage, err = pebblekv.Rebuild(ctx, dir, scratch); err == nil {
+			rebuilt = append(rebuilt, damage...)
+			from, err = pebblekv.OpenSalvage(filepath.Join(scratch, "store"), nil)
+		}
+	}
 	if err != nil {
 		return false, storeError(old, err)
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
-	out := bufio.NewWriter(c.env.stdout)
-	defer func() { err = errors.Join(err, out.Flush()) }()
-	s := &salvaging{progress: c.env.progress, from: from, out: out, lost: map[actorstore.ID]string{}, bad: map[actorstore.ID]bool{}}
+	s := &salvaging{progress: c.env.progress, from: from, out: out, lost: map[actorstore.ID]string{}, bad: map[actorstore.ID]bool{}, rebuilt: len(rebuilt) > 0}
+	for _, why := range rebuilt {
+		s.say("damaged: %v", why)
+	}
 	err = withEngine(ctx, to, storeurl.OpenEngine, greenroom.Options{}, func(engine kv.Engine) error { return s.copyTo(ctx, engine) })
 	if err == nil {
 		err = s.readLog(ctx)
@@ -91,6 +111,15 @@ func (c salvager) copy(ctx context.Context, old, to string) (whole bool, err err
 		return err
 	})
 	return whole, err
+}
+
+// scratchOf returns the directory in which a store is rebuilt: on the disk of the new one if that is a directory, "" for that of temporary files.
+func scratchOf(to string) string {
+	kind, dir, err := storeurl.Parse(to)
+	if err != nil || kind != "pebble" {
+		return ""
+	}
+	return filepath.Dir(filepath.Clean(dir))
 }
 
 // refuseUsed returns an error if there is something in a store, or in the directory that it is to be made in.
@@ -137,6 +166,8 @@ type salvaging struct {
 	lost   map[actorstore.ID]string // why an actor isn't whole
 	unread bool                     // commits may be lost of which nothing can be read
 	bad    map[actorstore.ID]bool   // of which the check has found something
+
+	rebuilt bool // from all tables that are there
 }
 
 // say writes a line.
@@ -259,7 +290,7 @@ func (s *salvaging) judge(ctx context.Context, c *storeCheck, store *storeurl.St
 	good, lost := 0, 0
 	tell := func(id actorstore.ID) {
 		text := s.verdict(id)
-		if text == "whole" {
+		if strings.HasPrefix(text, "whole if") || text == "whole" {
 			good++
 		} else {
 			lost++
@@ -283,7 +314,7 @@ func (s *salvaging) judge(ctx context.Context, c *storeCheck, store *storeurl.St
 		tell(id)
 	}
 	s.say("%s whole, %d not", count(good, "actor"), lost)
-	return lost == 0 && len(s.gaps) == 0 && s.from.LogDamage() == nil && !ofStore, nil
+	return lost == 0 && !s.rebuilt && len(s.gaps) == 0 && s.from.LogDamage() == nil && !ofStore, nil
 }
 
 // verdict says in which state an actor is.
@@ -307,6 +338,8 @@ func (s *salvaging) verdict(id actorstore.ID) string {
 	switch {
 	case len(reasons) > 0:
 		return "lost: " + strings.Join(reasons, ", ")
+	case s.rebuilt:
+		return "whole if all tables are there, and no others"
 	case s.unread:
 		return "whole but for commits that can't be read"
 	}

@@ -306,3 +306,32 @@ func (w *wreck) stateIn(dir, actor string) (state string) {
 	}
 	return state
 }
+
+// TestSalvageManifest loses the list of the tables of stores that were closed, or not: every actor is as it was acknowledged, and the old store isn't changed.
+func TestSalvageManifest(t *testing.T) {
+	for _, closed := range []bool{true, false} {
+		w := newWreck(t, closed)
+		for _, name := range w.files() {
+			if strings.HasPrefix(name, "MANIFEST-") || strings.HasPrefix(name, "marker.manifest.") {
+				if err := os.Remove(filepath.Join(w.dir, name)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		before := sums(t, w.dir+string(filepath.Separator))
+		parent := t.TempDir()
+		r := program(t.Context(), strings.NewReader(""), "salvage", w.dir, filepath.Join(parent, "new"))
+		if r.code != exitFailed || r.stderr != "" || !strings.HasSuffix(r.stdout, "3 actors whole, 0 not\n") || !strings.Contains(r.stdout, "keys: whole if all tables are there") {
+			t.Errorf("closed %v: %s", closed, report(r))
+			continue
+		}
+		for kind, all := range w.states {
+			if state := w.stateIn(filepath.Join(parent, "new"), kind); state != all[len(all)-1] {
+				t.Errorf("closed %v: %s is %.300s", closed, kind, state)
+			}
+		}
+		if left, err := os.ReadDir(parent); err != nil || len(left) != 1 || sums(t, w.dir+string(filepath.Separator)) != before {
+			t.Errorf("closed %v: left %v, %v, or the old store is changed", closed, left, err)
+		}
+	}
+}
