@@ -397,7 +397,7 @@ func (d *desk) wake(head limits.Head, c *call) {
 	if err == nil {
 		var l *life
 		if l, err = h.enter(h.ctx, a, nil, byAlarm); err == nil {
-			wants = claimer{l}.wants(head.Part)
+			wants = d.wants(l, head.Part)
 			l.leave()
 		}
 	}
@@ -413,4 +413,17 @@ func (d *desk) wake(head limits.Head, c *call) {
 	if err != nil && !gone && !errors.Is(err, actorstore.ErrInUse) && !errors.Is(err, ErrNoType) && !errors.Is(err, ErrClosed) && h.ctx.Err() == nil {
 		h.troubles.tell(h.log, h.clock(), "host: wake an actor for its permit", d.Name, err, slog.String("limit", d.Name), slog.String("actor", head.Actor))
 	}
+}
+
+// wants says whether a part of an actor has something to claim a permit for: a message that was there when it took its place in the line may be gone. A workflow that is awake
+// sees to that by itself.
+func (d *desk) wants(l *life, part string) bool {
+	for _, t := range l.kind.takers() {
+		if partNames[t.part] == part {
+			now, cancel := context.WithCancel(d.all.host.ctx)
+			cancel()
+			return l.queue.WaitFor(now, t.names...) == nil
+		}
+	}
+	return part == partNames[partWorkflow] && l.workflow != nil
 }

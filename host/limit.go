@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -109,3 +110,19 @@ func (t *Type) checkLimits() error {
 	}
 	return nil
 }
+
+// A part is one of an actor that claims permits.
+type part int
+
+const (
+	partMessage part = iota
+	partBatch
+	partWork
+	partWorkflow
+)
+
+// partNames are the names of the parts in the store.
+var partNames = [...]string{"message", "batch", "work", "workflow"}
+
+// inLine says which parts of an actor wait for permits: also those that did when the actor fell asleep, whose places in the lines stay. What they wait for isn't due.
+type inLine [len(partNames)]atomic.Bool

@@ -5,30 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/greenroomdb/greenroom/internal/limits"
 )
 
-// A part is one of an actor that claims permits.
-type part int
-
-const (
-	partMessage part = iota
-	partBatch
-	partWork
-	partWorkflow
-)
-
-// partNames are the names of the parts in the store.
-var partNames = [...]string{"message", "batch", "work", "workflow"}
-
 // permitTime is how long a permit for a message lasts that isn't renewed.
 const permitTime = limits.Lease
-
-// inLine says which parts of an actor wait for permits: also those that did when the actor fell asleep, whose places in the lines stay. What they wait for isn't due.
-type inLine [len(partNames)]atomic.Bool
 
 // A permits is those of a part of an actor, one of each of its limits. Nil is that of a part without limits.
 type permits struct {
@@ -173,19 +156,6 @@ func (l claimer) each(fn func(d *desk, by limits.Claimant) error) error {
 		}
 	}
 	return nil
-}
-
-// wants says whether a part of the actor has something to claim a permit for: a message that was there when it took its place in the line may be gone. A workflow that is awake
-// sees to that by itself.
-func (l claimer) wants(part string) bool {
-	for _, t := range l.kind.takers() {
-		if partNames[t.part] == part {
-			now, cancel := context.WithCancel(l.steady)
-			cancel()
-			return l.queue.WaitFor(now, t.names...) == nil
-		}
-	}
-	return part == partNames[partWorkflow] && l.workflow != nil
 }
 
 // join takes a place in the line of the first limit, before the workflow is started: so workflows run in the order in which they were started. It says whether the workflow
