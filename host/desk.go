@@ -35,14 +35,16 @@ type deskKey struct{ name, value string }
 // goroutine for as long as there is a line.
 type desk struct {
 	limits.Limit
-	all  *limiters
-	key  deskKey
-	look chan struct{} // of one: the line is to be looked at
+	all   *limiters
+	key   deskKey
+	label string        // of whose values Value is one; "" for none
+	look  chan struct{} // of one: the line is to be looked at
 
 	// The lock of the limiters guards these.
 	running bool
 	users   int                        // callers of claim and holders of permits; without any, and without running, the desk goes
 	waiters map[claimKey]chan struct{} // claims of this host that wait to be called
+	holders map[claimKey]int           // permits that are held by actors that are awake here
 	called  map[claimKey]*call         // actors that weren't awake when they were at the head of the line
 }
 
@@ -158,7 +160,7 @@ func (ls *limiters) enter(m *Limit, value string) *desk {
 	d := ls.desks[key]
 	if d == nil {
 		d = &desk{
-			all: ls, key: key, look: make(chan struct{}, 1), waiters: map[claimKey]chan struct{}{}, called: map[claimKey]*call{},
+			all: ls, key: key, look: make(chan struct{}, 1), waiters: map[claimKey]chan struct{}{}, called: map[claimKey]*call{}, holders: map[claimKey]int{}, label: m.Label,
 		}
 		d.Engine, d.Name, d.Value, d.Rule, d.Now = ls.host.engine, m.Name, value, m.rule(), ls.host.clock
 		ls.desks[key] = d
@@ -199,8 +201,8 @@ func (d *desk) poke() {
 
 // await claims a permit for c until that is given, or ctx ends. The place in the line stays when ctx ends.
 //
-// inLine is set while c has a place, and stays so then.
-func (d *desk) await(ctx context.Context, c limits.Claimant, until func() time.Time, inLine *atomic.Bool) error {
+// wait is called when it must wait, and sets inLine, which stays so when ctx ends.
+func (d *desk) await(ctx context.Context, c limits.Claimant, until func() time.Time, wait func(), inLine *atomic.Bool) error {
 	key, called := claimKey{c.Actor, c.Part}, make(chan struct{}, 1)
 	d.all.mu.Lock()
 	d.waiters[key] = called // before the claim, so that no call is missed
@@ -225,9 +227,9 @@ func (d *desk) await(ctx context.Context, c limits.Claimant, until func() time.T
 			return nil
 		case err == nil:
 			failures = 0
-			inLine.Store(true)
 			if !waited {
 				waited = true
+				wait()
 				h.meter.Count(metricWaited, 1)
 			}
 			d.poke()
@@ -326,25 +328,50 @@ func (d *desk) sweep() (again time.Time, err error) {
 // overStates are the states of workflows that are over, in the words of the index.
 var overStates = []string{workflow.Completed.String(), workflow.Failed.String(), workflow.Cancelled.String()}
 
-// dead says whether the workflow that has a permit is over, or its actor is gone.
+// dead says whether a permit that has no end is of no more use: the workflow that had it is over, its actor is gone, or its actor has another value of the label and will
+// claim that one's permit.
 func (d *desk) dead(c limits.Claimant) (bool, error) {
 	h := d.all.host
-	if h.life(c.Actor) != nil {
-		return false, nil // it gives the permit back by itself
+	if l := h.life(c.Actor); l != nil {
+		return !d.known(claimKey{c.Actor, c.Part}) && d.other(l), nil // else the actor gives it back by itself
 	}
 	id, err := h.store.Lookup(h.ctx, c.Actor)
 	if err == nil {
 		v, err2 := h.store.View(h.ctx, id)
 		if err = err2; err == nil {
-			state := v.Info().Attributes.Workflow
-			err = v.Close()
-			return state == "" || slices.Contains(overStates, state), err
+			info := v.Info()
+			over := info.Attributes.Workflow == "" || slices.Contains(overStates, info.Attributes.Workflow)
+			return over || info.Host == actorstore.HostID{} && info.Attributes.Labels[d.label] != d.Value, v.Close()
 		}
 	}
 	if errors.Is(err, actorstore.ErrUnknownActor) {
 		return true, nil
 	}
 	return false, err
+}
+
+// known says whether a part of an actor that is awake here waits for a permit, or holds one.
+func (d *desk) known(c claimKey) bool {
+	d.all.mu.Lock()
+	defer d.all.mu.Unlock()
+	return d.waiters[c] != nil || d.holders[c] > 0
+}
+
+// other says whether an actor that is awake has another value of the label than that of the desk.
+func (d *desk) other(l *life) bool {
+	d.all.host.mu.Lock()
+	up := l.phase == awake
+	d.all.host.mu.Unlock()
+	return up && l.actor.Attributes().Labels[d.label] != d.Value
+}
+
+// hold counts a permit that a part of an actor that is awake here holds, or, with -1, one less.
+func (d *desk) hold(c claimKey, n int) {
+	d.all.mu.Lock()
+	defer d.all.mu.Unlock()
+	if d.holders[c] += n; d.holders[c] == 0 {
+		delete(d.holders, c)
+	}
 }
 
 // call tells the claims of this host that are at the head of the line, and wakes actors that are there. It says whether the desk has nothing more to do, which then isn't

@@ -30,6 +30,8 @@ type claimed struct {
 	by   limits.Claimant
 }
 
+func (c *claimed) key() claimKey { return claimKey{c.by.Actor, c.by.Part} }
+
 // errPermitLost says that a permit ended before what was done under it.
 var errPermitLost = errors.New("host: a permit has ended")
 
@@ -72,15 +74,29 @@ func (p *permits) claim(all []*Limit, of part, number int) error {
 		return l.host.clock().Add(permitTime)
 	}
 	var labels map[string]string
-	for _, m := range all {
+	for i, m := range all {
 		if labels == nil && m.Label+m.Fair != "" {
 			labels = l.actor.Attributes().Labels
 		}
-		c := claimed{l.host.limits.enter(m, labels[m.Label]), limits.Claimant{Actor: l.name, Part: partNames[of], Number: number, Fair: labels[m.Fair]}}
-		if err := c.desk.await(p.lost, c.by, until, &l.inLine[of]); err != nil {
+		by := limits.Claimant{Actor: l.name, Part: partNames[of], Number: number, Fair: labels[m.Fair]}
+		c := claimed{l.host.limits.enter(m, labels[m.Label]), by}
+		wait := func() {
+			l.inLine[of].Store(true)
+			if of != partWorkflow {
+				return
+			}
+			// An actor whose label has changed while it slept may hold permits of limits that come later, which others may wait for that have the one that it waits for.
+			for _, later := range all[i+1:] {
+				d := l.host.limits.enter(later, labels[later.Label])
+				d.giveBack(l.steady, by, false)
+				d.leave()
+			}
+		}
+		if err := c.desk.await(p.lost, c.by, until, wait, &l.inLine[of]); err != nil {
 			c.desk.leave()
 			return err
 		}
+		c.desk.hold(c.key(), 1)
 		p.mu.Lock()
 		p.claims = append(p.claims, c)
 		p.mu.Unlock()
@@ -139,6 +155,7 @@ func (p *permits) release(unused bool) {
 			case <-p.life.ctx.Done():
 			}
 		}
+		c.desk.hold(c.key(), -1)
 		c.desk.leave()
 	}
 	p.claims = nil
@@ -191,6 +208,7 @@ func (p *permits) keep() {
 	}
 	p.lose(nil)
 	for _, c := range p.claims {
+		c.desk.hold(c.key(), -1)
 		c.desk.leave()
 	}
 	p.claims = nil
