@@ -19,6 +19,7 @@ type Caller struct {
 }
 
 // Decode decodes the claims into what v points to, as encoding/json does. Without claims v stays as it is.
+// It is package encoding/json that decodes: a claim fills a field whose name differs in case, so claims whose names callers choose are decoded into a map.
 func (c *Caller) Decode(v any) error {
 	if len(c.Claims) == 0 {
 		return nil
