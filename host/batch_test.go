@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 
 // A packer is an actor that takes messages in batches, and keeps what each batch had.
 type packer struct {
+	mu      sync.Mutex // of what follows
 	began   time.Time
 	batches [][]int         // what each turn got, landed or not
 	at      []time.Duration // when, since began
@@ -39,6 +41,8 @@ func (p *packer) kind(count int, linger time.Duration) *Type {
 				return err
 			}
 		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		p.batches, p.at = append(p.batches, got), append(p.at, time.Since(p.began))
 		if p.fail != nil {
 			return p.fail(got)
@@ -48,9 +52,18 @@ func (p *packer) kind(count int, linger time.Duration) *Type {
 	return kind
 }
 
+// set changes p while turns may run.
+func (p *packer) set(change func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	change()
+}
+
 // want compares what the turns got, and when, and forgets it.
 func (p *packer) want(t *testing.T, what string, batches [][]int, at ...time.Duration) {
 	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if !reflect.DeepEqual(p.batches, batches) || !slices.Equal(p.at, at) {
 		t.Errorf("%s: got %v at %v, want %v at %v", what, p.batches, p.at, batches, at)
 	}
@@ -160,15 +173,15 @@ func TestBatchRestart(t *testing.T) {
 		pass(4 * time.Second)
 		r.reopen()
 		p.want(t, "closed", nil)
-		p.began = p.began.Add(-4 * time.Second)
+		p.set(func() { p.began = p.began.Add(-4 * time.Second) })
 		pass(time.Minute)
 		p.want(t, "opened again", [][]int{{1, 2}}, 10*time.Second)
-		p.fail = func([]int) error { return errRefused }
+		p.set(func() { p.fail = func([]int) error { return errRefused } })
 		r.pack(3, 4, 5)
 		pass(0)
 		p.want(t, "failed", [][]int{{3, 4, 5}}, 0)
 		r.reopen()
-		p.fail = nil
+		p.set(func() { p.fail = nil })
 		pass(time.Minute)
 		if len(p.batches) != 3 {
 			t.Errorf("after a batch that failed the next host gets %v", p.batches)

@@ -6,10 +6,6 @@ import "context"
 func (l *course) quiesce() {
 	ctx := context.WithoutCancel(l.ctx)
 	if l.workflow != nil {
-		if l.destroy && l.restore == nil {
-			l.workflow.held.release(false)
-		}
-		l.workflow.held.keep()
 		l.report("close the workflow", l.workflow.close())
 	}
 	l.report("close the record", l.record.Close(ctx))
@@ -43,6 +39,9 @@ func (l *course) shut(lost bool) {
 	if lost {
 		report = func(string, error) {}
 		l.shutLost()
+	}
+	if l.workflow != nil {
+		l.workflow.held.keep()
 	}
 	if l.door != nil {
 		report("close the actor", l.door.Close())

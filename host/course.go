@@ -210,6 +210,9 @@ func (c *course) remove() error {
 	if c.restore != nil {
 		return c.turnBack()
 	}
+	if c.workflow != nil {
+		c.workflow.held.release(false)
+	}
 	err := c.door.Drop(context.WithoutCancel(c.ctx))
 	if err != nil {
 		err = fmt.Errorf("host: destroy %s: %w", c.name, err)
