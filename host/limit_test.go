@@ -359,7 +359,8 @@ func TestLimitHosts(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 28))
 			limit := &Limit{Name: "models", Concurrency: 1 + rnd.IntN(3)}
 			if rnd.IntN(2) == 0 {
-				limit.Rate, limit.Per, limit.Burst = 4, time.Minute, 1+rnd.IntN(3)
+				// A message takes a minute, so that more would be begun than the rate allows if Concurrency alone held it back.
+				limit.Concurrency, limit.Rate, limit.Per, limit.Burst = 3, 1, time.Minute, 1+rnd.IntN(2)
 			}
 			l := newLedger()
 			f := &fleet{T: t, base: memkv.New(), kind: limited(l, 2, limit), cuts: make([]*faultkv.Engine, 3), hosts: make([]*Host, 3)}
