@@ -1,6 +1,7 @@
 package greenroom
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -172,7 +173,7 @@ func ReadMigrations(files fs.FS) (Migrations, error) {
 		}
 		all = append(all, Migration{Version: version, Name: strings.TrimSuffix(strings.TrimSuffix(rest, ".sql"), ".up"), SQL: up})
 	}
-	slices.SortFunc(all, func(a, b Migration) int { return int(int64(a.Version) - int64(b.Version)) })
+	slices.SortFunc(all, func(a, b Migration) int { return cmp.Compare(a.Version, b.Version) })
 	return all, all.Check()
 }
 

@@ -12,16 +12,16 @@ import (
 	"github.com/greenroomdb/greenroom/internal/limits"
 )
 
-// A Limit bounds how much actors do at a time, or how often, together: all actors of the types that name it, on all hosts of a store. What it
-// bounds says the field that has it: Type.Limits the messages that are worked on, Type.WorkflowLimits the workflows that run.
+// A Limit bounds how much actors do at a time, or how often, together: all actors of the types that name it, on all hosts of a store. A limit in
+// Type.Limits bounds the messages that are worked on, one in Type.WorkflowLimits the workflows that run.
 //
-// What a limit has given lies in the store, under its name, so that a crash doesn't give more. An actor that must wait stands in a line, which lies there, too, and may
+// The store has what a limit has given, under its name, so that a crash doesn't give more. An actor that must wait has a place in a line, which is in the store, too, and may
 // sleep meanwhile. The line is served in the order in which the actors came, one message of each at a time, so that an actor with many messages doesn't hold up
 // the others.
 //
-// In a crash, what was begun under a permit of Concurrency keeps the permit: the actor goes on with it, on any host. Permits for messages end with the lease of the actor's
-// work, 30 seconds after the host last renewed them; those of workflows last until the workflow is over, for as long as it sleeps. A token of Rate that was taken is spent, even if
-// what it was for was not begun, and a message that is worked on again takes another one. So a limit never gives more than it may, as long as the clocks of the hosts agree: by as much as they differ a token may come early.
+// After a crash the actor has its permit of Concurrency still, on any host, and does the work again under it. A permit for a message ends 30 seconds after the host
+// last renewed it; that of a workflow lasts until the workflow is over, also while it sleeps. A token of Rate that was taken is spent, even if
+// the work wasn't begun, and a message that is worked on again takes another one. So a limit never gives more than it may, as long as the clocks of the hosts agree: by as much as they differ a token may come early.
 //
 // An actor that has several limits claims their permits one after the other, those with a Label first, and keeps what it has while it waits for the next one.
 //
@@ -32,7 +32,7 @@ type Limit struct {
 	// Label, unless it is "", makes a limit for each value of that label of the actors (greenroom.Tx.Label), instead of one for all. Actors without the label have one
 	// together.
 	Label string
-	// Fair, unless it is "", has the line serve the values of that label of the actors in turn, one permit each: for a limit that tenants share of which some have many actors.
+	// Fair, unless it is "", has the line serve the values of that label of the actors in turn, one permit each: so that a tenant with many actors doesn't hold up one with few.
 	Fair string
 	// Concurrency is how many permits are held at a time; 0 means that this isn't bounded.
 	Concurrency int
@@ -56,7 +56,7 @@ func (m *Limit) check() error {
 		return fmt.Errorf("%w: the limit %q has a Concurrency of more than %d", ErrTypes, m.Name, math.MaxInt32)
 	case m.Rate == 0 && (m.Per != 0 || m.Burst != 0):
 		return fmt.Errorf("%w: the limit %q has a Per or a Burst without a Rate", ErrTypes, m.Name)
-	case m.Rate > 0 && m.rule().Every == 0:
+	case int64(m.Rate) > int64(orTime(m.Per, time.Second)):
 		return fmt.Errorf("%w: the limit %q has a Rate beyond one a nanosecond", ErrTypes, m.Name)
 	case m.Rate > 0 && int64(m.rule().Burst) > int64(longestFill/m.rule().Every):
 		return fmt.Errorf("%w: the bucket of the limit %q takes more than %s to fill", ErrTypes, m.Name, longestFill)
@@ -71,7 +71,11 @@ const longestFill = 10 * 365 * 24 * time.Hour
 func (m *Limit) rule() limits.Rule {
 	r := limits.Rule{Concurrency: m.Concurrency}
 	if m.Rate > 0 {
-		r.Every, r.Burst = orTime(m.Per, time.Second)/time.Duration(m.Rate), max(m.Burst, 1)
+		per, rate := orTime(m.Per, time.Second), time.Duration(m.Rate)
+		r.Every, r.Burst = per/rate, max(m.Burst, 1)
+		if per%rate != 0 {
+			r.Every++ // rather too slow than too fast
+		}
 	}
 	return r
 }

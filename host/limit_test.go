@@ -1,12 +1,14 @@
 package host
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,6 +21,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 	"github.com/greenroomdb/greenroom/queue"
+	"github.com/greenroomdb/greenroom/tuple"
 	"github.com/greenroomdb/greenroom/workflow"
 )
 
@@ -430,4 +433,79 @@ func wantRate(t *testing.T, times []time.Time, burst int, every time.Duration) {
 			}
 		}
 	}
+}
+
+// TestLimitHangs: a store that doesn't answer about a permit ends the work under it before another host may have the permit.
+func TestLimitHangs(t *testing.T) {
+	ended := make(chan time.Time, 1)
+	kind := &Type{
+		Name: "thing", Limits: []*Limit{{Name: "models", Concurrency: 1}},
+		Work: &Work{Do: func(ctx context.Context, _ *queue.Message) (func(*Context) error, error) {
+			<-ctx.Done()
+			select {
+			case ended <- time.Now():
+			default:
+			}
+			return nil, context.Cause(ctx)
+		}},
+	}
+	bubble(t, Options{}, func(r *rig) {
+		r.jobs(1, "a-1")
+		pass(time.Minute)
+		rows, end := tuple.NewSubspace(tuple.Tuple{"greenroom.host", int64(2)}).Range()
+		hang := r.engine.Pause(faultkv.Rule{Point: faultkv.BeforeCommit, Times: faultkv.Forever, Match: func(o faultkv.Op) bool {
+			return len(o.Commit.Checks) == 1 && bytes.Compare(o.Commit.Checks[0].Key, rows) >= 0 && bytes.Compare(o.Commit.Checks[0].Key, end) < 0
+		}})
+		began := time.Now()
+		pass(permitTime)
+		select {
+		case at := <-ended:
+			if at.Sub(began) >= permitTime {
+				t.Errorf("the work ended after %v", at.Sub(began))
+			}
+		default:
+			t.Error("the work goes on, and its permit is over")
+		}
+		hang.Release()
+	}, kind)
+}
+
+// TestLimitAgain: a workflow that waits for Resume keeps its permit, and one that is started again goes to the end of the line.
+func TestLimitAgain(t *testing.T) {
+	l := newLedger()
+	var broken atomic.Bool
+	broken.Store(true)
+	flow := NewWorkflow(func(c *workflow.Context, what string) (struct{}, error) {
+		_, err := workflow.StepWith(c, "step", &workflow.StepOptions{MaxAttempts: 1, Pause: true}, func(context.Context) (struct{}, error) {
+			l.begin("a", what)()
+			if broken.Load() {
+				return struct{}{}, errRefused
+			}
+			return struct{}{}, nil
+		})
+		c.Sleep("rest", time.Minute)
+		return struct{}{}, err
+	}, nil)
+	again := NewCommand("again", func(c *Context, what string) error { return c.StartWorkflowAgain(what) })
+	kind := &Type{Name: "thing", Workflow: flow, WorkflowLimits: []*Limit{{Name: "flows", Concurrency: 1}}, Actions: []AnyAction{again}}
+	bubble(t, Options{IdleTimeout: time.Second}, func(r *rig) {
+		for _, a := range []string{"a-0", "a-1", "a-2"} {
+			_, err := r.StartWorkflow(r.ctx, Address{"thing", a}, a)
+			must(t, err)
+		}
+		pass(3 * time.Hour)
+		l.wantPairs(t, "a-0")
+		broken.Store(false)
+		must(t, r.Visit(r.ctx, idOf(Address{"thing", "a-0"}), func(ctx context.Context, a *greenroom.Actor) error {
+			return a.ControlWorkflow(ctx, func(w *workflow.Workflow) error { return w.Resume(ctx) })
+		}))
+		pass(90 * time.Second)
+		must(t, again.Call(r.ctx, r.Host, "a-0", "again"))
+		pass(time.Hour)
+		l.look(func() {
+			if want := []string{"a-0", "a-0", "a-1", "a-2", "again"}; !slices.Equal(l.begun, want) {
+				t.Errorf("begun %v, want %v", l.begun, want)
+			}
+		})
+	}, kind)
 }

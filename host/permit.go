@@ -13,8 +13,8 @@ import (
 // permitTime is how long a permit for a message lasts that isn't renewed.
 const permitTime = limits.Lease
 
-// A permits is those of a part of an actor, one of each of its limits. Nil is that of a part without limits.
-type permits struct {
+// A permitSet is the permits of a part of an actor, one of each of its limits. The set of a part without limits is nil.
+type permitSet struct {
 	life   *life
 	claims []claimed
 	lost   context.Context // ends when a permit is lost, because it couldn't be renewed in time
@@ -24,7 +24,7 @@ type permits struct {
 	mu     sync.Mutex // of claims, while they grow
 }
 
-// A claimed is a permit.
+// A claimed permit is one of a set.
 type claimed struct {
 	desk *desk
 	by   limits.Claimant
@@ -42,12 +42,12 @@ type claimer struct{ *life }
 // at a time. Those of a workflow don't end by themselves.
 //
 // When ctx ends the place in the line stays, and the life's inLine says so.
-func (l claimer) admit(ctx context.Context, all []*Limit, of part, number int) (*permits, error) {
+func (l claimer) admit(ctx context.Context, all []*Limit, of part, number int) (*permitSet, error) {
 	if len(all) == 0 {
 		return nil, nil
 	}
 	for {
-		p := &permits{life: l.life}
+		p := &permitSet{life: l.life}
 		p.lost, p.lose = context.WithCancelCause(ctx)
 		if of != partWorkflow {
 			p.stop = make(chan struct{})
@@ -65,7 +65,7 @@ func (l claimer) admit(ctx context.Context, all []*Limit, of part, number int) (
 }
 
 // claim claims the permits.
-func (p *permits) claim(all []*Limit, of part, number int) error {
+func (p *permitSet) claim(all []*Limit, of part, number int) error {
 	l := p.life
 	until := func() time.Time {
 		if of == partWorkflow {
@@ -104,10 +104,22 @@ func (p *permits) claim(all []*Limit, of part, number int) error {
 	return nil
 }
 
-// renew makes the permits last until release. If that fails for too long p is lost.
-func (p *permits) renew() {
+// renew makes the permits last until release. If that fails for too long, or the store doesn't answer, p is lost before they end.
+func (p *permitSet) renew() {
 	h := p.life.host
-	for last := h.clock(); ; {
+	const margin = permitTime / 6
+	ends := time.AfterFunc(permitTime-margin, func() { p.lose(errPermitLost) })
+	defer ends.Stop()
+	ctx, cancel := context.WithCancel(p.life.steady)
+	defer cancel()
+	go func() { // a call that hangs doesn't hold up release
+		select {
+		case <-p.stop:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	for {
 		select {
 		case <-time.After(permitTime / 3):
 		case <-p.stop:
@@ -116,12 +128,12 @@ func (p *permits) renew() {
 		p.mu.Lock()
 		claims := p.claims
 		p.mu.Unlock()
-		now, kept := h.clock(), true
+		began, now, kept := time.Now(), h.clock(), true
 		for _, c := range claims {
 			if c.desk.Rule.Concurrency == 0 {
 				continue // it isn't held
 			}
-			held, err := c.desk.Extend(p.life.steady, c.by, now.Add(permitTime))
+			held, err := c.desk.Extend(ctx, c.by, now.Add(permitTime))
 			if err == nil && !held {
 				p.lose(errPermitLost)
 				return
@@ -129,17 +141,13 @@ func (p *permits) renew() {
 			kept = kept && err == nil
 		}
 		if kept {
-			last = now
-		}
-		if h.clock().Sub(last) >= permitTime-permitTime/3 { // it ends before the next attempt
-			p.lose(errPermitLost)
-			return
+			ends.Reset(permitTime - margin - time.Since(began))
 		}
 	}
 }
 
 // release gives the permits back, and the tokens as well if nothing was begun. Those that have no end it tries to give back until the actor is to sleep: they are taken back from one that sleeps.
-func (p *permits) release(unused bool) {
+func (p *permitSet) release(unused bool) {
 	if p == nil {
 		return
 	}
@@ -202,7 +210,7 @@ func (l claimer) leave() {
 }
 
 // keep ends p without giving lasting permits back: the actor has them when it is awake again.
-func (p *permits) keep() {
+func (p *permitSet) keep() {
 	if p == nil {
 		return
 	}
@@ -215,7 +223,7 @@ func (p *permits) keep() {
 }
 
 // within returns a context that ends when a permit is lost, too.
-func (p *permits) within(ctx context.Context) (context.Context, context.CancelFunc) {
+func (p *permitSet) within(ctx context.Context) (context.Context, context.CancelFunc) {
 	inner, cancel := context.WithCancelCause(ctx)
 	if p == nil {
 		return inner, func() { cancel(nil) }

@@ -56,7 +56,7 @@ func (w worker) take() {
 
 // receive waits for a message, and for the permits that working on it takes, and returns both, the message with a lease that has landed, while the actor is kept awake; nil
 // if another receiver was first.
-func (w worker) receive(place int) (m *queue.Message, p *permits, err error) {
+func (w worker) receive(place int) (m *queue.Message, p *permitSet, err error) {
 	if err := w.queue.WaitFor(w.ctx, w.kind.Work.Names...); err != nil {
 		return nil, nil, err
 	}
@@ -84,7 +84,7 @@ func (w worker) receive(place int) (m *queue.Message, p *permits, err error) {
 }
 
 // do works on a message, and ends its lease. Without the permits of p it is ended.
-func (w worker) do(m *queue.Message, p *permits) {
+func (w worker) do(m *queue.Message, p *permitSet) {
 	defer w.unkeep()
 	land, err := w.work(m, p)
 	ending := context.WithoutCancel(w.ctx)
@@ -121,7 +121,7 @@ func (w worker) do(m *queue.Message, p *permits) {
 }
 
 // work calls Type.Work while the lease is renewed.
-func (w worker) work(m *queue.Message, p *permits) (land func(c *Context) error, err error) {
+func (w worker) work(m *queue.Message, p *permitSet) (land func(c *Context) error, err error) {
 	permitted, free := p.within(withLife(w.ctx, w.life))
 	defer free()
 	ctx, cancel := context.WithCancelCause(permitted)
