@@ -56,7 +56,7 @@ func listLimits(ctx context.Context, s *greenroom.Store, q *query) (*LimitList, 
 		return nil, err
 	}
 	one := q.values.Has("value")
-	if one && !q.values.Has("name") {
+	if one && q.text("name") == "" {
 		return nil, invalid("value goes with name")
 	}
 	var behind []byte
@@ -67,11 +67,11 @@ func listLimits(ctx context.Context, s *greenroom.Store, q *query) (*LimitList, 
 	}
 	out := &LimitList{Limits: []Limit{}}
 	var last []byte
-	for info, err := range limits.List(ctx, s.Engine(), behind) {
+	for info, err := range limits.List(ctx, s.Engine(), q.text("name"), behind) {
 		switch {
 		case err != nil:
 			return nil, err
-		case q.values.Has("name") && info.Name != q.text("name"), one && info.Value != q.text("value"):
+		case one && info.Value != q.text("value"):
 			continue
 		case len(out.Limits) == limit:
 			out.Next = hex.EncodeToString(last)

@@ -99,7 +99,7 @@ type flow struct {
 	start func(ctx context.Context, input Raw) error
 	again func(b *batch.Batch, input Raw) error // start, of one that is over too
 	check func(input Raw) error
-	held  *permitSet      // while it runs, or waits, and its type has limits; drive's until that has ended, and then the course's
+	held  *permitSet    // while it runs, or waits, and its type has limits; drive's until that has ended, and then the course's
 	poke  chan struct{} // of one: there may be something to do
 	asked atomic.Bool   // and no run has begun since: the alarm, which has rung, doesn't say so any more
 	stuck atomic.Bool   // the last run came to where only other code may go on

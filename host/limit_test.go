@@ -297,6 +297,19 @@ func TestLimitWorkflows(t *testing.T) {
 	}, kind)
 }
 
+// TestLimitRule: never more than the rate is given, where it doesn't divide its time either.
+func TestLimitRule(t *testing.T) {
+	for _, c := range []struct {
+		rate int
+		per  time.Duration
+		want time.Duration
+	}{{4, time.Minute, 15 * time.Second}, {7, 0, 142857143}, {600_000_000, 0, 2}, {1e9, 0, 1}} {
+		if got := (&Limit{Name: "l", Rate: c.rate, Per: c.per}).rule().Every; got != c.want {
+			t.Errorf("%d in %s: one every %s, want %s", c.rate, c.per, got, c.want)
+		}
+	}
+}
+
 // TestLimitChecks: limits that make no sense are refused.
 func TestLimitChecks(t *testing.T) {
 	work := limited(newLedger(), 1).Work
@@ -433,6 +446,32 @@ func wantRate(t *testing.T, times []time.Time, burst int, every time.Duration) {
 			}
 		}
 	}
+}
+
+// TestLimitNone: of a type without limits nothing is read or written of limits, and a message is one commit that sends it and one that handles it.
+func TestLimitNone(t *testing.T) {
+	kind := &Type{Name: "thing", Message: func(*Context, *greenroom.Message) error { return nil }}
+	bubble(t, Options{}, func(r *rig) {
+		r.jobs(1, "a-1")
+		pass(time.Second)
+		rows := faultkv.Prefix(tuple.NewSubspace(tuple.Tuple{"greenroom.host", int64(2)}).Bytes())
+		var seen []*faultkv.Fault
+		for _, p := range []faultkv.Point{faultkv.BeforeGet, faultkv.BeforeScan, faultkv.BeforeCommit} {
+			seen = append(seen, r.engine.Fail(faultkv.Rule{Point: p, Match: rows}))
+		}
+		before := r.engine.Counts()
+		r.jobs(10, "a-1")
+		pass(20 * time.Second)
+		if n := r.engine.Counts().Commits - before.Commits; n != 20 {
+			t.Errorf("10 messages took %d commits", n)
+		}
+		for _, f := range seen {
+			if f.Seen() > 0 {
+				t.Errorf("rows of limits were met %d times", f.Seen())
+			}
+			f.Remove()
+		}
+	}, kind)
 }
 
 // TestLimitHangs: a store that doesn't answer about a permit ends the work under it before another host may have the permit.

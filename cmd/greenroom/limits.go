@@ -30,10 +30,11 @@ of the program.`,
 					out.columns = "state actor part until fair"
 					return list(out, claims(cmd, s, args[1], args[2]), func(row []any) ([]any, error) { return row, nil })
 				}
-				return list(out, limits.List(cmd.Context(), s.Engine(), nil), func(l limits.Info) ([]any, error) {
-					if len(args) == 2 && l.Name != args[1] {
-						return nil, nil
-					}
+				name := ""
+				if len(args) == 2 {
+					name = args[1]
+				}
+				return list(out, limits.List(cmd.Context(), s.Engine(), name, nil), func(l limits.Info) ([]any, error) {
 					return []any{l.Name, maybe(l.Value), l.Held, l.Waiting, l.Full}, nil
 				})
 			})

@@ -141,6 +141,28 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
+// TestLowered: with a lower bound nothing is taken away, and nothing is given until enough is back.
+func TestLowered(t *testing.T) {
+	r := newRig(t, 1, Rule{Concurrency: 3})
+	for _, c := range []string{"a", "b", "c"} {
+		r.claim(named(c), time.Hour)
+	}
+	r.hosts[0].Rule.Concurrency = 1
+	for _, c := range []string{"a", "b"} {
+		if r.claim(named("d"), time.Hour) {
+			t.Fatal("a permit beyond the bound")
+		}
+		r.release(named(c))
+	}
+	if r.claim(named("d"), time.Hour) || !r.claim(named("c"), time.Hour) {
+		t.Error("what was held was taken away, or given")
+	}
+	r.release(named("c"))
+	if !r.claim(named("d"), time.Hour) {
+		t.Error("no permit when all are back")
+	}
+}
+
 // TestFair: values are served in turn, the claimants of one in their order.
 func TestFair(t *testing.T) {
 	r := newRig(t, 1, Rule{Concurrency: 1})
@@ -544,6 +566,33 @@ func BenchmarkClaim(b *testing.B) {
 		}
 		if _, err := l.Release(context.Background(), named("a"), false); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// TestCost: a claim is one commit and a few reads, however long the line is, and so is giving a permit back.
+func TestCost(t *testing.T) {
+	for _, waiting := range []int{5, 2000} {
+		r := newRig(t, 1, Rule{Concurrency: 1})
+		r.claim(named("first"), time.Hour)
+		for i := range waiting {
+			r.claim(Claimant{Actor: fmt.Sprintf("%05d", i), Part: "work", Fair: fmt.Sprint(i % 3)}, time.Hour)
+		}
+		for _, c := range []struct {
+			name                string
+			do                  func()
+			gets, scans, commit int64
+		}{
+			{"a claim that waits already", func() { r.claim(named("00004"), time.Hour) }, 3, 0, 0},
+			{"giving back", func() { r.release(named("first")) }, 2, 2, 1},
+			{"a new claim behind others", func() { r.claim(named("late"), time.Hour) }, 3, 2, 1},
+		} {
+			before := r.engine.Counts()
+			c.do()
+			after := r.engine.Counts()
+			if gets, scans, commits := after.Gets-before.Gets, after.Scans-before.Scans, after.Commits-before.Commits; gets != c.gets || scans != c.scans || commits != c.commit {
+				t.Errorf("%s, with %d in line: %d gets, %d scans, %d commits", c.name, waiting, gets, scans, commits)
+			}
 		}
 	}
 }

@@ -21,10 +21,14 @@ type Info struct {
 // MostCounted bounds how far a line is counted.
 const MostCounted = 10_000
 
-// List yields the limits of a store in the order of their names and values: those of which something is stored. It begins behind the key of an earlier Info; nil means with the first.
-func List(ctx context.Context, r kv.Reader, behind []byte) iter.Seq2[Info, error] {
+// List yields the limits of a store in the order of their names and values: those of which something is stored, or of these the ones of a name, "" for all. It begins behind the key of an
+// earlier Info; nil means with the first.
+func List(ctx context.Context, r kv.Reader, name string, behind []byte) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
 		start, end := root.Range()
+		if name != "" {
+			start, end = root.Sub(name).Range()
+		}
 		if behind != nil {
 			start = append(bytes.Clone(behind), 0)
 		}
