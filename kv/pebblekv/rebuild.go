@@ -1,12 +1,14 @@
 package pebblekv
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,7 +26,8 @@ import (
 // there are, is damaged or lost. It changes nothing in dir. The directory to must exist; it takes about three times the room of dir.
 //
 // What the tables have is put in the order in which it was committed. Tables that a crash has left although newer ones replace them are among
-// them, so that a row may be there again that was removed. damage has what can't be read of the tables: what is behind that in its table is left out. A log that is lost, or damaged, is lost
+// them, so that a row may be there again that was removed, or an older value of it. damage has what can't be read of the tables: what is behind that in its table is left out, and so
+// are the rows of which that has taken away what the rest of their values is made of. A log that is lost, or damaged, is lost
 // or damaged in the new store, too.
 //
 // Errors: kv.ErrStoreInUse, kv.ErrCorrupt if neither a table nor a log is there, those of ctx, and those of the disk.
@@ -46,7 +49,7 @@ func Rebuild(ctx context.Context, dir, to string) (damage []error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &rebuilding{ctx: ctx, sorted: sorted}
+	r := &rebuilding{ctx: ctx, sorted: sorted, doubtful: map[string]error{}}
 	for _, number := range tables {
 		if err = r.table(filepath.Join(dir, fmt.Sprintf("%06d.sst", number)), number); err != nil {
 			break
@@ -89,6 +92,8 @@ type rebuilding struct {
 	sorted *pebble.DB // what the tables have: sequence number u64, number of the table u64, place in it u64 -> kind u8, key u32, value
 	batch  *pebble.Batch
 	damage []error
+	// doubtful are the rows whose newest patch doesn't belong to the value that is there, with the error that says so.
+	doubtful map[string]error
 }
 
 // rebuildBytes is how much is written at once.
@@ -183,20 +188,7 @@ func (r *rebuilding) write(dir string) (err error) {
 	for ok := it.First(); ok; ok = it.Next() {
 		v := it.Value()
 		n := 5 + int(binary.BigEndian.Uint32(v[1:]))
-		key, value := v[5:n], v[n:]
-		switch kind := pebble.InternalKeyKind(v[0]); kind {
-		case pebble.InternalKeyKindSet, pebble.InternalKeyKindSetWithDelete:
-			err = b.Set(key, value, nil)
-		case pebble.InternalKeyKindDelete, pebble.InternalKeyKindSingleDelete, pebble.InternalKeyKindDeleteSized:
-			err = b.Delete(key, nil)
-		case pebble.InternalKeyKindMerge:
-			err = r.patch(b, key, value)
-		case pebble.InternalKeyKindRangeDelete:
-			err = b.DeleteRange(key, value, nil)
-		default:
-			err = fmt.Errorf("%w: a row of the kind %s", kv.ErrUnsupported, kind)
-		}
-		if err == nil && b.Len() > rebuildBytes {
+		if err = r.add(b, pebble.InternalKeyKind(v[0]), v[5:n], v[n:]); err == nil && b.Len() > rebuildBytes {
 			err = errors.Join(db.store.db.Apply(b, pebble.NoSync), b.Close())
 			b = db.store.db.NewIndexedBatch()
 		}
@@ -204,18 +196,51 @@ func (r *rebuilding) write(dir string) (err error) {
 			return errors.Join(err, b.Close())
 		}
 	}
-	return errors.Join(it.Error(), db.store.db.Apply(b, pebble.NoSync), b.Close(), db.store.db.Flush())
+	for _, key := range slices.Sorted(maps.Keys(r.doubtful)) {
+		r.damage = append(r.damage, fmt.Errorf("%w: row %q: %w", kv.ErrCorrupt, key, r.doubtful[key]))
+		err = errors.Join(err, b.Delete([]byte(key), nil))
+	}
+	return errors.Join(err, it.Error(), db.store.db.Apply(b, pebble.NoSync), b.Close(), db.store.db.Flush())
 }
 
-// patch adds a change of a value. If the value isn't there, since its table is damaged, the row is left out.
-func (r *rebuilding) patch(b *pebble.Batch, key, value []byte) error {
-	err := b.Merge(key, value, nil)
-	if err != nil || len(r.damage) == 0 {
+// add adds one thing that the tables have to a batch of the store.
+func (r *rebuilding) add(b *pebble.Batch, kind pebble.InternalKeyKind, key, value []byte) error {
+	switch kind {
+	case pebble.InternalKeyKindSet, pebble.InternalKeyKindSetWithDelete:
+		delete(r.doubtful, string(key))
+		return b.Set(key, value, nil)
+	case pebble.InternalKeyKindDelete, pebble.InternalKeyKindSingleDelete, pebble.InternalKeyKindDeleteSized:
+		delete(r.doubtful, string(key))
+		return b.Delete(key, nil)
+	case pebble.InternalKeyKindMerge:
+		return r.patch(b, key, value)
+	case pebble.InternalKeyKindRangeDelete:
+		maps.DeleteFunc(r.doubtful, func(k string, _ error) bool { return string(key) <= k && k < string(value) })
+		return b.DeleteRange(key, value, nil)
+	}
+	return fmt.Errorf("%w: a row of the kind %s", kv.ErrUnsupported, kind)
+}
+
+// patch adds patches of a value, which is written whole: a patch that doesn't belong to the value that is there would
+// fail each flush of the store. The value of a table that replaces others, which a crash has left, has some of theirs
+// already.
+func (r *rebuilding) patch(b *pebble.Batch, key, patches []byte) error {
+	old, done, err := b.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		r.doubtful[string(key)] = workaround.NoBase()
+		return nil
+	}
+	if err != nil {
 		return err
 	}
-	_, done, err := b.Get(key)
-	if err == nil {
-		return done.Close()
+	value, doubt := workaround.Repatch(bytes.Clone(old), patches, r.doubtful[string(key)])
+	if err := done.Close(); err != nil {
+		return err
 	}
-	return b.Delete(key, nil)
+	if doubt != nil {
+		r.doubtful[string(key)] = doubt
+	} else {
+		delete(r.doubtful, string(key))
+	}
+	return b.Set(key, value, nil)
 }

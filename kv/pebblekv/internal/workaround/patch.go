@@ -96,11 +96,10 @@ func differing(base, value []byte, from int) int {
 // applyPatch makes of base, whose memory is the result's if that has room, the value that the
 // patch says. It returns the rest of an operand.
 func applyPatch(base, operand []byte) (value, rest []byte, err error) {
-	n, head := binary.Uvarint(operand)
-	if head <= 0 || n > uint64(len(operand)-head) {
-		return nil, nil, errPatch("its length is not that of the operand")
+	p, rest, err := cutPatch(operand)
+	if err != nil {
+		return nil, nil, err
 	}
-	p, rest := operand[head:head+int(n)], operand[head+int(n):]
 	if len(p) < 4 {
 		return nil, nil, errPatch("it has no checksum")
 	}
@@ -129,6 +128,51 @@ func applyPatch(base, operand []byte) (value, rest []byte, err error) {
 	}
 	return value, rest, nil
 }
+
+// Repatch applies the patches of an operand to a value, which it may overwrite, for a store whose tables are read without the list that
+// says which of them count: the value may have some of the patches already. doubt is why the value isn't known to
+// be the newest of those that were patched before, nil if it is. A patch that belongs to another value changes nothing, and is the new doubt; it is over with
+// a patch that belongs to the value, or made it.
+func Repatch(value, operand []byte, doubt error) ([]byte, error) {
+	for len(operand) > 0 {
+		patch, rest, err := cutPatch(operand)
+		if err != nil {
+			return value, err
+		}
+		next, _, err := applyPatch(slices.Clone(value), operand)
+		switch {
+		case err == nil:
+			value, doubt = next, nil
+		case made(value, patch):
+			doubt = nil
+		default:
+			doubt = err
+		}
+		operand = rest
+	}
+	return value, doubt
+}
+
+// made says whether a patch made the value.
+func made(value, patch []byte) bool {
+	if len(patch) < 4 {
+		return false
+	}
+	size, k := binary.Uvarint(patch[4:])
+	return k > 0 && size == uint64(len(value)) && binary.LittleEndian.Uint32(patch) == crc32.Checksum(value, castagnoli)
+}
+
+// cutPatch returns the first patch of an operand, without its length, and the rest of the operand.
+func cutPatch(operand []byte) (patch, rest []byte, err error) {
+	n, head := binary.Uvarint(operand)
+	if head <= 0 || n > uint64(len(operand)-head) {
+		return nil, nil, errPatch("its length is not that of the operand")
+	}
+	return operand[head : head+int(n)], operand[head+int(n):], nil
+}
+
+// NoBase is the error about a patch whose value is missing.
+func NoBase() error { return errPatch("there is no value to which it belongs") }
 
 // errPatch says what is wrong with a patch.
 func errPatch(why string) error {
@@ -185,7 +229,7 @@ func (m *merge) part(i int) []byte {
 func (m *merge) Finish(includesBase bool) (_ []byte, _ io.Closer, err error) {
 	m.value = append(m.value[:0], m.part(0)...)
 	if includesBase && len(m.parts) == 1 {
-		return nil, nil, m.wrong(errPatch("there is no value to which it belongs"))
+		return nil, nil, m.wrong(NoBase())
 	}
 	for i := 1; i < len(m.parts); i++ {
 		p := m.part(i)
