@@ -3,6 +3,7 @@ package actorstore_test
 import (
 	"context"
 	"errors"
+	"reflect"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -120,4 +121,63 @@ func TestAdvertiseNot(t *testing.T) {
 		t.Errorf("a store for reading: %v", err)
 	}
 	must(t, reader.Close())
+}
+
+// TestOffer: a store that offers something is a host before it has an actor, and says the offer in its row, beside its address, until that changes, and after its
+// lease was lost.
+func TestOffer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		below := memkv.New()
+		m, other := boot(t, below, actorstore.HostOptions{}), boot(t, below, actorstore.HostOptions{})
+		if !m.Self().IsZero() {
+			t.Errorf("it is the host %s", m.Self())
+		}
+		listed := func(when string, want *actorstore.Offer, address string) {
+			t.Helper()
+			for h, err := range other.Hosts(ctx) {
+				must(t, err)
+				if h.ID == m.Self() {
+					if !reflect.DeepEqual(&h.Offer, want) || h.Address != address {
+						t.Errorf("%s: got %+v", when, h)
+					}
+					return
+				}
+			}
+			t.Errorf("%s: it is not listed", when)
+		}
+		o := &actorstore.Offer{Address: "one.lan:1", Types: []actorstore.OfferedType{{Name: "cart", Schema: 3}, {Name: "room"}}}
+		m.eng.Reset()
+		must(t, m.Offer(ctx, o))
+		listed("at once", o, "")
+		must(t, m.Advertise(ctx, "one.lan:2"))
+		must(t, m.Offer(ctx, o))
+		listed("with an address", o, "one.lan:2")
+		if n := m.eng.Counts().Commits; n != 2 {
+			t.Errorf("it took %d commits", n)
+		}
+		if c, r := o.Runs("cart"), o.Runs("cargo"); c == nil || c.Schema != 3 || r != nil {
+			t.Errorf("it runs %v and %v", c, r)
+		}
+		o = &actorstore.Offer{Leaving: true}
+		must(t, m.Offer(ctx, o))
+		listed("leaving", o, "one.lan:2")
+
+		f := m.eng.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Times: faultkv.Forever, Match: m.renewals()})
+		a := m.take(t, nil)
+		time.Sleep(2 * leaseTTL)
+		other.take(t, &actorstore.ActorOptions{Wait: true})
+		m.eng.Heal()
+		time.Sleep(leaseTTL)
+		old := m.Self()
+		must(t, m.Offer(ctx, o))
+		if listed("with the next lease", o, "one.lan:2"); m.Self() == old || f.Hits() == 0 {
+			t.Errorf("the lease wasn't lost")
+		}
+		if err := a.Err(); !errors.Is(err, actorstore.ErrFenced) {
+			t.Errorf("the actor of the lost lease: %v", err)
+		}
+		if err := m.Offer(ctx, &actorstore.Offer{Types: make([]actorstore.OfferedType, 1)}); err == nil {
+			t.Error("a type without a name was offered")
+		}
+	})
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"iter"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
@@ -95,8 +97,33 @@ type HostInfo struct {
 	TTL     time.Duration
 	// Address is where others reach the API of the host, as Store.Advertise says; "" if it hasn't told them one.
 	Address string
+	Offer   Offer
 	// Here says that the host is a process of this machine; false also where that can't be told.
 	Here bool
+}
+
+// An Offer is what a host does for the other hosts of its store, as Store.Offer says.
+type Offer struct {
+	// Address is where the host takes calls of other hosts, as CheckAddress says; "" if it takes none.
+	Address string
+	// Leaving says that the host is about to end: it takes no more actors.
+	Leaving bool
+	// Types are the types of actors that the host runs, at most 1,024, in the order of their names.
+	Types []OfferedType
+}
+
+// An OfferedType is a type of actors that a host runs.
+type OfferedType struct {
+	Name   string // 1 to 256 bytes
+	Schema uint32 // the newest version of its database that the host knows, 0 for none
+}
+
+// Runs returns the type of that name, nil if the host doesn't run it.
+func (o *Offer) Runs(name string) *OfferedType {
+	if i, ok := slices.BinarySearchFunc(o.Types, name, func(t OfferedType, name string) int { return strings.Compare(t.Name, name) }); ok {
+		return &o.Types[i]
+	}
+	return nil
 }
 
 // CheckAddress returns an error if Store.Advertise can't tell others that address.
@@ -129,7 +156,24 @@ func (e *InUseError) Error() string {
 func (e *InUseError) Unwrap() error { return ErrInUse }
 
 func hostInfo(id HostID, h *layout.Host) HostInfo {
-	return HostInfo{ID: id, Name: h.Name, Expires: time.UnixMilli(h.Expires), TTL: h.Lease(), Address: h.Address, Here: lease.Here(h)}
+	return HostInfo{ID: id, Name: h.Name, Expires: time.UnixMilli(h.Expires), TTL: h.Lease(), Address: h.Address, Offer: offer(&h.Offer), Here: lease.Here(h)}
+}
+
+func offer(o *layout.Offer) Offer {
+	r := Offer{Address: o.Address, Leaving: o.Leaving}
+	for _, t := range o.Types {
+		r.Types = append(r.Types, OfferedType(t))
+	}
+	return r
+}
+
+// row returns the offer as it is stored.
+func (o *Offer) row() layout.Offer {
+	r := layout.Offer{Address: o.Address, Leaving: o.Leaving}
+	for _, t := range o.Types {
+		r.Types = append(r.Types, layout.OfferedType(t))
+	}
+	return r
 }
 
 // Hosts yields all hosts that have a lease, and those that died and are yet to be

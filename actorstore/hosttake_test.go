@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -28,10 +29,10 @@ func TestInUseByHost(t *testing.T) {
 		synctest.Wait()
 		_, err := two.Actor(ctx, testID, nil)
 		var in *actorstore.InUseError
-		if !errors.Is(err, actorstore.ErrInUse) || !errors.As(err, &in) || in.Host != one.hostInfo() {
+		if !errors.Is(err, actorstore.ErrInUse) || !errors.As(err, &in) || !reflect.DeepEqual(in.Host, one.hostInfo()) {
 			t.Errorf("got %v", err)
 		}
-		if got, err := two.Owner(ctx, testID); got != one.hostInfo() || err != nil {
+		if got, err := two.Owner(ctx, testID); !reflect.DeepEqual(got, one.hostInfo()) || err != nil {
 			t.Errorf("its owner is %+v, %v", got, err)
 		}
 		must(t, a.Put(ctx, user("k"), []byte("w")))

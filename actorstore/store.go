@@ -228,21 +228,51 @@ func (s *Store) millis() int64 { return s.now().UnixMilli() }
 // A row that is there is rewritten at once; if that fails, the next renewal does it. Where all users of the engine are in one process (see HostOptions) it
 // does nothing. Errors: ErrClosed, ErrReadOnly, one of an address that can't be told, that of ctx.
 func (s *Store) Advertise(ctx context.Context, address string) error {
-	err := s.check()
-	switch {
-	case err != nil:
-	case s.readOnly:
-		err = ErrReadOnly
-	case address != "":
+	var err error
+	if address != "" {
 		err = CheckAddress(address)
 	}
-	if err == nil && s.owners == nil {
-		err = s.hosts.Advertise(ctx, address)
+	if err = cmp.Or(s.announces(), err); err == nil && s.owners == nil {
+		err = s.hosts.Announce(ctx, func(a *layout.Announcement) { a.Address = address })
 	}
 	if err != nil {
 		return fmt.Errorf("actorstore: advertise: %w", err)
 	}
 	return nil
+}
+
+// Offer tells the other hosts what this Store's process does for them. A Store that isn't a host becomes one: the host's row, which Hosts lists, says o from now on, and Self
+// is the host's id; after the lease was lost that takes another call, or an actor that the Store opens. The rest is as with Advertise.
+func (s *Store) Offer(ctx context.Context, o *Offer) error {
+	row := o.row()
+	err := cmp.Or(s.announces(), row.Check())
+	if err == nil && s.owners == nil {
+		err = cmp.Or(s.hosts.Announce(ctx, func(a *layout.Announcement) { a.Offer = row }), s.hosts.Register(ctx))
+	}
+	if err != nil {
+		return fmt.Errorf("actorstore: offer: %w", err)
+	}
+	return nil
+}
+
+// announces returns an error if the Store can tell others nothing.
+func (s *Store) announces() error {
+	if err := s.check(); err != nil {
+		return err
+	}
+	if s.readOnly {
+		return ErrReadOnly
+	}
+	return nil
+}
+
+// Self returns the id of the host that the Store is, the zero HostID before its first actor or Offer, and where all users of the engine are in one
+// process. The Store may have lost that host's lease.
+func (s *Store) Self() HostID {
+	if s.owners != nil || s.readOnly {
+		return HostID{}
+	}
+	return s.hosts.Own()
 }
 
 // Close closes every handle of s, waiting for commits until they are applied, and

@@ -9,17 +9,18 @@ import (
 
 // Versions of the rows of a store, each written before its row.
 const (
-	formatVersion     = 1
-	headVersion       = 1
-	nameVersion       = 1
-	ownerVersion      = 1
-	hostVersion       = 2 // see Host.Append
-	hostVersionPlain  = 1
-	layoutVersion     = 1
-	wakeVersion       = 1
-	attributesVersion = 1
-	usageVersion      = 1
-	builtVersion      = 1
+	formatVersion      = 1
+	headVersion        = 1
+	nameVersion        = 1
+	ownerVersion       = 1
+	hostVersion        = 3 // see Host.Append
+	hostVersionPlain   = 1
+	hostVersionAddress = 2
+	layoutVersion      = 1
+	wakeVersion        = 1
+	attributesVersion  = 1
+	usageVersion       = 1
+	builtVersion       = 1
 )
 
 // Layouts is how many layouts an actor's keys may have: they are numbered from 0.

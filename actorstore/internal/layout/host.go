@@ -2,6 +2,7 @@ package layout
 
 import (
 	"fmt"
+	"math"
 	"net"
 	"slices"
 	"strconv"
@@ -24,8 +25,7 @@ type Host struct {
 	// Machine is "" where that can't be told.
 	Machine      string
 	PID, Started uint64
-	// Address is where the host's API listens, as CheckAddress says; "" for nowhere that others know of.
-	Address string
+	Announcement
 	// Wanted are the actors that other hosts want, at most MaxWanted. The host fences
 	// them, and says so by renewing without them.
 	Wanted []ID
@@ -33,10 +33,64 @@ type Host struct {
 
 // Bounds of a Host.
 const (
-	MaxTTL     = time.Hour
-	MaxWanted  = 4096
-	MaxAddress = 256 // bytes
+	MaxTTL      = time.Hour
+	MaxWanted   = 4096
+	MaxAddress  = 256 // bytes
+	MaxTypes    = 1024
+	MaxTypeName = 256 // bytes
 )
+
+// An Announcement is what a host tells the others of itself.
+type Announcement struct {
+	// Address is where the host's API listens, as CheckAddress says; "" for nowhere that others know of.
+	Address string
+	Offer   Offer
+}
+
+// An Offer is what a host does for the others.
+type Offer struct {
+	// Address is where the host takes calls of other hosts, as CheckAddress says; "" if it takes none.
+	Address string
+	// Leaving says that the host is about to end: it takes no more actors.
+	Leaving bool
+	// Types are the types of actors that the host runs, at most MaxTypes, in the order of their names.
+	Types []OfferedType
+}
+
+// An OfferedType is a type of actors that a host runs.
+type OfferedType struct {
+	Name   string // 1 to MaxTypeName bytes
+	Schema uint32 // the newest version of its database that the host knows, 0 for none
+}
+
+// none says whether a host does nothing for the others.
+func (o *Offer) none() bool { return o.Address == "" && !o.Leaving && len(o.Types) == 0 }
+
+// Check returns an error if others can't be told of an offer.
+func (o *Offer) Check() error {
+	if o.Address != "" {
+		if err := CheckAddress(o.Address); err != nil {
+			return err
+		}
+	}
+	if len(o.Types) > MaxTypes {
+		return fmt.Errorf("%d types, limit %d", len(o.Types), MaxTypes)
+	}
+	for i := range o.Types {
+		switch name := o.Types[i].Name; {
+		case name == "" || len(name) > MaxTypeName:
+			return fmt.Errorf("the name of a type has %d bytes, 1 to %d are allowed", len(name), MaxTypeName)
+		case i > 0 && o.Types[i-1].Name >= name:
+			return fmt.Errorf("the type %q is not in its place", name)
+		}
+	}
+	return nil
+}
+
+// Equal reports whether two announcements say the same.
+func (a *Announcement) Equal(b *Announcement) bool {
+	return a.Address == b.Address && a.Offer.Address == b.Offer.Address && a.Offer.Leaving == b.Offer.Leaving && slices.Equal(a.Offer.Types, b.Offer.Types)
+}
 
 // CheckAddress returns an error if others can't be told that address: it is HOST:PORT, or https://HOST:PORT behind a proxy that
 // speaks TLS, with a number for the port and at most MaxAddress bytes.
@@ -66,11 +120,14 @@ func (h *Host) Lease() time.Duration { return time.Duration(h.TTL) * time.Millis
 // Wants reports whether another host wants the actor.
 func (h *Host) Wants(id ID) bool { return slices.Contains(h.Wanted, id) }
 
-// Append appends the row. One without an address is of version 1, which older hosts read, too.
+// Append appends the row, of the oldest version that can say it, which older hosts read, too.
 func (h *Host) Append(dst []byte) []byte {
 	version := uint16(hostVersion)
-	if h.Address == "" {
+	switch {
+	case h.Offer.none() && h.Address == "":
 		version = hostVersionPlain
+	case h.Offer.none():
+		version = hostVersionAddress
 	}
 	dst = bare.AppendI64(bare.AppendVersion(dst, version), h.Expires)
 	dst = bare.AppendU64(bare.AppendU64(dst, h.TTL), h.Count)
@@ -80,8 +137,16 @@ func (h *Host) Append(dst []byte) []byte {
 	for _, id := range h.Wanted {
 		dst = bare.AppendU16(bare.AppendFixed(dst, id.UUID[:]), id.Label)
 	}
-	if h.Address != "" {
+	if version >= hostVersionAddress {
 		dst = bare.AppendString(dst, h.Address)
+	}
+	if version < hostVersion {
+		return dst
+	}
+	dst = bare.AppendBool(bare.AppendString(dst, h.Offer.Address), h.Offer.Leaving)
+	dst = bare.AppendUint(dst, uint64(len(h.Offer.Types)))
+	for _, t := range h.Offer.Types {
+		dst = bare.AppendUint(bare.AppendString(dst, t.Name), uint64(t.Schema))
 	}
 	return dst
 }
@@ -106,16 +171,40 @@ func ParseHost(host [16]byte, row []byte) (h Host, err error) {
 			h.Wanted[i].Label = r.U16()
 		}
 	}
-	if version, _, _ := bare.Version(row); version > hostVersionPlain { // open has looked at it
+	version, _, _ := bare.Version(row) // open has looked at it
+	if version >= hostVersionAddress {
 		h.Address = r.String()
-		if err := CheckAddress(h.Address); err != nil {
+		if err := CheckAddress(h.Address); err != nil && (version == hostVersionAddress || h.Address != "") {
 			r.Fail("%v", err)
 		}
+	}
+	if version == hostVersion {
+		h.Offer.read(r)
 	}
 	if err := r.Done(); err != nil {
 		return Host{}, fmt.Errorf("actorstore: %s: %w: %w", what, err, kv.ErrCorrupt)
 	}
 	return h, nil
+}
+
+// read reads an offer, which isn't none.
+func (o *Offer) read(r *bare.Reader) {
+	o.Address, o.Leaving = r.String(), r.Bool()
+	if n := r.Len(MaxTypes); n > 0 {
+		o.Types = make([]OfferedType, n)
+		for i := range o.Types {
+			o.Types[i].Name = r.String()
+			schema := r.Uint()
+			if o.Types[i].Schema = uint32(schema); schema > math.MaxUint32 {
+				r.Fail("a schema of version %d", schema)
+			}
+		}
+	}
+	if err := o.Check(); err != nil {
+		r.Fail("%v", err)
+	} else if o.none() {
+		r.Fail("an offer of nothing")
+	}
 }
 
 // An Owner is the claim of an actor: by a handle of a host.

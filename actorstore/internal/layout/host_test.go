@@ -3,6 +3,7 @@ package layout_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -27,6 +28,8 @@ const (
 		"0700000000000000" + "0900000000000000" + "01" + "00112233445566778899aabbccddeeff" + "0700"
 	hostAddressHex = "0200" + "0068e5cf8b010000" + "1027000000000000" + "0201000000000000" + "03706f64" + "016d" +
 		"0700000000000000" + "0900000000000000" + "01" + "00112233445566778899aabbccddeeff" + "0700" + "0c" + "706f642e6c616e3a36343231"
+	hostOfferHex = "0300" + "0068e5cf8b010000" + "1027000000000000" + "0201000000000000" + "03706f64" + "016d" +
+		"0700000000000000" + "0900000000000000" + "01" + "00112233445566778899aabbccddeeff" + "0700" + "0c" + "706f642e6c616e3a36343231" + "0b" + "706f642e6c616e3a363432" + "01" + "02" + "01" + "61" + "00" + "02" + "6162" + "ac02"
 	ownerHex = "0100" + "ab0000000000000000000000000000cd" + "0000000000000005"
 )
 
@@ -45,6 +48,13 @@ func TestHostRowsGolden(t *testing.T) {
 	if got, err := layout.ParseHost(testHost, testkit.Unhex(t, hostAddressHex)); !reflect.DeepEqual(got, told) || err != nil {
 		t.Errorf("host with an address: got %+v, %v", got, err)
 	}
+	told.Offer = layout.Offer{Address: "pod.lan:642", Leaving: true, Types: []layout.OfferedType{{Name: "a"}, {Name: "ab", Schema: 300}}}
+	if got := told.Append(nil); !bytes.Equal(got, testkit.Unhex(t, hostOfferHex)) {
+		t.Errorf("host with an offer: got %x", got)
+	}
+	if got, err := layout.ParseHost(testHost, testkit.Unhex(t, hostOfferHex)); !reflect.DeepEqual(got, told) || err != nil {
+		t.Errorf("host with an offer: got %+v, %v", got, err)
+	}
 	if got := testOwner.Append(nil); !bytes.Equal(got, testkit.Unhex(t, ownerHex)) {
 		t.Errorf("owner: got %x", got)
 	}
@@ -62,6 +72,7 @@ func TestHostRowsDamaged(t *testing.T) {
 	}{
 		"host":                 {hostRowHex, func(b []byte) error { return testkit.Second(layout.ParseHost(testHost, b)) }},
 		"host with an address": {hostAddressHex, func(b []byte) error { return testkit.Second(layout.ParseHost(testHost, b)) }},
+		"host with an offer":   {hostOfferHex, func(b []byte) error { return testkit.Second(layout.ParseHost(testHost, b)) }},
 		"owner":                {ownerHex, func(b []byte) error { return testkit.Second(layout.ParseOwner(testID, b)) }},
 	} {
 		good := testkit.Unhex(t, row.hex)
@@ -97,7 +108,7 @@ func TestHostAddress(t *testing.T) {
 	for _, good := range []string{
 		"127.0.0.1:6421", "[2001:db8::1]:1", "shop_1.lan:65535", "https://shop.lan:443", strings.Repeat("a", layout.MaxAddress-2) + ":1",
 	} {
-		row := layout.Host{TTL: 1, Address: good}
+		row := layout.Host{TTL: 1, Announcement: layout.Announcement{Address: good}}
 		got, err := layout.ParseHost(testHost, row.Append(nil))
 		if err := errors.Join(err, layout.CheckAddress(good)); err != nil || got.Address != good {
 			t.Errorf("%s: got %q, %v", good, got.Address, err)
@@ -107,7 +118,7 @@ func TestHostAddress(t *testing.T) {
 		"6421", "shop", ":6421", "shop:", "shop:0", "shop:65536", "shop:http", "http://shop:80", "https://:443", "shop:1/path", "user@shop:1", "sh op:1",
 		"shop\n:1", "shöp:1", strings.Repeat("a", layout.MaxAddress-1) + ":1",
 	} {
-		row := layout.Host{TTL: 1, Address: bad}
+		row := layout.Host{TTL: 1, Announcement: layout.Announcement{Address: bad}}
 		if err := layout.CheckAddress(bad); err == nil {
 			t.Errorf("%q is an address", bad)
 		}
@@ -123,9 +134,38 @@ func TestHostAddress(t *testing.T) {
 	}
 }
 
+// TestHostOffer: an offer that no host makes isn't read, and isn't written.
+func TestHostOffer(t *testing.T) {
+	many := make([]layout.OfferedType, layout.MaxTypes+1)
+	for i := range many {
+		many[i].Name = fmt.Sprintf("%04d", i)
+	}
+	for what, bad := range map[string]layout.Offer{
+		"an address": {Address: "pod"}, "no name": {Types: []layout.OfferedType{{}}},
+		"a long name": {Types: []layout.OfferedType{{Name: strings.Repeat("a", layout.MaxTypeName+1)}}},
+		"twice":       {Types: []layout.OfferedType{{Name: "a"}, {Name: "a"}}},
+		"the order":   {Types: []layout.OfferedType{{Name: "b"}, {Name: "a"}}}, "too many": {Types: many},
+	} {
+		row := layout.Host{TTL: 1, Announcement: layout.Announcement{Offer: bad}}
+		if err := bad.Check(); err == nil {
+			t.Errorf("%s is an offer", what)
+		}
+		if _, err := layout.ParseHost(testHost, row.Append(nil)); !errors.Is(err, kv.ErrCorrupt) {
+			t.Errorf("%s: got %v, want %v", what, err, kv.ErrCorrupt)
+		}
+	}
+	// A row of the newest version has one.
+	row := testkit.Unhex(t, hostAddressHex)
+	row[0] = 3
+	if _, err := layout.ParseHost(testHost, append(row, 0, 0, 0)); !errors.Is(err, kv.ErrCorrupt) {
+		t.Errorf("version 3 without an offer: got %v, want %v", err, kv.ErrCorrupt)
+	}
+}
+
 func FuzzHostRow(f *testing.F) {
 	f.Add(testkit.Unhex(f, hostRowHex))
 	f.Add(testkit.Unhex(f, hostAddressHex))
+	f.Add(testkit.Unhex(f, hostOfferHex))
 	f.Add((&layout.Host{TTL: 1}).Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		row, err := layout.ParseHost(testHost, b)

@@ -34,7 +34,10 @@
 //	                                   string, pid u64, started u64, list of the
 //	                                   actors that others want (uuid data[16], label u16);
 //	                                   v2, if it has an address for its API: that string
-//	                                   behind it
+//	                                   behind it; v3, if it does something for the
+//	                                   others: that string, "" for none, the address for
+//	                                   their calls string, whether it is leaving bool,
+//	                                   list of its types (name string, schema uint)
 //	("greenroom", 1, 4, id, key bytes) a note about the actor, at most 256 bytes; the first
 //	                                   byte of its key is that of the namespace whose
 //	                                   package wrote it, which says what it means

@@ -68,7 +68,7 @@ type term struct {
 	ttl  time.Duration
 	in   kv.Incarnation // of the engine that was asked
 
-	address string // that the row says
+	said *said // what the row says
 }
 
 // holds says whether the term isn't over by either clock. A wall clock that was set

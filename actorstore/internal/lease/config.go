@@ -36,6 +36,12 @@ func (c *Config) every() time.Duration { return c.TTL / 3 }
 // A base is what the parts of a Hosts have in common.
 type base struct {
 	Config
-	clock   steady
-	address atomic.Pointer[string] // see Hosts.Advertise; it isn't nil
+	clock steady
+	said  atomic.Pointer[said] // see Hosts.Announce; it isn't nil
+}
+
+// said is what a store's hosts say of themselves.
+type said struct {
+	layout.Announcement
+	n uint64 // counts the changes
 }

@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -37,16 +38,24 @@ import (
 type Hosts struct {
 	base
 	others      others
+	saying      sync.Mutex            // held to change base.said
 	registering chan struct{}         // a lock: holds one token
 	now         atomic.Pointer[lease] // nil before the first
 }
 
-// Advertise sets the address that the rows of the store's hosts say: one that layout.CheckAddress takes, or "". The row of the host that
-// the store is now is rewritten at once; if that fails, the next renewal does it. The error is that of ctx.
-func (g *Hosts) Advertise(ctx context.Context, address string) error {
-	g.address.Store(&address)
+// Announce changes what the rows of the store's hosts say of them: change makes it what layout takes. If the store is a host by now its row is rewritten at
+// once; if that fails, the next renewal does it. The error is that of ctx.
+func (g *Hosts) Announce(ctx context.Context, change func(a *layout.Announcement)) error {
+	g.saying.Lock()
+	next := *g.said.Load()
+	change(&next.Announcement)
+	if old := g.said.Load(); !old.Equal(&next.Announcement) {
+		next.n++
+		g.said.Store(&next)
+	}
+	g.saying.Unlock()
 	if l := g.now.Load(); l != nil {
-		return l.tell(ctx, address)
+		return l.tell(ctx, next.n)
 	}
 	return nil
 }
@@ -56,7 +65,7 @@ func New(c Config) *Hosts {
 	g := &Hosts{registering: make(chan struct{}, 1)}
 	g.Config = c
 	g.clock.start(c.Now)
-	g.address.Store(new(string))
+	g.said.Store(new(said))
 	g.others = others{base: &g.base, seen: sightings{of: map[[16]byte]sighting{}}}
 	return g
 }
@@ -88,13 +97,22 @@ func (g *Hosts) Join(ctx context.Context, id layout.ID, h Handle) (*Seat, error)
 				return s, nil
 			}
 		}
-		if err := g.register(ctx); err != nil {
-			return nil, fmt.Errorf("actorstore: register as a host: %w", err)
+		if err := g.Register(ctx); err != nil {
+			return nil, err
 		}
 	}
 }
 
-// register makes the store a host, unless it is one.
+// Register makes the store a host, by one commit, unless it is one. Errors are those of the engine, Config.Check
+// and those of ctx.
+func (g *Hosts) Register(ctx context.Context) error {
+	if err := g.register(ctx); err != nil {
+		return fmt.Errorf("actorstore: register as a host: %w", err)
+	}
+	return nil
+}
+
+// register is Register.
 func (g *Hosts) register(ctx context.Context) error {
 	select {
 	case g.registering <- struct{}{}:

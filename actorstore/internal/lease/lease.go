@@ -63,10 +63,10 @@ func newLease(o *others) *lease {
 // rewrite writes the row of the next term in the place of the one that is stored, and begins
 // that term.
 func (l *lease) rewrite(ctx context.Context) error {
-	t := &term{sent: monotonic(), wall: l.Now(), ttl: l.TTL, in: l.Engine.Incarnation(), address: *l.address.Load()}
+	t := &term{sent: monotonic(), wall: l.Now(), ttl: l.TTL, in: l.Engine.Incarnation(), said: l.said.Load()}
 	l.row.Count++ // also for one that fails: others must never see the same number twice
 	row := l.row
-	row.Wanted, row.Address = nil, t.address
+	row.Wanted, row.Announcement = nil, t.said.Announcement
 	row.Expires = l.clock.latest() + int64(row.TTL)
 	stored := row.Append(nil)
 	if err := swap(ctx, l.Engine, l.id, l.stored, stored); err != nil {
@@ -147,14 +147,14 @@ func (l *lease) settle(ctx context.Context) {
 	}
 }
 
-// tell waits until the row says the address, or the renewals that were asked to write it have failed.
-func (l *lease) tell(ctx context.Context, address string) error {
+// tell waits until the row says the nth announcement, or the renewals that were asked to write it have failed.
+func (l *lease) tell(ctx context.Context, n uint64) error {
 	// One may be under way that began before.
 	for range 2 {
 		l.mu.Lock()
 		tried := l.tried
 		l.mu.Unlock()
-		if t := l.term.Load(); t == nil || t.address == address {
+		if t := l.term.Load(); t == nil || t.said.n >= n {
 			return nil
 		}
 		select {
