@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,7 +45,22 @@ type Call struct {
 // ErrClosed; *actorstore.InUseError; the context's, if the turn had not begun; those of
 // the commit, such as actorstore.ErrQuota. With all of them nothing has landed.
 // ErrUnknownOutcome leaves it open.
-func (h *Host) Do(ctx context.Context, call *Call) (Raw, error) {
+func (h *Host) Do(ctx context.Context, call *Call) (result Raw, err error) {
+	far, err := h.ask(ctx, call.Actor, call.say, func(ctx context.Context) (err error) {
+		result, err = call.do(ctx, h)
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case far != nil:
+		return far.Result, nil
+	}
+	return result, nil
+}
+
+// do is Host.Do at this host.
+func (call *Call) do(ctx context.Context, h *Host) (Raw, error) {
 	kind := h.types[call.Actor.Type]
 	if kind == nil {
 		return nil, fmt.Errorf("%w: %.80q", ErrNoType, call.Actor.Type)
@@ -83,7 +99,11 @@ func (h *Host) Create(ctx context.Context, a Address, input any) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrArgs, err)
 	}
-	return h.turn(ctx, a, &birth{input: in, asked: true}, newTurn("actor.create", func(*Context) error { return nil }))
+	say := func() (*request, error) { return &request{Kind: requestCreate, Actor: a, Args: in}, nil }
+	_, err = h.ask(ctx, a, say, func(ctx context.Context) error {
+		return h.turn(ctx, a, &birth{input: in, asked: true}, newTurn("actor.create", func(*Context) error { return nil }))
+	})
+	return err
 }
 
 // Send puts a message into an actor's queue, which wakes it, and returns its ID when it is
@@ -93,11 +113,13 @@ func (h *Host) Send(ctx context.Context, a Address, s queue.Send) (id queue.ID, 
 	if r, ok := s.Body.(Raw); ok {
 		s.Body = queue.Raw(r)
 	}
-	err = h.turn(ctx, a, &birth{}, newTurn("actor.send", func(c *Context) (err error) {
-		id, err = c.Enqueue(s)
-		return err
-	}))
-	if err != nil {
+	far, err := h.ask(ctx, a, func() (*request, error) { return saySend(a, &s) }, func(ctx context.Context) error {
+		return h.turn(ctx, a, &birth{}, newTurn("actor.send", func(c *Context) (err error) {
+			id, err = c.Enqueue(s)
+			return err
+		}))
+	})
+	if err = cmp.Or(err, far.result((*uint64)(&id))); err != nil {
 		return 0, err
 	}
 	return id, nil
@@ -107,21 +129,33 @@ func (h *Host) Send(ctx context.Context, a Address, s queue.Send) (id queue.ID, 
 // order or a request, is started once however often it is asked for. One that was started keeps the input that it has, also if it is over by now. An actor that doesn't exist is created, but of
 // a type with MustCreate. Errors are those of Do, and ErrNoWorkflow.
 func (h *Host) StartWorkflow(ctx context.Context, a Address, input any) (fresh bool, err error) {
+	in, err := Encode(input)
+	if err != nil {
+		return false, fmt.Errorf("%w: %w", ErrArgs, err)
+	}
 	var asked bool
-	err = h.turn(ctx, a, &birth{}, newTurn("actor.start", func(c *Context) (err error) {
-		asked, err = c.life.workflow.ask(c, input, false)
-		if errors.Is(err, workflow.ErrOver) {
-			return nil
-		}
-		return err
-	}))
+	say := func() (*request, error) { return &request{Kind: requestStart, Actor: a, Args: in}, nil }
+	far, err := h.ask(ctx, a, say, func(ctx context.Context) error {
+		return h.turn(ctx, a, &birth{}, newTurn("actor.start", func(c *Context) (err error) {
+			asked, err = c.life.workflow.ask(c, in, false)
+			if errors.Is(err, workflow.ErrOver) {
+				return nil
+			}
+			return err
+		}))
+	})
+	err = cmp.Or(err, far.result(&asked))
 	return asked && err == nil, err
 }
 
 // Destroy removes an actor with everything in it, after Type.Destroy agreed;
 // its connections are closed. Without such an actor it returns ErrNoActor.
 func (h *Host) Destroy(ctx context.Context, a Address) error {
-	return h.turn(ctx, a, nil, newTurn(spanOnDestroy, (*Context).Destroy))
+	say := func() (*request, error) { return &request{Kind: requestDestroy, Actor: a}, nil }
+	_, err := h.ask(ctx, a, say, func(ctx context.Context) error {
+		return h.turn(ctx, a, nil, newTurn(spanOnDestroy, (*Context).Destroy))
+	})
+	return err
 }
 
 // Visit runs fn with an actor that exists, for tools that act from outside of its code: with the actor as it is in

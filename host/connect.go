@@ -138,15 +138,18 @@ func (h *Host) Away(a Address, id conn.ID, t Transport) {
 // good when Leave returns nil. ErrNoConn says that it was gone before. It is never
 // ErrOverloaded: it waits, as the context says.
 func (h *Host) Leave(ctx context.Context, a Address, id conn.ID, reason string) error {
-	t := newTurn(spanOnDisconnect, func(c *Context) error {
-		n, ok := c.life.conns.Get(id)
-		if !ok {
-			return ErrNoConn
-		}
-		return c.conns.disconnect(n, reason)
+	say := func() (*request, error) { return &request{Kind: requestLeave, Actor: a, Conn: id, Text: reason}, nil }
+	_, err := h.ask(ctx, a, say, func(ctx context.Context) error {
+		t := newTurn(spanOnDisconnect, func(c *Context) error {
+			n, ok := c.life.conns.Get(id)
+			if !ok {
+				return ErrNoConn
+			}
+			return c.conns.disconnect(n, reason)
+		})
+		t.conn, t.must = id, true
+		return h.turn(ctx, a, nil, t)
 	})
-	t.conn, t.must = id, true
-	err := h.turn(ctx, a, nil, t)
 	if errors.Is(err, ErrNoActor) {
 		err = ErrNoConn
 	}
@@ -165,20 +168,26 @@ func (h *Host) Disconnect(ctx context.Context, id actorstore.ID, c conn.ID, reas
 
 // Subscribe subscribes a connection to the events of a name, which Type.Subscribe may refuse, or ends that if on is false.
 func (h *Host) Subscribe(ctx context.Context, a Address, id conn.ID, event string, on bool) error {
-	t := newTurn(spanSubscribe, func(c *Context) error {
-		n := c.Conn()
-		if n == nil {
-			return ErrNoConn
-		}
-		if fn := c.life.kind.Subscribe; on && fn != nil {
-			if err := fn(c, n, event); err != nil {
-				return err
+	say := func() (*request, error) {
+		return &request{Kind: requestSubscribe, Actor: a, Conn: id, Text: event, On: on}, nil
+	}
+	_, err := h.ask(ctx, a, say, func(ctx context.Context) error {
+		t := newTurn(spanSubscribe, func(c *Context) error {
+			n := c.Conn()
+			if n == nil {
+				return ErrNoConn
 			}
-		}
-		return n.subscribe(event, on)
+			if fn := c.life.kind.Subscribe; on && fn != nil {
+				if err := fn(c, n, event); err != nil {
+					return err
+				}
+			}
+			return n.subscribe(event, on)
+		})
+		t.conn, t.from = id, CallerOf(ctx)
+		return h.turn(ctx, a, nil, t)
 	})
-	t.conn, t.from = id, CallerOf(ctx)
-	return h.turn(ctx, a, nil, t)
+	return err
 }
 
 // join makes a connection.

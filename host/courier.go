@@ -1,9 +1,12 @@
 package host
 
 import (
+	"bytes"
+	"cmp"
 	"container/list"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -271,7 +274,7 @@ func (cs *couriers) carry(t *trip, which int) {
 	letters := cs.batch(t)
 	var err error
 	if t.came == 0 && len(letters) > 0 {
-		t.came, err = cs.deliver(t.mail, t.to, letters, wake)
+		t.came, err = cs.deliver(t.mail, t.to, letters, wake, t.orphans > 0)
 	}
 	if t.came > 0 {
 		if unsettled := cs.settle(t.mail, letters[:t.came], wake); unsettled != nil {
@@ -319,29 +322,89 @@ func (cs *couriers) visit(a Address, b *birth, t *turn, wake bool) error {
 }
 
 // deliver puts letters into an actor's queue, durably, and returns how many of them, from
-// the first on, are settled: there, or such that they never will be. err says why not all.
-func (cs *couriers) deliver(m *mail, to string, letters []*mailrow.Letter, wake bool) (came int, err error) {
-	h := cs.host
+// the first on, are settled: there, or such that they never will be. err says why not all. An actor that is awake is found here alone; orphans have
+// no outbox in which another host could read them.
+func (cs *couriers) deliver(m *mail, to string, letters []*mailrow.Letter, wake, orphans bool) (came int, err error) {
 	a, err := ParseAddress(to)
 	if err != nil {
 		return 0, err
 	}
+	if !wake || orphans {
+		return cs.bring(m.from, m.in, a, letters, wake)
+	}
+	h := cs.host
+	far, err := h.ask(h.ctx, a, func() (*request, error) { return sayMail(m.name, a, letters) }, func(context.Context) (err error) {
+		came, err = cs.bring(m.from, m.in, a, letters, true)
+		return err
+	})
+	if far != nil {
+		came = 0
+		if bad := far.result(&came); bad != nil || came < 0 || came > len(letters) {
+			return 0, cmp.Or(bad, errWire)
+		}
+	}
+	return came, err
+}
+
+// collect brings letters that are in an actor's outbox, at another host, and returns how many of them are settled.
+func (cs *couriers) collect(ctx context.Context, to Address, ask *mailing) (came int, err error) {
+	h := cs.host
+	if ask == nil || len(ask.Numbers) == 0 || len(ask.Numbers) > lettersAtOnce {
+		return 0, errWire
+	}
+	from, err := ParseAddress(ask.From)
+	if err != nil {
+		return 0, err
+	}
+	// What is read is of this incarnation of the engine, or of a later one, in which the letters don't land.
+	in := h.engine.Incarnation()
+	id, err := h.store.Lookup(ctx, ask.From)
+	if err != nil {
+		return 0, err
+	}
+	v, err := h.store.View(ctx, id)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, v.Close()) }()
+	letters := make([]*mailrow.Letter, 0, len(ask.Numbers))
+	for _, number := range ask.Numbers {
+		key := mailrow.LetterKey(number)
+		value, err := v.Get(ctx, key, nil)
+		if err != nil {
+			return 0, fmt.Errorf("host: message %d of %s: %w", number, ask.From, err)
+		}
+		l, err := mailrow.ParseLetter(key, value)
+		if err != nil {
+			return 0, err
+		}
+		if l.From != mailrow.SenderOf(id) || !bytes.Equal(l.Nonce[:], ask.Nonce) || l.To != to.String() || len(letters) > 0 && l.Existing != letters[0].Existing {
+			return 0, fmt.Errorf("%w: message %d of %s is another one", errWire, number, ask.From)
+		}
+		letters = append(letters, l)
+	}
+	return cs.bring(from, in, to, letters, true)
+}
+
+// bring is deliver at this host.
+func (cs *couriers) bring(from Address, in kv.Incarnation, a Address, letters []*mailrow.Letter, wake bool) (came int, err error) {
+	h := cs.host
 	var full error
 	t := newTurn("actor.deliver", func(c *Context) error {
-		came, full = receipt{c}.take(m.from, letters)
+		came, full = receipt{c}.take(from, letters)
 		if came == 0 {
 			return full
 		}
 		return nil
 	})
-	t.in = m.in
+	t.in = in
 	var b *birth
 	if kind := h.types[a.Type]; !letters[0].Existing && (kind == nil || !kind.MustCreate) {
-		b = &birth{generation: letters[0].Generation, in: m.in}
+		b = &birth{generation: letters[0].Generation, in: in}
 	}
 	if err := cs.visit(a, b, t, wake); errors.Is(err, ErrNoActor) && b == nil {
 		for _, l := range letters {
-			cs.dropped(m.from, l, err)
+			cs.dropped(from, l, err)
 		}
 		return len(letters), nil
 	} else if err != nil {

@@ -18,6 +18,7 @@ type turnContext struct {
 	deadline time.Time    // zero for none
 	life     *life        // whose turn it is
 	caller   *turnContext // of the turn that waits for it, nil for none
+	remote   []string     // the names of actors of other hosts that wait for it
 
 	mu     sync.Mutex
 	inner  context.Context // of context.WithDeadline; nil until a caller waits  +checklocks:mu

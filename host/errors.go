@@ -52,6 +52,9 @@ var (
 	// ErrUnknownOutcome: the turn may have landed, or not. The store failed while it did,
 	// or the caller's context ended while the turn ran. Nothing of what it sends has left.
 	ErrUnknownOutcome = errkind.New("host: outcome of the turn is not known", errkind.ErrUnknownOutcome)
+	// ErrUnreachable: another host has the actor, and can't be reached, although it may be alive; nothing was done. Try again: a host that is dead loses its
+	// actors soon. Carriers return it.
+	ErrUnreachable = errkind.New("host: the actor's host can't be reached", errkind.ErrInUse)
 	// ErrNotAwake: the actor, for whose stay in memory the context was, is going to sleep.
 	ErrNotAwake = errors.New("host: actor is going to sleep")
 	// ErrClosed: the host is closed, or being closed.
@@ -85,6 +88,7 @@ type fault struct {
 // reason.
 var faults = []fault{
 	{ErrUnknownOutcome, "unknown_outcome", "It is not known whether this was done."},
+	{ErrUnreachable, "host_unreachable", "The host that has the actor can't be reached; try again."},
 	{actorstore.ErrInUse, "actor_in_use", "Another host has the actor."},
 	{actorstore.ErrFenced, "actor_moved", "The actor was taken over by another host; try again."},
 	{actorstore.ErrLeaseLost, "unavailable", "The store can't be reached; try again."},
@@ -149,6 +153,9 @@ func describe(err error) (code, message string) {
 		if errors.Is(err, f.err) {
 			return f.code, f.message
 		}
+	}
+	if told := (*remoteError)(nil); errors.As(err, &told) {
+		return told.Code, told.Message
 	}
 	var own *Error
 	if errors.As(err, &own) && own.Code != "" {

@@ -47,14 +47,14 @@
 //
 // # What it is not
 //
-// No server: listening, and deciding on rights, are for others. No cluster: a call for an
+// No server: listening, and deciding on rights, are for others. No network between hosts: Options.Peers has that, and without it a call for an
 // actor that another host has is an error that says which one (actorstore.InUseError).
 package host
 
 // Files, from the top down:
 //
 //	inbox.go action.go program.go flowsteps.go open.go schedule.go sending.go courier.go course.go connect.go
-//	call.go sleep.go args.go mail.go visit.go birth.go schema.go closing.go connections.go remnant.go outbox.go alarms.go
+//	call.go forward.go request.go failure.go sleep.go args.go mail.go visit.go birth.go schema.go closing.go connections.go remnant.go outbox.go alarms.go
 //	flow.go consumer.go worker.go permit.go desk.go keepawake.go flowspans.go context.go turn.go connchanges.go host.go troubles.go callers.go keys.go
 //	gate.go options.go deadline.go transports.go roster.go life.go type.go raw.go stay.go
 //	metrics.go spans.go
@@ -82,6 +82,7 @@ import (
 type Host struct {
 	roster
 	metered
+	forwarder
 	engine   kv.Engine
 	door     *greenroom.Store
 	store    *actorstore.Store // of door
@@ -141,11 +142,16 @@ func Open(ctx context.Context, engine kv.Engine, types []*Type, opts *Options) (
 	h.couriers = h.newCouriers()
 	h.alarms = h.newAlarms()
 	h.limits.start(h)
-	if err := h.alarms.start(ctx); err != nil {
+	if err = h.alarms.start(ctx); err != nil {
+		err = fmt.Errorf("host: read when actors must be woken: %w", err)
+	} else if err = h.meet(ctx, h); err != nil {
+		err = fmt.Errorf("host: tell other hosts: %w", err)
+	}
+	if err != nil {
 		h.alarms.Close()
 		h.stop()
 		h.limits.work.Wait()
-		return nil, errors.Join(fmt.Errorf("host: read when actors must be woken: %w", err), store.Close())
+		return nil, errors.Join(err, store.Close())
 	}
 	return h, nil
 }

@@ -11,7 +11,7 @@ import (
 // metricsOfAll are those that aren't of a type.
 func metricsOfAll() []*metrics.Metric {
 	return []*metrics.Metric{
-		metricSyncs,
+		metricSyncs, metricForwarded,
 		metricWoken, metricSlept, metricLost, metricDestroyed, metricEvicted, metricCrowded, metricAlarms, metricWakeTime,
 		metricPermits, metricWaited,
 		metricSent, metricRefused, metricArrived, metricRepeated, metricRetried, metricUndeliverable,
@@ -20,6 +20,8 @@ func metricsOfAll() []*metrics.Metric {
 
 var (
 	metricSyncs = metrics.NewCounter("host_syncs", "Waits for stable storage, each for all turns that were made meanwhile")
+
+	metricForwarded = metrics.NewCounter("host_forwarded", "Requests that were sent to another host, which has the actor")
 
 	metricWoken     = actors("woken")
 	metricSlept     = actors("slept")

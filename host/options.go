@@ -56,6 +56,9 @@ type Options struct {
 	// Traces makes the host record the turns of each actor as spans in the actor's own keys; nil
 	// means that it records none.
 	Traces *greenroom.TracesOptions
+	// Peers, unless it is nil, has the host forward what is asked of actors that other hosts of the store have, and take what those forward: calls,
+	// messages, and what else Host does with an Address. On an engine that one process has open it does nothing.
+	Peers *Peers
 	// Logger takes what goes wrong, and what actors log. nil means slog.Default().
 	Logger *slog.Logger
 	// Metrics is told what happens (Metrics lists it), unless it is nil.
