@@ -166,6 +166,9 @@ func describeHost(rest []byte) string {
 	switch {
 	case len(rest) == 1+18 && rest[0] == hostIn:
 		return "host/in/" + hex.EncodeToString(rest[1:])
+	case len(rest) > 1+8 && (rest[0] == hostCall || rest[0] == hostResult):
+		kind := map[byte]string{hostCall: "calls", hostResult: "results"}[rest[0]]
+		return "host/" + kind + "/" + strconv.FormatUint(binary.BigEndian.Uint64(rest[1:]), 10) + "/" + quote(rest[9:])
 	case len(rest) == 1+8 && rest[0] == hostOut:
 		return "host/out/" + strconv.FormatUint(binary.BigEndian.Uint64(rest[1:]), 10)
 	case string(rest) == "s":

@@ -16,6 +16,8 @@
 //	09 01 + file + chunk u32be         4096 bytes of an SQLite file   sqlite/chunks/FILE/CHUNK
 //	09 00 + name                       older form of 09 00            sqlite/named/metadata/NAME
 //	09 01 + name + 00 + chunk u32be    older form of 09 01            sqlite/named/chunks/NAME/CHUNK
+//	68 63 + ms u64be, idempotency key  a call that has landed         host/calls/MS/ID
+//	68 72 + ms u64be, idempotency key  what it has returned           host/results/MS/ID
 //	68 69 + sender uuid, label u16be   what has come from another     host/in/HEX
 //	68 6f + number u64be               a message to another actor     host/out/NUMBER
 //	68 73                              the nonce of those             host/nonce
@@ -349,7 +351,7 @@ func ParseWorkflowNumber(b []byte) (n uint32, rest []byte, ok bool) {
 	return uint32(v), rest, true
 }
 
-// The keys of an actor are its content, but for connections, the inspector's token and what hosts keep, which are about the
+// The keys of an actor are its content, but for connections, the inspector's token and most of what hosts keep, which are about the
 // actor itself.
 
 // What a host keeps: the second byte of its keys.
@@ -358,6 +360,8 @@ const (
 	hostOut     = 'o' // a letter to another actor
 	hostAccount = 's' // how letters are numbered
 	hostSocket  = 'g' // a message that waits at a connection
+	hostCall    = 'c' // a call with an idempotency key, which is of the state that it has left
+	hostResult  = 'r' // what such a call has returned
 )
 
 // ownBusiness says whether a key stays behind when the actor is copied to a new one.
@@ -373,7 +377,10 @@ func ownBusiness(key []byte) bool {
 
 // stays says whether a key that the actor has stays as it is when an earlier state of it is restored.
 func stays(key []byte) bool {
-	return len(key) > 0 && (key[0] == NamespaceInspector || key[0] == NamespaceHost && !(len(key) > 1 && key[1] == hostSocket))
+	if len(key) > 1 && key[0] == NamespaceHost {
+		return key[1] != hostSocket && key[1] != hostCall && key[1] != hostResult
+	}
+	return len(key) > 0 && (key[0] == NamespaceInspector || key[0] == NamespaceHost)
 }
 
 // restored says whether a key of that state is restored; missing: the actor doesn't have it. What has come from whom isn't, of an actor that was

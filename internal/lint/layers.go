@@ -79,6 +79,7 @@ var layers = []layer{
 	{3, []string{"queue", "conn", "traces", "persist"}, "messages, connections, spans, and the actor's own record"},
 	{3, []string{"archive"}, "backs up a store in a directory, and makes stores and actors as of any kept time"},
 	{3, []string{"internal/mailrow"}, "the rows that a host keeps in an actor's keys about what actors send each other"},
+	{3, []string{"internal/callrow"}, "the rows that a host keeps in an actor's keys about calls with an idempotency key"},
 	{3, []string{"internal/beside"}, "puts transactions of other data models into the commits of actors"},
 	{4, []string{"traces/otlp"}, "spans in OTLP, and to an endpoint by a client that is given. Links neither OpenTelemetry's SDK nor gRPC"},
 	{4, []string{"traces/otlp/otlptest"}, "reads OTLP, for tests"},
