@@ -25,6 +25,22 @@ type Call struct {
 	Conn conn.ID
 	// Existing refuses to create the actor: ErrNoActor.
 	Existing bool
+	// IdempotencyKey makes the call land at most once, however often it is made: "" for none, or 1 to 128 bytes of
+	// printable ASCII, which the caller makes up for this call of this actor; otherwise Do returns ErrIdempotencyKey.
+	// If the action returns nil, the commit of its turn stores its result. A later call with the key gets that
+	// result, when it is durable, and the action isn't run; if its action, its arguments (byte by byte) or its
+	// Caller.ID are not the same, it gets ErrIdempotencyMismatch. After an error nothing is stored, and a later call
+	// runs the action again.
+	//
+	// An actor has the results of 24 hours, and at most of the newest 1000 calls with keys. Later calls with keys
+	// remove older ones. Results count as part of what the actor stores. One that is larger than a value may be
+	// (batch.Limits.ValueSize, less 32 bytes) is batch.ErrValueTooLarge, and nothing lands. They are there as
+	// long as what the turn has done: after a restart or a crash, and in a fork; an earlier state of the actor that is
+	// restored has those of its time, and an actor that is created after it was destroyed has none.
+	IdempotencyKey string
+	// Replayed, if it is not nil, is where Do says whether the result is one that was stored by a call before. Do sets it unless it
+	// returns an error.
+	Replayed *bool
 	// Trace and Span are the caller's span, of which that of the turn is a child. A zero
 	// Trace means that the caller has no span.
 	Trace traces.TraceID
@@ -33,7 +49,8 @@ type Call struct {
 
 // Do calls an action by its name and returns its result, when what it did is durable: for
 // callers that have both from elsewhere. In Go, an Action calls itself. An actor that
-// doesn't exist is created, but of a type with MustCreate.
+// doesn't exist is created, but of a type with MustCreate. A caller that has got ErrUnknownOutcome, or no answer, may
+// safely make a call with an IdempotencyKey again.
 //
 // The context has the caller: see WithCaller. A turn must not wait for itself. A call of the turn's own actor is greenroom.ErrNested, and
 // so is one of an actor that waits for the caller: A calls B, which calls A. The second is
@@ -41,8 +58,8 @@ type Call struct {
 // from it.
 //
 // Errors: what the action returns, and then nothing of the turn has landed; ErrNoType,
-// ErrAddress, ErrNoAction, ErrNoActor, ErrNoConn, ErrArgs, ErrPanic, ErrOverloaded,
-// ErrClosed; *actorstore.InUseError; the context's, if the turn had not begun; those of
+// ErrAddress, ErrNoAction, ErrNoActor, ErrNoConn, ErrArgs, ErrIdempotencyKey,
+// ErrIdempotencyMismatch, ErrPanic, ErrOverloaded, ErrClosed; *actorstore.InUseError; the context's, if the turn had not begun; those of
 // the commit, such as actorstore.ErrQuota. With all of them nothing has landed.
 // ErrUnknownOutcome leaves it open.
 func (h *Host) Do(ctx context.Context, call *Call) (result Raw, err error) {
@@ -72,6 +89,11 @@ func (call *Call) do(ctx context.Context, h *Host) (Raw, error) {
 	if err := wellformed(call.Args); err != nil {
 		return nil, &argsError{action: call.Action, err: err}
 	}
+	idempotent, err := newIdempotentCall(ctx, call, fn)
+	if err != nil {
+		return nil, err
+	}
+	run := idempotent.or(fn)
 	b := &birth{}
 	if call.Existing || call.Conn != "" {
 		b = nil
@@ -81,13 +103,14 @@ func (call *Call) do(ctx context.Context, h *Host) (Raw, error) {
 		if call.Conn != "" && c.Conn() == nil {
 			return ErrNoConn
 		}
-		result, err = fn(c, call.Args)
+		result, err = run(c, call.Args)
 		return err
 	})
 	t.turnOrigin = turnOrigin{conn: call.Conn, from: CallerOf(ctx), action: call.Action, trace: call.Trace, above: call.Span}
 	if err := h.turn(ctx, call.Actor, b, t); err != nil {
 		return nil, err
 	}
+	idempotent.tell(call)
 	return result, nil
 }
 

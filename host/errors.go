@@ -36,6 +36,11 @@ var (
 	ErrNoWorkflow = errkind.New("host: the type has no workflow", errkind.ErrNotFound)
 	// ErrArgs: the arguments of a call can't be read as what the action takes.
 	ErrArgs = errors.New("host: bad arguments")
+	// ErrIdempotencyKey: the idempotency key of a call isn't 1 to 128 bytes of printable ASCII.
+	ErrIdempotencyKey = errors.New("host: bad idempotency key")
+	// ErrIdempotencyMismatch: the actor has answered another call with that idempotency key: of another action or
+	// caller, or with other arguments.
+	ErrIdempotencyMismatch = errors.New("host: the idempotency key is that of another call")
 	// ErrPanic: an actor's code panicked; nothing of the turn landed.
 	ErrPanic = errors.New("host: panic")
 	// ErrOverloaded: as many turns wait for the actor as may.
@@ -108,6 +113,8 @@ var faults = []fault{
 	{workflow.ErrNoStep, "no_such_step", "The actor's workflow has no such step."},
 	{actorstore.ErrLabel, "bad_label", "The label can't be set."},
 	{ErrArgs, "bad_arguments", "The arguments are not what the action takes."},
+	{ErrIdempotencyKey, "bad_idempotency_key", "An idempotency key is 1 to 128 characters of printable ASCII."},
+	{ErrIdempotencyMismatch, "idempotency_mismatch", "The idempotency key was used for another call."},
 	{ErrPanic, "actor_failed", "The actor failed."},
 	{ErrOverloaded, "overloaded", "Too much is waiting for this actor; try again later."},
 	{ErrOutboxFull, "outbox_full", "Too many messages of the actor are under way; try again later."},

@@ -15,7 +15,8 @@ import (
 //	("greenroom.host", 1, name)        a row of a store of before: the actor of that name (type,
 //	                                   slash, key) must be woken some time. See alarms.go
 //
-// What actors send each other a host keeps among their own keys: package mailrow.
+// What actors send each other a host keeps among their own keys: package mailrow. So it does what calls with an idempotency key
+// have returned: package callrow.
 
 // oldAlarms are rows of stores that had no index of when actors must be woken.
 var oldAlarms = tuple.NewSubspace(tuple.Tuple{"greenroom.host", int64(1)})

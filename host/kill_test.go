@@ -126,7 +126,7 @@ func TestKill(t *testing.T) {
 	dir := t.TempDir()
 	var acked, joined [killActors]int
 	for round := range 3 {
-		killOnce(t, dir, 150, &acked, &joined)
+		killOnce(t, "TestKillChild", dir, 150, &acked, &joined)
 		engine, err := pebblekv.Open(dir, nil)
 		must(t, err)
 		h, err := Open(t.Context(), engine, []*Type{killed(), listener()}, &Options{Logger: quiet})
@@ -187,10 +187,10 @@ func hearAll(t *testing.T, h *Host, i, n int) (heard []string) {
 	return heard
 }
 
-// killOnce runs the child until it has acknowledged n turns, and kills it.
-func killOnce(t *testing.T, dir string, n int, acked, joined *[killActors]int) {
+// killOnce runs the child, a test, until it has acknowledged n turns, and kills it.
+func killOnce(t *testing.T, child, dir string, n int, acked, joined *[killActors]int) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKillChild$", "-test.timeout=2m")
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+child+"$", "-test.timeout=2m")
 	cmd.Env = append(os.Environ(), killEnv+"="+dir)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/callrow"
 	"github.com/greenroomdb/greenroom/internal/mailrow"
 	"github.com/greenroomdb/greenroom/persist"
 	"github.com/greenroomdb/greenroom/queue"
@@ -53,6 +54,7 @@ type life struct {
 	out      outbox
 	used     usage
 	seen     map[mailrow.Sender]mailrow.Seen // what has come from other actors, of those of late
+	answered *callrow.Index                  // calls with idempotency keys whose results are stored; nil until the first one of the stay
 	had      actorstore.Wake                 // what the store said when it woke
 	seq      uint64                          // of the actor's newest commit, when it woke
 	woke     time.Time                       // when that was
