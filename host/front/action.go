@@ -57,6 +57,10 @@ func (f *Front) call(w http.ResponseWriter, r *http.Request, from *host.Caller, 
 	if err != nil {
 		return nil, err
 	}
+	key, err := idempotencyKey(r)
+	if err != nil {
+		return nil, err
+	}
 	body, err := f.body(w, r)
 	if err != nil {
 		return nil, err
@@ -76,7 +80,14 @@ func (f *Front) call(w http.ResponseWriter, r *http.Request, from *host.Caller, 
 	// What Shutdown gives up doesn't wait for its client, either.
 	defer context.AfterFunc(f.ctx, cancel)()
 	trace, span := callerSpan(r)
-	return f.do(withCaller(ctx, from), &host.Call{Actor: a, Action: r.PathValue("action"), Args: args, Trace: trace, Span: span})
+	var replayed bool
+	result, err := f.do(withCaller(ctx, from), &host.Call{
+		Actor: a, Action: r.PathValue("action"), Args: args, IdempotencyKey: key, Replayed: &replayed, Trace: trace, Span: span,
+	})
+	if replayed {
+		w.Header().Set(replayedHeader, "true")
+	}
+	return result, err
 }
 
 // do calls an action, and counts.

@@ -186,11 +186,12 @@ func (g *guard) checkOrigin(w http.ResponseWriter, r *http.Request) (done bool, 
 		return false, errOrigin
 	}
 	h.Set("Access-Control-Allow-Origin", origin)
+	h.Set("Access-Control-Expose-Headers", replayedHeader)
 	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
 		return false, nil
 	}
 	h.Set("Access-Control-Allow-Methods", "GET, POST")
-	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Accept, Traceparent")
+	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Accept, Traceparent, "+keyHeader)
 	h.Set("Access-Control-Max-Age", "600")
 	w.WriteHeader(http.StatusNoContent)
 	return true, nil

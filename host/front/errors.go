@@ -49,7 +49,7 @@ var statuses = map[string]int{
 	"method_not_allowed": 405, "upgrade_required": 426, "not_acceptable": 406, "body_too_large": 413,
 	"unsupported_media_type": 415, "bad_request": 400, "busy": 503, "bad_protocol": 400,
 
-	"bad_address": 400, "bad_arguments": 400, "bad_label": 400,
+	"bad_address": 400, "bad_arguments": 400, "bad_label": 400, "bad_idempotency_key": 400, "idempotency_mismatch": 422,
 	"no_such_type": 404, "no_such_action": 404, "no_such_actor": 404, "no_such_connection": 404, "no_workflow": 404, "no_such_step": 404,
 	"workflow_over": 409, "workflow_running": 409, "workflow_cancelled": 409, "workflow_not_started": 409, "workflow_unfinished": 409,
 	"workflow_failed": 409, "workflow_state": 409,

@@ -20,7 +20,7 @@ package front
 // Files, from the top down:
 //
 //	connect.go routes.go resume.go requests.go health.go socket.go action.go front.go traceparent.go
-//	message.go auth.go media.go keys.go value.go metrics.go transfers.go options.go access.go errors.go
+//	message.go auth.go idempotency.go media.go keys.go value.go metrics.go transfers.go options.go access.go errors.go
 
 import (
 	"container/list"

@@ -18,7 +18,7 @@ const (
 const (
 	typeConnect     = "connect"     // makes a connection: params, hibernate
 	typeResume      = "resume"      // takes one up again: conn, token
-	typeCall        = "call"        // id, action, args
+	typeCall        = "call"        // id, action, args, idempotencyKey
 	typeSubscribe   = "subscribe"   // id, event
 	typeUnsubscribe = "unsubscribe" // id, event
 )
@@ -26,7 +26,7 @@ const (
 // What a client gets, by response.Type.
 const (
 	typeConnected = "connected" // conn and, of one that hibernates, token
-	typeResult    = "result"    // id, body
+	typeResult    = "result"    // id, body, replayed
 	typeError     = "error"     // id of a request, else 0; code, message
 	typeEvent     = "event"     // event, body
 )
@@ -42,6 +42,8 @@ type request struct {
 	Hibernate *bool   `json:"hibernate,omitempty"` // nil means true
 	Conn      conn.ID `json:"conn,omitempty"`
 	Token     string  `json:"token,omitempty"`
+
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"` // nil for none
 }
 
 // A response is a message to a client.
@@ -54,6 +56,8 @@ type response struct {
 	Message string  `json:"message,omitempty"`
 	Conn    conn.ID `json:"conn,omitempty"`
 	Token   string  `json:"token,omitempty"`
+
+	Replayed bool `json:"replayed,omitempty"` // the result was stored by a call before
 }
 
 // Codes with which sockets are closed, besides 1000 to 1015

@@ -83,12 +83,13 @@ func (c *client) do(r *request) {
 	ctx, cancel := context.WithTimeout(c.ctx, c.front.opts.CallTimeout)
 	defer cancel()
 	var result host.Raw
+	var replayed bool
 	var err error
 	h, a, id := c.front.host, c.actor, c.joined.ID
 	switch r.Type {
 	case typeCall:
 		if ctx, err = c.admit(ctx, &Access{Kind: AccessCall, Actor: a, Action: r.Action}); err == nil {
-			result, err = c.front.do(ctx, &host.Call{Actor: a, Action: r.Action, Args: host.Raw(r.Args), Conn: id})
+			result, replayed, err = c.call(ctx, r)
 		}
 	case typeSubscribe:
 		if ctx, err = c.admit(ctx, &Access{Kind: AccessSubscribe, Actor: a, Event: r.Event}); err == nil {
@@ -110,7 +111,19 @@ func (c *client) do(r *request) {
 		}
 		return
 	}
-	c.reply(&response{Type: typeResult, ID: r.ID, Body: value(result)})
+	c.reply(&response{Type: typeResult, ID: r.ID, Body: value(result), Replayed: replayed})
+}
+
+// call calls the action that a request names.
+func (c *client) call(ctx context.Context, r *request) (result host.Raw, replayed bool, err error) {
+	call := &host.Call{Actor: c.actor, Action: r.Action, Args: host.Raw(r.Args), Conn: c.joined.ID, Replayed: &replayed}
+	if r.IdempotencyKey != nil {
+		if call.IdempotencyKey = *r.IdempotencyKey; call.IdempotencyKey == "" {
+			return nil, false, host.ErrIdempotencyKey
+		}
+	}
+	result, err = c.front.do(ctx, call)
+	return result, replayed, err
 }
 
 // admit returns a context for what the client asks for, with its caller as it is now.
