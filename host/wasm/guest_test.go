@@ -46,6 +46,31 @@ func TestState(t *testing.T) {
 	})
 }
 
+// TestIdempotencyKey: an action of a module, also one that it doesn't name, lands once with a key, also over a restart.
+func TestIdempotencyKey(t *testing.T) {
+	withGo(t, func(r *rig) {
+		for i, want := range []bool{false, true, true} {
+			for action, result := range map[string]string{"add": "5", "anything": `"other anything 05"`} {
+				var replayed bool
+				got, err := r.Do(r.ctx, &host.Call{Actor: lobby, Action: action, Args: host.Raw{5}, IdempotencyKey: action, Replayed: &replayed})
+				must(t, err)
+				var out any
+				must(t, got.Decode(&out))
+				if text := fmt.Sprintf("%#v", out); replayed != want || text != result {
+					t.Errorf("call %d of %s: %s, replayed %t", i, action, text, replayed)
+				}
+			}
+			if i == 1 {
+				r.close()
+				r.open()
+			}
+		}
+		if got := call1[int](r, lobby, "add", 0); got != 5 {
+			t.Errorf("the total is %d", got)
+		}
+	})
+}
+
 // TestTime: a time goes to a guest, into its state and back with its nanoseconds and its offset.
 func TestTime(t *testing.T) {
 	withGo(t, func(r *rig) {
