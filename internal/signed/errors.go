@@ -24,8 +24,8 @@ var (
 	ErrBusy = errors.New("signed: requests come from too many processes")
 	// ErrTooLarge: Caller and Rest make the header larger than MaxHeader. The caller of Sign leaves something out.
 	ErrTooLarge = errors.New("signed: the statement is too large for a header")
-	// ErrRequest: Sign was called with a request without a URL, with an opaque URL, or a Hop that is out of range: a mistake in the
-	// program.
+	// ErrRequest: Sign was called with a request without a URL, with an opaque URL, a zero To, or a Hop that is out of range: a mistake
+	// in the program.
 	ErrRequest = errors.New("signed: the request can't be signed")
 	// ErrOptions: Open was called with options that are out of range: a mistake in the program.
 	ErrOptions = errors.New("signed: options are out of range")

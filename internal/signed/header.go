@@ -35,7 +35,7 @@ var encoding = base64.RawURLEncoding.Strict()
 
 // A Statement is what a request says about itself besides method, path, query and body. All of it is signed.
 type Statement struct {
-	To     [16]byte // id of the host that is to take the request
+	To     [16]byte // id of the host that is to take the request, not zero
 	Hop    int      // how often the request was forwarded, from 1 to 2³¹-1
 	Caller []byte   // says which client sent it to the first host; nil for not said, which differs from empty
 	Rest   []byte   // what else the sender says; nil and empty are the same

@@ -28,7 +28,7 @@ type secrets struct {
 
 	seen    atomic.Pointer[sight]
 	reading chan struct{} // holds an element while a goroutine reads
-	tried   time.Time     // when the row was looked at last, or was to be  +checklocks:reading
+	tried   time.Time     // when the last look at the row ended, well or not  +checklocks:reading
 }
 
 // A sight is the secrets as they were at one time. It doesn't change.
@@ -102,7 +102,7 @@ func within(now, after time.Time, d time.Duration) bool {
 // load reads the secrets, and replaces the newest if it is too old. If that is refused, it returns those that there are; with strict set
 // it returns the error.
 func (s *secrets) load(ctx context.Context, strict bool) ([]secret, error) {
-	s.tried = s.now()
+	defer func() { s.tried = s.now() }() // not earlier: a slow engine isn't asked more often
 	var lost error
 	for range mostTries {
 		now, incarnation := s.now(), s.engine.Incarnation()

@@ -108,9 +108,7 @@ func TestClocks(t *testing.T) {
 func TestOver(t *testing.T) {
 	const day = 24 * time.Hour
 	engine, c, slow := memkv.New(), newClock(), newClock()
-	// A host that can't read any more goes on with what it knows, as long as it is new.
-	cut := faultkv.New(engine)
-	one, two := open(t, engine, c), open(t, cut, slow)
+	one, two := open(t, engine, c), open(t, engine, slow)
 	c.pass(day + time.Second)
 	move(t, one, one)
 	wantMade(t, engine, day+time.Second, 0)

@@ -103,7 +103,7 @@ const (
 //
 // Errors: ErrRequest, ErrTooLarge, and those of reading the secrets, as of Open. r is unchanged then.
 func (k *Keys) Sign(ctx context.Context, r *http.Request, body []byte, s *Statement) error {
-	if s.Hop < 1 || s.Hop > maxHop || r.URL == nil || r.URL.Opaque != "" {
+	if s.To == [16]byte{} || s.Hop < 1 || s.Hop > maxHop || r.URL == nil || r.URL.Opaque != "" {
 		return ErrRequest
 	}
 	list, err := k.secrets.current(ctx)

@@ -133,12 +133,16 @@ func TestRoundTrip(t *testing.T) {
 			t.Errorf("got %+v, want %+v", got, s)
 		}
 	}
-	for _, s := range []*signed.Statement{{To: here}, {To: here, Hop: -1}, {To: here, Hop: 1 << 31}} {
+	for _, s := range []*signed.Statement{{Hop: 1}, {To: here}, {To: here, Hop: -1}, {To: here, Hop: 1 << 31}} {
 		wantErr(t, from.Sign(ctx, request("http://one.lan/"), nil, s), signed.ErrRequest)
 	}
 	opaque := request("http://one.lan/")
 	opaque.URL.Opaque = "//one.lan/x"
 	wantErr(t, from.Sign(ctx, opaque, nil, statement()), signed.ErrRequest)
+	wantErr(t, from.Sign(ctx, &http.Request{}, nil, statement()), signed.ErrRequest)
+	without := sent(t, from, "", statement())
+	without.URL = nil
+	wantErr(t, verify(to, without, ""), signed.ErrSignature)
 }
 
 // TestHTTP sends requests, whose URLs a client and a server treat differently, over a connection.
@@ -282,7 +286,7 @@ func TestTooLarge(t *testing.T) {
 	if fits < 12_150 || fits > 12_250 {
 		t.Errorf("at most %d bytes fit", fits)
 	}
-	wantErr(t, k.Sign(ctx, request("http://one.lan/"), nil, &signed.Statement{Hop: 1, Caller: make([]byte, 1<<20)}), signed.ErrTooLarge)
+	wantErr(t, k.Sign(ctx, request("http://one.lan/"), nil, &signed.Statement{To: here, Hop: 1, Caller: make([]byte, 1<<20)}), signed.ErrTooLarge)
 }
 
 func TestNotMine(t *testing.T) {
@@ -400,7 +404,7 @@ func BenchmarkSignVerify(b *testing.B) {
 
 var benchURL = request("http://one.lan/actors/chat/lobby/actions/say").URL
 
-// TestReads says that requests read nothing but the row of secrets, once a minute.
+// TestReads says that requests read nothing but the row of secrets, once a minute, and when the clock was set back.
 func TestReads(t *testing.T) {
 	engine, c := faultkv.New(memkv.New()), newClock()
 	k := open(t, engine, c)
@@ -411,7 +415,11 @@ func TestReads(t *testing.T) {
 		}
 		c.pass(time.Minute)
 	}
-	if n := engine.Counts(); n.Gets != 2 || n.Scans != 0 || n.Commits != 0 {
-		t.Errorf("%+v, want 2 gets", n)
+	c.pass(-time.Hour)
+	for range 100 {
+		testkit.Must(t, verify(k, sent(t, k, "", statement()), ""))
+	}
+	if n := engine.Counts(); n.Gets != 3 || n.Scans != 0 || n.Commits != 0 {
+		t.Errorf("%+v, want 3 gets", n)
 	}
 }
