@@ -1,9 +1,12 @@
 package signed
 
 import (
+	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"hash"
+	"io"
 	"math"
 	"net/http"
 	"strings"
@@ -28,9 +31,10 @@ const (
 // The header's value is unpadded base64url of a version (2 bytes, little-endian), a message in BARE, and the MAC of 32 bytes. A MAC is
 // that of bytes that begin with about, so that no part of two requests that differ is the same:
 //
-//	about str, version and message data, method str, escaped path str, query str, SHA-256 of the body data[32]
+//	about str, version and message data, method str, escaped path str, query str
 //
-// The message is: id of the secret u32, time i64 ms, session data[16], counter u64, To data[16], Hop u32, Caller optional<data>, Rest data.
+// The message is: id of the secret u32, time i64 ms, session data[16], counter u64, SHA-256 of the body data[32], To data[16], Hop u32, Caller
+// optional<data>, Rest data. It has the digest of the body so that a receiver needn't read the body of a request that isn't authentic.
 var encoding = base64.RawURLEncoding.Strict()
 
 // A Statement is what a request says about itself besides method, path, query and body. All of it is signed.
@@ -47,6 +51,7 @@ type message struct {
 	sent      int64 // ms
 	session   [sessionSize]byte
 	counter   uint64
+	sum       [sha256.Size]byte // of the body
 	statement Statement
 
 	signed []byte // the bytes of all that, when it came in a header
@@ -55,7 +60,7 @@ type message struct {
 
 func (m *message) append(dst []byte) []byte {
 	dst = bare.AppendI64(bare.AppendU32(bare.AppendVersion(dst, headerVersion), m.id), m.sent)
-	dst = bare.AppendU64(bare.AppendFixed(dst, m.session[:]), m.counter)
+	dst = bare.AppendFixed(bare.AppendU64(bare.AppendFixed(dst, m.session[:]), m.counter), m.sum[:])
 	s := &m.statement
 	dst = bare.AppendBool(bare.AppendU32(bare.AppendFixed(dst, s.To[:]), uint32(s.Hop)), s.Caller != nil)
 	if s.Caller != nil {
@@ -65,7 +70,7 @@ func (m *message) append(dst []byte) []byte {
 }
 
 // header returns the header's value.
-func (m *message) header(by *secret, r *http.Request, body []byte) (string, error) {
+func (m *message) header(by *secret, r *http.Request) (string, error) {
 	if len(m.statement.Caller) > MaxHeader || len(m.statement.Rest) > MaxHeader {
 		return "", ErrTooLarge
 	}
@@ -73,7 +78,7 @@ func (m *message) header(by *secret, r *http.Request, body []byte) (string, erro
 	if encoding.EncodedLen(len(dst)+sha256.Size) > MaxHeader {
 		return "", ErrTooLarge
 	}
-	return encoding.EncodeToString(appendMAC(dst, by, dst, r, body)), nil
+	return encoding.EncodeToString(appendMAC(dst, by, dst, r)), nil
 }
 
 // parse reads the values of the header, of which there must be one. What it returns is not authentic yet.
@@ -96,6 +101,7 @@ func parse(values []string) (*message, error) {
 	m.id, m.sent = rd.U32(), rd.I64()
 	copy(m.session[:], rd.Fixed(sessionSize))
 	m.counter = rd.U64()
+	copy(m.sum[:], rd.Fixed(len(m.sum)))
 	s := &m.statement
 	copy(s.To[:], rd.Fixed(len(s.To)))
 	hop := rd.U32()
@@ -112,16 +118,16 @@ func parse(values []string) (*message, error) {
 	return m, nil
 }
 
-// authentic reports whether the MAC that came is that of the message, the request and its body.
-func (m *message) authentic(by *secret, r *http.Request, body []byte) bool {
+// authentic reports whether the MAC that came is that of the message and the request.
+func (m *message) authentic(by *secret, r *http.Request) bool {
 	if r.URL == nil {
 		return false
 	}
-	return hmac.Equal(m.mac, appendMAC(nil, by, m.signed, r, body))
+	return hmac.Equal(m.mac, appendMAC(nil, by, m.signed, r))
 }
 
 // appendMAC appends the MAC of a message and its request.
-func appendMAC(dst []byte, by *secret, signed []byte, r *http.Request, body []byte) []byte {
+func appendMAC(dst []byte, by *secret, signed []byte, r *http.Request) []byte {
 	method, path := r.Method, r.URL.EscapedPath()
 	if method == "" {
 		method = http.MethodGet // as a client sends it
@@ -132,8 +138,23 @@ func appendMAC(dst []byte, by *secret, signed []byte, r *http.Request, body []by
 	b := make([]byte, 0, 128+len(signed)+len(path)+len(r.URL.RawQuery))
 	b = bare.AppendData(bare.AppendString(b, about), signed)
 	b = bare.AppendString(bare.AppendString(bare.AppendString(b, method), path), r.URL.RawQuery)
-	sum := sha256.Sum256(body)
 	h := hmac.New(sha256.New, by.data[:])
-	_, _ = h.Write(bare.AppendFixed(b, sum[:])) // it never fails
+	_, _ = h.Write(b) // it never fails
 	return h.Sum(dst)
+}
+
+// A checkedBody is a body that ends with ErrSignature if it isn't the one that was signed.
+type checkedBody struct {
+	io.ReadCloser
+	sum  [sha256.Size]byte
+	seen hash.Hash
+}
+
+func (b *checkedBody) Read(p []byte) (n int, err error) {
+	n, err = b.ReadCloser.Read(p)
+	_, _ = b.seen.Write(p[:n]) // it never fails
+	if err == io.EOF && !bytes.Equal(b.seen.Sum(nil), b.sum[:]) {
+		return n, ErrSignature
+	}
+	return n, err
 }

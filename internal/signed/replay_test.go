@@ -20,10 +20,10 @@ func TestReplay(t *testing.T) {
 	testkit.Must(t, verify(to, r, ""))
 	wantErr(t, verify(to, r, ""), signed.ErrReplayed)
 	// Another receiver has another memory: a request is for one of them.
-	_, err := other.Verify(ctx, r, nil, there)
+	_, err := verifyAt(other, r, nil, there)
 	wantErr(t, err, signed.ErrNotMine)
 	r = sent(t, from, "", &signed.Statement{To: there, Hop: 1})
-	_, err = other.Verify(ctx, r, nil, there)
+	_, err = verifyAt(other, r, nil, there)
 	testkit.Must(t, err)
 	wantErr(t, verify(to, r, ""), signed.ErrNotMine)
 }

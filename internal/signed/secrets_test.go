@@ -118,7 +118,7 @@ func TestOver(t *testing.T) {
 	}{{day + 2*time.Minute, nil}, {time.Second, signed.ErrSignature}} {
 		c.pass(step.after)
 		r := sent(t, two, "", statement()) // with the first secret, by a clock that stands
-		_, err := one.Verify(ctx, r, nil, there)
+		_, err := verifyAt(one, r, nil, there)
 		if step.want == nil {
 			step.want = signed.ErrNotMine // authentic
 		}

@@ -16,6 +16,7 @@ package signed
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"fmt"
 	"net/http"
 	"sync/atomic"
@@ -110,8 +111,8 @@ func (k *Keys) Sign(ctx context.Context, r *http.Request, body []byte, s *Statem
 	if err != nil {
 		return err
 	}
-	m := message{id: list[0].id, sent: k.now().UnixMilli(), session: k.session, counter: k.counter.Add(1), statement: *s}
-	value, err := m.header(&list[0], r, body)
+	m := message{id: list[0].id, sent: k.now().UnixMilli(), session: k.session, counter: k.counter.Add(1), sum: sha256.Sum256(body), statement: *s}
+	value, err := m.header(&list[0], r)
 	if err != nil {
 		return err
 	}
@@ -123,12 +124,13 @@ func (k *Keys) Sign(ctx context.Context, r *http.Request, body []byte, s *Statem
 }
 
 // Verify returns what the sender of r has signed, if that is for the host self, and for the first time. r is as it came, before any
-// handler has changed its URL; body is all of its body. self must be the id of this process alone, as actorstore.HostID is, because another
-// Keys doesn't know what this one has taken. Verify doesn't retain r or body; the caller owns the Statement.
+// handler has changed its URL. Verify reads nothing of the body: from now on r.Body ends with ErrSignature instead of io.EOF if it isn't what was signed, so what is read
+// of it counts only when io.EOF has come. self must be the id of this process alone, as actorstore.HostID is, because another
+// Keys doesn't know what this one has taken. The caller owns the Statement.
 //
 // Errors: ErrSignature, ErrNotMine, ErrSkew, ErrReplayed and ErrBusy, in the order in which they are looked for; and those of reading the
 // secrets, as of Open. The request is as if it had not come then: ErrReplayed alone says that an equal one came before.
-func (k *Keys) Verify(ctx context.Context, r *http.Request, body []byte, self [16]byte) (*Statement, error) {
+func (k *Keys) Verify(ctx context.Context, r *http.Request, self [16]byte) (*Statement, error) {
 	m, err := parse(r.Header[Header])
 	if err != nil {
 		return nil, err
@@ -137,7 +139,7 @@ func (k *Keys) Verify(ctx context.Context, r *http.Request, body []byte, self [1
 	if err != nil {
 		return nil, err
 	}
-	if !m.authentic(secret, r, body) {
+	if !m.authentic(secret, r) {
 		return nil, ErrSignature
 	}
 	if m.statement.To != self {
@@ -150,5 +152,10 @@ func (k *Keys) Verify(ctx context.Context, r *http.Request, body []byte, self [1
 	if err := k.received.take(now, m); err != nil {
 		return nil, err
 	}
+	body := r.Body
+	if body == nil {
+		body = http.NoBody
+	}
+	r.Body = &checkedBody{body, m.sum, sha256.New()}
 	return &m.statement, nil
 }
