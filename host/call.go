@@ -71,6 +71,9 @@ func (h *Host) Do(ctx context.Context, call *Call) (result Raw, err error) {
 	case err != nil:
 		return nil, err
 	case far != nil:
+		if call.Replayed != nil {
+			*call.Replayed = far.Replayed
+		}
 		return far.Result, nil
 	}
 	return result, nil

@@ -23,19 +23,35 @@ type failureHost struct {
 	Address string `cbor:"address,omitempty"` // for requests
 }
 
-// tell returns what is told to the host that has sent a request.
-func tell(result Raw, err error) []byte {
-	a := &answer{Result: result}
-	if err != nil {
-		f := &failure{}
-		f.Code, f.Message = describe(err)
-		own := (*Error)(nil)
-		f.Own = !errors.Is(err, ErrUnknownOutcome) && errors.As(err, &own) && own.Code == f.Code
-		if in := (*actorstore.InUseError)(nil); errors.As(err, &in) {
-			f.Host = &failureHost{in.Host.ID[:], in.Host.Name, in.Host.Offer.Address}
-		}
-		a.Failure = f
+// TellError returns an error as one host tells it to another, for ToldError there.
+func TellError(err error) []byte {
+	return (&answer{Failure: newFailure(err)}).encode()
+}
+
+// ToldError returns the error that another host has told: nil if it told none. errors.Is finds in it what the error is at this host, Code and Message
+// are the other one's, and nothing else of it is known.
+func ToldError(from *actorstore.HostInfo, text []byte) error {
+	_, err := readAnswer(from, text)
+	return err
+}
+
+// newFailure returns an error as it is told, nil for nil.
+func newFailure(err error) *failure {
+	if err == nil {
+		return nil
 	}
+	f := &failure{}
+	f.Code, f.Message = describe(err)
+	own := (*Error)(nil)
+	f.Own = !errors.Is(err, ErrUnknownOutcome) && errors.As(err, &own) && own.Code == f.Code
+	if in := (*actorstore.InUseError)(nil); errors.As(err, &in) {
+		f.Host = &failureHost{in.Host.ID[:], in.Host.Name, in.Host.Offer.Address}
+	}
+	return f
+}
+
+// encode returns what is told to the host that has sent a request.
+func (a *answer) encode() []byte {
 	text, err := encodeWire(a)
 	if err != nil { // a sentence of an actor that isn't UTF-8
 		text, _ = encodeWire(&answer{Failure: &failure{Code: codeInternal, Message: "The error can't be told."}})

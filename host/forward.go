@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/conn"
 	"github.com/greenroomdb/greenroom/host/internal/routes"
 	"github.com/greenroomdb/greenroom/kv"
 )
@@ -64,84 +65,89 @@ func (f *forwarder) ask(ctx context.Context, a Address, say func() (*request, er
 	if f.routes == nil || ctx.Value(forwardedKey{}) != nil {
 		return nil, here(ctx)
 	}
-	on := &forwarding{forwarder: f, ctx: ctx, name: a.String(), say: say}
-	for n := 0; ; n++ {
-		on.to = nil
-		if f.host.life(on.name) == nil {
-			on.to = f.routes.Where(ctx, a.Type, on.name)
-		}
-		if on.to == nil {
-			far, err = nil, here(ctx)
-		} else if far, err = on.carry(); errors.Is(err, ErrUnreachable) {
-			unreachable := err
-			if far, err = nil, here(ctx); errors.Is(err, actorstore.ErrInUse) { // if it has died its actors are free
-				if at := f.owner(err); at == nil || at.ID == on.to.ID {
-					return nil, unreachable
-				}
+	var text []byte
+	err = f.Follow(ctx, a, func(ctx context.Context) error {
+		far = nil
+		return here(ctx)
+	}, func(ctx context.Context, to *actorstore.HostInfo) (err error) {
+		if text == nil {
+			r, err := say()
+			if err == nil {
+				r.Waiting = waiting(ctx)
+				text, err = encodeWire(r)
+			}
+			if err != nil {
+				return fmt.Errorf("%w: %w", ErrArgs, err)
 			}
 		}
-		if !moved(err) || !on.follow(err) || n == moves {
-			return far, err
+		f.host.meter.Count(metricForwarded, 1)
+		far = nil
+		told, err := f.host.opts.Peers.Carry.Carry(ctx, to, text)
+		if err == nil {
+			far, err = readAnswer(to, told)
+		}
+		return err
+	})
+	return far, err
+}
+
+// Follow does something with an actor where it is: by here at this host, or by there at another one, and again if the actor turns out to be somewhere else, or to
+// move. The error is that of the last of these. ErrUnreachable of there says that nothing was done, ToldError is what the other host says, and anything else is as it is of
+// here. A host without Options.Peers calls here.
+func (f *forwarder) Follow(ctx context.Context, a Address, here func(ctx context.Context) error, there func(ctx context.Context, to *actorstore.HostInfo) error) error {
+	if f.routes == nil || ctx.Value(forwardedKey{}) != nil {
+		return here(ctx)
+	}
+	name := a.String()
+	for n := 0; ; n++ {
+		var to *actorstore.HostInfo
+		if f.host.life(name) == nil {
+			to = f.routes.Where(ctx, a.Type, name)
+		}
+		var err error
+		if to == nil {
+			err = here(ctx)
+		} else if err = there(ctx, to); errors.Is(err, ErrUnreachable) {
+			unreachable := err
+			f.routes.Down(to.ID)
+			f.routes.Forget(name)
+			if err = here(ctx); errors.Is(err, actorstore.ErrInUse) { // if it has died its actors are free
+				if at := f.owner(err); at == nil || at.ID == to.ID {
+					return unreachable
+				}
+			}
+		} else if err == nil || !moved(err) {
+			f.routes.Learn(name, to)
+		}
+		if !moved(err) || !f.note(name, to, err) || n == moves {
+			return err
 		}
 		if n > 0 {
 			select {
 			case <-time.After(min(movePause<<min(n, 10), maxMovePause)):
 			case <-ctx.Done():
-				return nil, errors.Join(err, ctx.Err())
+				return errors.Join(err, ctx.Err())
 			}
 		}
 	}
 }
 
-// A forwarding is what is asked of an actor that may be at another host.
-type forwarding struct {
-	*forwarder
-	ctx     context.Context
-	name    string // of the actor
-	say     func() (*request, error)
-	request []byte               // nil before it is needed
-	to      *actorstore.HostInfo // where it is asked for; nil for this host
-}
-
-// carry asks another host.
-func (f *forwarding) carry() (*answer, error) {
-	if f.request == nil {
-		r, err := f.say()
-		if err == nil {
-			r.Waiting = waiting(f.ctx)
-			f.request, err = encodeWire(r)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrArgs, err)
-		}
-	}
-	f.host.meter.Count(metricForwarded, 1)
-	text, err := f.host.opts.Peers.Carry.Carry(f.ctx, f.to, f.request)
-	if errors.Is(err, ErrUnreachable) {
-		f.routes.Down(f.to.ID)
-		f.routes.Forget(f.name)
-	}
-	if err != nil {
-		return nil, err
-	}
-	a, err := readAnswer(f.to, text)
-	if err == nil {
-		f.routes.Learn(f.name, f.to)
-	}
-	return a, err
-}
-
-// follow notes where an actor has moved to, and says whether it can be asked there.
-func (f *forwarding) follow(err error) bool {
+// note notes where an actor has moved to since it was asked for at a host, nil for this one, and says whether it may be asked for there.
+func (f *forwarder) note(name string, to *actorstore.HostInfo, err error) bool {
 	if at := f.owner(err); at != nil {
-		f.routes.Learn(f.name, at)
+		f.routes.Learn(name, at)
 		return true
 	}
-	f.routes.Forget(f.name)
-	if f.to != nil && !errors.Is(err, actorstore.ErrInUse) {
-		f.routes.Down(f.to.ID) // it is about to end
+	f.routes.Forget(name)
+	if to != nil && !errors.Is(err, actorstore.ErrInUse) {
+		f.routes.Down(to.ID) // it is about to end
 	}
 	return !errors.Is(err, actorstore.ErrInUse) // whose host takes no requests
+}
+
+// Release says that a hibernating connection has its client at another host now, if it had t here.
+func (f *forwarder) Release(a Address, id conn.ID, t Transport) {
+	f.host.away.release(a.String(), id, t)
 }
 
 // waiting returns the names of the actors that wait, in turns, for what is done with a context.
@@ -178,18 +184,28 @@ func (f *forwarder) owner(err error) *actorstore.HostInfo {
 // forwardedKey is the key of a context of what another host has forwarded.
 type forwardedKey struct{}
 
+// Forwards says whether a call of an actor of a type may be forwarded: another host runs the type.
+func (f *forwarder) Forwards(ctx context.Context, typ string) bool {
+	return f.routes != nil && f.routes.Runs(ctx, typ)
+}
+
+// WithoutForwarding returns a context with which a Host does what it is asked for itself, or not at all.
+func WithoutForwarding(ctx context.Context) context.Context {
+	return context.WithValue(ctx, forwardedKey{}, true)
+}
+
 // Answer does what another host has forwarded, with a request that its Carrier was given, and returns the answer, also for one that can't be understood. The
 // context has the caller: see WithCaller.
 func (f *forwarder) Answer(ctx context.Context, text []byte) []byte {
 	r := &request{}
 	if err := decodeWire(text, r); err != nil {
-		return tell(nil, err)
+		return TellError(err)
 	}
-	ctx = context.WithValue(ctx, forwardedKey{}, r)
+	ctx = WithoutForwarding(ctx)
 	if len(r.Waiting) > 0 {
 		c := newTurnContext(ctx, 0)
 		defer c.end()
 		c.remote, ctx = r.Waiting, c
 	}
-	return tell(r.do(ctx, f.host))
+	return r.answer(ctx, f.host).encode()
 }

@@ -39,6 +39,7 @@ type request struct {
 	Args     []byte   `cbor:"args,omitempty"`
 	Conn     conn.ID  `cbor:"conn,omitempty"`
 	Existing bool     `cbor:"existing,omitempty"`
+	Key      string   `cbor:"key,omitempty"` // IdempotencyKey of a call
 	Trace    []byte   `cbor:"trace,omitempty"`
 	Span     []byte   `cbor:"span,omitempty"`
 	Text     string   `cbor:"text,omitempty"` // a reason, or the name of an event
@@ -70,8 +71,9 @@ type mailing struct {
 
 // An answer is what became of a request.
 type answer struct {
-	Result  []byte   `cbor:"result,omitempty"`
-	Failure *failure `cbor:"failure,omitempty"`
+	Result   []byte   `cbor:"result,omitempty"`
+	Failure  *failure `cbor:"failure,omitempty"`
+	Replayed bool     `cbor:"replayed,omitempty"`
 }
 
 // encodeWire returns what goes from host to host.
@@ -106,11 +108,21 @@ func readAnswer(from *actorstore.HostInfo, text []byte) (*answer, error) {
 	return a, nil
 }
 
-// do does what another host asks for.
-func (r *request) do(ctx context.Context, h *Host) (Raw, error) {
+// answer does what another host asks for.
+func (r *request) answer(ctx context.Context, h *Host) *answer {
+	a := &answer{}
+	var err error
+	if a.Result, err = r.do(ctx, h, a); err != nil {
+		a.Failure = newFailure(err)
+	}
+	return a
+}
+
+// do is answer, but for errors.
+func (r *request) do(ctx context.Context, h *Host, a *answer) (Raw, error) {
 	switch r.Kind {
 	case requestCall:
-		c := &Call{Actor: r.Actor, Action: r.Action, Args: r.Args, Conn: r.Conn, Existing: r.Existing}
+		c := &Call{Actor: r.Actor, Action: r.Action, Args: r.Args, Conn: r.Conn, Existing: r.Existing, IdempotencyKey: r.Key, Replayed: &a.Replayed}
 		copy(c.Trace[:], r.Trace)
 		copy(c.Span[:], r.Span)
 		return h.Do(ctx, c)
@@ -145,7 +157,7 @@ func encoded(v any, err error) (Raw, error) {
 
 // say returns the request for a call.
 func (c *Call) say() (*request, error) {
-	r := &request{Kind: requestCall, Actor: c.Actor, Action: c.Action, Args: c.Args, Conn: c.Conn, Existing: c.Existing}
+	r := &request{Kind: requestCall, Actor: c.Actor, Action: c.Action, Args: c.Args, Conn: c.Conn, Existing: c.Existing, Key: c.IdempotencyKey}
 	if c.Trace != (traces.TraceID{}) {
 		r.Trace, r.Span = c.Trace[:], c.Span[:]
 	}

@@ -131,6 +131,16 @@ func (ts *transports) take(actor string, id conn.ID) {
 	ts.forget(actor, id)
 }
 
+// release takes a transport, if it is that one, off its connection, whose client is at another host.
+func (ts *transports) release(actor string, id conn.ID, t Transport) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if of := ts.of[actor][id]; of.Transport == t && t != nil {
+		of.detach()
+		ts.remove(actor, id)
+	}
+}
+
 // drop closes all transports of an actor.
 func (ts *transports) drop(actor, reason string) {
 	ts.mu.Lock()

@@ -78,7 +78,7 @@ func secretFile(t *testing.T, lines string) string {
 func startAdvertised(t *testing.T, url, tokens string) (*hostProcess, *counted) {
 	t.Helper()
 	proxy := newCounted(t)
-	p := startHost(t, "", "--demo", "--idle", "1h", "--admin", "127.0.0.1:0", "--admin-tokens", tokens, "--admin-advertise", proxy.Addr().String(), url)
+	p := startHost(t, "", "--demo", "--idle", "1h", "--place", "here", "--admin", "127.0.0.1:0", "--admin-tokens", tokens, "--admin-advertise", proxy.Addr().String(), url)
 	m := regexp.MustCompile(`the store at http://([^/]+)/`).FindStringSubmatch(strings.Join(p.said, "\n"))
 	if m == nil {
 		t.Fatalf("it says %q", p.said)

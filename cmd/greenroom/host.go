@@ -15,6 +15,7 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/examples/chat"
 	"github.com/greenroomdb/greenroom/host"
+	"github.com/greenroomdb/greenroom/host/fleet"
 	"github.com/greenroomdb/greenroom/host/front"
 	"github.com/greenroomdb/greenroom/internal/envlimits"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
@@ -41,6 +42,7 @@ type hostFlags struct {
 	jwt       jwtFlags
 	logFormat string
 	logCalls  bool
+	fleet     fleetFlags
 	admin     adminFlags
 	backup    backupFlags
 }
@@ -74,6 +76,8 @@ On a full disk calls that write are refused (no_space), and those that read go o
 While the disk has less than --min-free they are refused before, and /readyz fails: the store
 needs that room to tidy up. All heals when there is room.
 
+` + fleetHelp + `
+
 ` + backupFlagsHelp + `
 
 ` + adminHelp,
@@ -102,6 +106,7 @@ needs that room to tidy up. All heals when there is room.
 	flags.BoolVar(&f.logCalls, "log-calls", false, "log a line for each call, with its trace")
 	f.wasm.flags(cmd)
 	f.jwt.flags(cmd)
+	f.fleet.flags(cmd)
 	f.admin.flags(cmd)
 	f.backup.flags(cmd)
 	return cmd
@@ -118,6 +123,9 @@ func serveHost(ctx context.Context, e *env, f *hostFlags, args []string) (err er
 	}
 	log, err := f.logger(e.stderr)
 	if err != nil {
+		return err
+	}
+	if err := f.fleet.check(); err != nil {
 		return err
 	}
 	api, err := f.admin.server(log)
@@ -203,7 +211,7 @@ func (f *hostFlags) types(ctx context.Context) ([]*host.Type, modules, error) {
 const tracesBytes = 4 << 20
 
 // hostOptions returns the options of the host.
-func (s *hostServer) hostOptions(limits batch.Limits) (*host.Options, error) {
+func (s *hostServer) hostOptions(limits batch.Limits, peers *fleet.Fleet) (*host.Options, error) {
 	limits, err := envlimits.Apply(limits)
 	if err != nil {
 		return nil, err
@@ -212,7 +220,7 @@ func (s *hostServer) hostOptions(limits batch.Limits) (*host.Options, error) {
 	if s.flags.traces {
 		spans = &greenroom.TracesOptions{MaxBytes: tracesBytes}
 	}
-	return &host.Options{
+	o := &host.Options{
 		Traces:      spans,
 		Store:       &greenroom.Options{Limits: limits},
 		MaxAwake:    s.flags.awake,
@@ -220,7 +228,11 @@ func (s *hostServer) hostOptions(limits batch.Limits) (*host.Options, error) {
 		AwayTimeout: s.flags.away,
 		Logger:      s.log,
 		Metrics:     s.sink,
-	}, nil
+	}
+	if peers != nil {
+		o.Peers = peers.Peers()
+	}
+	return o, nil
 }
 
 // frontOptions returns the options of the front.

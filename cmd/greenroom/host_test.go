@@ -104,7 +104,7 @@ func TestHostTraces(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.flags.traces = on
-		opts, err := s.hostOptions(batch.Limits{})
+		opts, err := s.hostOptions(batch.Limits{}, nil)
 		if err != nil || (opts.Traces != nil) != (flags == nil) {
 			t.Errorf("%q: %+v, %v", flags, opts, err)
 		}

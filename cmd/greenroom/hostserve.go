@@ -52,7 +52,14 @@ type hostServer struct {
 
 // serve opens the host, serves it until ctx ends, and closes it.
 func (s *hostServer) serve(ctx context.Context, store *storeurl.Store, registry *prometheus.Registry, limits batch.Limits) (err error) {
-	opts, err := s.hostOptions(limits)
+	peers, err := s.flags.fleet.open(ctx, store.Engine(), s.listener.Addr(), s.log)
+	if err != nil {
+		return err
+	}
+	if peers != nil {
+		defer peers.Close()
+	}
+	opts, err := s.hostOptions(limits, peers)
 	if err != nil {
 		return err
 	}
@@ -88,7 +95,9 @@ func (s *hostServer) serve(ctx context.Context, store *storeurl.Store, registry 
 	if err != nil {
 		return err
 	}
-	f, err := front.New(h, s.frontOptions(secret))
+	o := s.frontOptions(secret)
+	o.Fleet = peers
+	f, err := front.New(h, o)
 	if err != nil {
 		return err
 	}

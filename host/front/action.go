@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"strconv"
 	"time"
 
 	"github.com/greenroomdb/greenroom/host"
@@ -151,18 +150,4 @@ func (f *Front) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		return nil, err
 	}
 	return nil, errCut
-}
-
-// write answers a request. A client that doesn't take the answer is gone.
-func (f *Front) write(w http.ResponseWriter, as media, status int, body []byte) {
-	writeHead(w, as, status, len(body))
-	_, _ = w.Write(body)
-}
-
-func writeHead(w http.ResponseWriter, as media, status, length int) {
-	h := w.Header()
-	h.Set("Content-Type", as.String())
-	h.Set("Content-Length", strconv.Itoa(length))
-	h.Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
 }

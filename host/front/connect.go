@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 
 	"github.com/coder/websocket"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/host"
 	"github.com/greenroomdb/greenroom/internal/remote"
 )
@@ -53,10 +55,33 @@ func (f *Front) serveConnect(w http.ResponseWriter, r *http.Request, from *host.
 	f.serveSocket(s, a, r.URL.EscapedPath())
 }
 
+// A linkServer serves the links of other hosts' clients.
+type linkServer struct{ *Front }
+
+// serve is a link, from its beginning to its end.
+func (f linkServer) serve(w http.ResponseWriter, r *http.Request) {
+	from, a, path, ok := f.opts.Fleet.Accept(w, r, f.host)
+	if !ok {
+		return
+	}
+	if err := f.enter(); err != nil {
+		f.refuse(w, r, err)
+		return
+	}
+	defer f.leave()
+	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // the request was verified
+	if err != nil {
+		return // it has answered
+	}
+	ws.SetReadLimit(linkBytes)
+	ctx := host.WithoutForwarding(withCaller(f.ctx, host.CallerOf(from)))
+	f.serveSocket(&socket{front: f.Front, ws: ws, as: mediaCBOR, from: remote.Addr(r), ctx: ctx, to: a, held: true, carried: true}, a, path)
+}
+
 // serveSocket connects a client, and serves it until its socket is closed.
 func (f *Front) serveSocket(s *socket, a host.Address, path string) {
 	defer s.active.Wait() // nothing starts once the socket has an end
-	c := &client{socket: s, actor: a}
+	c := &client{socket: s, actor: a, path: path}
 	r, err := c.first()
 	if err == nil {
 		err = f.reserve(&f.open, f.opts.MaxSockets)
@@ -66,7 +91,8 @@ func (f *Front) serveSocket(s *socket, a host.Address, path string) {
 		return
 	}
 	defer f.release(&f.open)
-	if err := c.connect(r, path); err != nil {
+	if err := c.connect(r); err != nil {
+		c.unlink()
 		s.refuse(err)
 		return
 	}
@@ -86,7 +112,7 @@ func (s *socket) refuse(err error) {
 	if errors.Is(err, errMessage) {
 		code = closeBad
 	}
-	s.welcome(&response{Type: typeError, Code: host.Code(err), Message: host.Message(err)})
+	s.welcome(s.failure(0, err))
 	s.finish(code, host.Code(err))
 	// What the client sends now is of no use, but its close frame has to be read.
 	s.drainReads()
@@ -105,25 +131,58 @@ func (s *socket) drainReads() {
 type client struct {
 	*socket
 	actor  host.Address
+	path   string // of the request
 	joined host.Joined
 	stays  bool // the connection hibernates
+
+	link  *link          // to the actor's host; nil if that is this one  +checklocks:mu
+	links sync.WaitGroup // goroutines of links
 }
 
 // connect makes the connection that the first message asks for, or takes it up again.
-func (c *client) connect(r *request, path string) (err error) {
-	ctx, cancel := context.WithTimeout(c.ctx, c.front.opts.CallTimeout)
-	defer cancel()
+func (c *client) connect(r *request) (err error) {
 	switch r.Type {
 	case typeConnect:
-		err = c.join(ctx, r, path)
+		ctx, cancel := context.WithTimeout(c.ctx, c.front.opts.CallTimeout)
+		defer cancel()
+		c.stays = r.Hibernate == nil || *r.Hibernate
+		return c.front.host.Follow(ctx, c.actor, func(ctx context.Context) error { return c.join(ctx, r) },
+			func(ctx context.Context, to *actorstore.HostInfo) error { return c.reach(ctx, to, r) })
 	case typeResume:
+		j, err := c.front.resumed(c.actor, r.Conn, r.Token)
+		if err != nil {
+			return err
+		}
 		// No time limit of its own: were it over while the turn runs, a socket that is gone
 		// could be attached later.
-		err = c.rejoin(c.ctx, r)
-	default:
-		err = errMessage
+		return c.front.host.Follow(c.ctx, c.actor, func(ctx context.Context) error { return c.rejoin(ctx, r, j) },
+			func(ctx context.Context, to *actorstore.HostInfo) error { c.stays = true; return c.reach(ctx, to, r) })
 	}
-	return err
+	return errMessage
+}
+
+// reach makes the connection by a link to another host.
+func (c *client) reach(ctx context.Context, to *actorstore.HostInfo, r *request) error {
+	l, hello, err := c.dial(ctx, to, r)
+	if err != nil {
+		return err
+	}
+	c.joined = host.Joined{ID: hello.Conn}
+	if c.stays {
+		if c.joined, err = c.front.resumed(c.actor, hello.Conn, hello.Token); err != nil {
+			_ = l.ws.CloseNow() // the other host has another secret
+			return err
+		}
+	}
+	c.relink(l)
+	c.front.meter.Count(metricLinked, 1)
+	c.welcome(&response{Type: typeConnected, Conn: hello.Conn, Token: hello.Token})
+	select {
+	case <-l.ended: // before it was the client's
+		c.unlinked(l)
+	default:
+	}
+	return nil
 }
 
 // first reads the first message. A client that leaves before it, or breaks the rules of
@@ -163,16 +222,18 @@ func (c *client) receive(first bool) (*request, error) {
 		return nil, err
 	}
 	r := &request{}
-	if frame != c.as.frame() || c.as.decode(data, r) != nil {
+	if frame != c.as.frame() || c.as.decode(data, r) != nil || r.Type == typeMoved {
 		return nil, errMessage
+	}
+	if !c.carried {
+		r.Caller = nil
 	}
 	return r, nil
 }
 
-func (c *client) join(ctx context.Context, r *request, path string) (err error) {
-	c.stays = r.Hibernate == nil || *r.Hibernate
+func (c *client) join(ctx context.Context, r *request) (err error) {
 	c.joined, err = c.front.host.Join(ctx, &host.Join{
-		Actor: c.actor, Transport: c.socket, Parameters: host.Raw(r.Params), Hibernate: c.stays, Path: path,
+		Actor: c.actor, Transport: c.socket, Parameters: host.Raw(r.Params), Hibernate: c.stays, Path: c.path,
 	})
 	if err != nil {
 		return err
@@ -186,11 +247,7 @@ func (c *client) join(ctx context.Context, r *request, path string) (err error) 
 	return nil
 }
 
-func (c *client) rejoin(ctx context.Context, r *request) error {
-	j, err := c.front.resumed(c.actor, r.Conn, r.Token)
-	if err != nil {
-		return err
-	}
+func (c *client) rejoin(ctx context.Context, r *request, j host.Joined) error {
 	if _, err := c.front.host.Rejoin(ctx, c.actor, j, c.socket); err != nil {
 		if errors.Is(err, host.ErrUnknownOutcome) {
 			// It may be attached: then it is as if its client were lost.
@@ -218,6 +275,7 @@ func (c *client) part(err error) {
 	// What the client has asked for before it went is done first.
 	c.stop()
 	c.active.Wait()
+	defer c.unlink()
 	switch {
 	case gone:
 	case !c.stays, !ours && websocket.CloseStatus(err) == websocket.StatusNormalClosure:
@@ -225,6 +283,12 @@ func (c *client) part(err error) {
 	default:
 		c.away()
 	}
+}
+
+// unlink ends the link, if there is one: to the other host the client is away then.
+func (c *client) unlink() {
+	c.relink(nil)
+	c.links.Wait()
 }
 
 // leave ends the connection.

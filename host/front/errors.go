@@ -1,9 +1,7 @@
 package front
 
 import (
-	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 
 	"github.com/greenroomdb/greenroom/host"
@@ -54,7 +52,7 @@ var statuses = map[string]int{
 	"workflow_over": 409, "workflow_running": 409, "workflow_cancelled": 409, "workflow_not_started": 409, "workflow_unfinished": 409,
 	"workflow_failed": 409, "workflow_state": 409,
 	"actor_in_use": 421, "too_many_requests": 429, "queue_full": 429, "outbox_full": 429, "too_fast": 429,
-	"overloaded": 503, "shutting_down": 503, "unavailable": 503, "actor_moved": 503, "newer_schema": 503, "cancelled": 503,
+	"overloaded": 503, "shutting_down": 503, "unavailable": 503, "host_unreachable": 503, "actor_moved": 503, "newer_schema": 503, "cancelled": 503,
 	"timeout": 504, "quota_exceeded": 507, "no_space": 507,
 	"unknown_outcome": 500, "actor_failed": 500, "internal": 500,
 }
@@ -68,56 +66,4 @@ func status(err error) int {
 		return s
 	}
 	return http.StatusUnprocessableEntity
-}
-
-// A problem is an error as clients get it.
-type problem struct {
-	Code    string `json:"code"`
-	Message string `json:"message"`
-}
-
-// refuse answers a request with an error, in JSON.
-func (f *Front) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	f.answerError(w, r, mediaJSON, err)
-}
-
-// answerError answers a request with an error.
-func (f *Front) answerError(w http.ResponseWriter, r *http.Request, as media, err error) {
-	s := status(err)
-	f.note(r.Context(), "request", r.URL.Path, err)
-	advise(w.Header(), s, err)
-	body, encodeErr := as.encode(problem{host.Code(err), host.Message(err)})
-	if encodeErr != nil { // an actor's sentence can't be one
-		body, s = nil, http.StatusInternalServerError
-	}
-	f.write(w, as, s, body)
-}
-
-// advise sets the header fields that go with an error (RFC 9110, section 15.5).
-func advise(h http.Header, status int, err error) {
-	switch status {
-	case http.StatusUnauthorized:
-		h.Set("WWW-Authenticate", `Bearer realm="greenroom"`)
-	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
-		h.Set("Retry-After", "1")
-	case http.StatusUpgradeRequired:
-		h.Set("Upgrade", "websocket")
-		h.Set("Connection", "Upgrade")
-	}
-	switch err {
-	case errMedia:
-		h.Set("Accept", mediaJSON.String()+", "+mediaCBOR.String())
-	case errCoding:
-		h.Set("Accept-Encoding", "identity")
-	}
-}
-
-// note logs an error that the client isn't told in full.
-func (f *Front) note(ctx context.Context, what, where string, err error) {
-	level := slog.LevelDebug
-	switch host.Code(err) {
-	case "internal", "actor_failed", "unknown_outcome", "unavailable":
-		level = slog.LevelError
-	}
-	f.log.Log(ctx, level, "front: "+what, slog.String("path", where), slog.Any("error", err))
 }

@@ -4,6 +4,7 @@
 //	POST /actors/{type}/{key}/actions/{action}   one call
 //	GET  /actors/{type}/{key}/connect            a WebSocket
 //	GET  /healthz, /readyz, /metrics             for operators
+//	/fleet/                                      for other hosts of the store, if there are some
 //
 // A Front is an http.Handler; Front.Server has the time limits that belong to a server.
 // docs/front.md describes what goes over the wire.
@@ -14,12 +15,12 @@
 //
 // A bearer token opens all of it. Of other requests Options.Authorize says from whom they are, and whether the caller may do what they ask for.
 //
-// It isn't a gateway: it has one host, and knows no users by itself.
+// It isn't a gateway: it has one host, which may forward to others of its store, and knows no users by itself.
 package front
 
 // Files, from the top down:
 //
-//	connect.go routes.go resume.go requests.go health.go socket.go action.go front.go traceparent.go
+//	connect.go routes.go link.go resume.go requests.go health.go socket.go action.go front.go answers.go traceparent.go
 //	message.go auth.go idempotency.go media.go keys.go value.go metrics.go transfers.go options.go access.go errors.go
 
 import (
@@ -31,6 +32,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -45,6 +47,7 @@ type Front struct {
 	log   *slog.Logger
 	meter metrics.Meter
 	mux   *http.ServeMux
+	fleet http.Handler // of requests of other hosts; nil if it takes none
 	guard guard
 	types []string
 
@@ -77,12 +80,19 @@ func New(h *host.Host, opts *Options) (*Front, error) {
 	f.guard = newGuard(&f.opts)
 	f.ctx, f.stop = context.WithCancel(context.Background())
 	f.mux = f.routes()
+	if f.opts.Fleet != nil {
+		f.fleet = linkServer{f}.routes()
+	}
 	return f, nil
 }
 
 // ServeHTTP implements http.Handler.
 func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if f.fleet != nil && strings.HasPrefix(r.URL.Path, "/fleet/") {
+		f.fleet.ServeHTTP(w, r)
+		return
+	}
 	if r.ContentLength != 0 && r.ProtoMajor == 1 {
 		// The server doesn't wait for a body that isn't read. A handler that reads it removes this.
 		w.Header().Set("Connection", "close")
@@ -121,7 +131,7 @@ func (f *Front) Server() *http.Server {
 // address returns which actor a request is about.
 func (f *Front) address(r *http.Request) (host.Address, error) {
 	a := host.Address{Type: r.PathValue("type"), Key: r.PathValue("key")}
-	if !slices.Contains(f.types, a.Type) {
+	if !slices.Contains(f.types, a.Type) && !f.host.Forwards(r.Context(), a.Type) {
 		return a, host.ErrNoType
 	}
 	return a, nil

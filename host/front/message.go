@@ -21,6 +21,8 @@ const (
 	typeCall        = "call"        // id, action, args, idempotencyKey
 	typeSubscribe   = "subscribe"   // id, event
 	typeUnsubscribe = "unsubscribe" // id, event
+
+	typeMoved = "moved" // no client sends it: the actor is somewhere else
 )
 
 // What a client gets, by response.Type.
@@ -44,6 +46,8 @@ type request struct {
 	Token     string  `json:"token,omitempty"`
 
 	IdempotencyKey *string `json:"idempotencyKey,omitempty"` // nil for none
+
+	Caller []byte `json:"caller,omitempty"` // on a link: the caller of the request, in JSON; nil if nothing is said about it
 }
 
 // A response is a message to a client.
@@ -56,6 +60,8 @@ type response struct {
 	Message string  `json:"message,omitempty"`
 	Conn    conn.ID `json:"conn,omitempty"`
 	Token   string  `json:"token,omitempty"`
+
+	Fault []byte `json:"fault,omitempty"` // on a link: the error, as host.ToldError takes it
 
 	Replayed bool `json:"replayed,omitempty"` // the result was stored by a call before
 }

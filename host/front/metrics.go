@@ -7,7 +7,7 @@ import "github.com/greenroomdb/greenroom/metrics"
 func Metrics() []*metrics.Metric {
 	return []*metrics.Metric{
 		metricCalls, metricFailed, metricRefused, metricEvents,
-		metricOpened, metricResumed, metricClosed, metricSlow, metricSilent,
+		metricOpened, metricLinked, metricResumed, metricClosed, metricSlow, metricSilent,
 	}
 }
 
@@ -18,6 +18,7 @@ var (
 	metricEvents  = metrics.NewCounter("front_events", "Events that were written to sockets")
 
 	metricOpened  = sockets("opened")
+	metricLinked  = sockets("linked")
 	metricResumed = sockets("resumed")
 	metricClosed  = sockets("closed")
 	metricSlow    = sockets("too_slow")

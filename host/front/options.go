@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/host"
+	"github.com/greenroomdb/greenroom/host/fleet"
 	"github.com/greenroomdb/greenroom/metrics"
 )
 
@@ -41,6 +42,9 @@ type Options struct {
 	// Hosts are the names by which the Front may be addressed, without a port. Empty means
 	// any name, and with WithoutToken those of loopback.
 	Hosts []string
+	// Fleet takes the requests of the other hosts of the store, below /fleet/, which need no token: it is that of the host's host.Options.Peers. nil means that the host
+	// takes none.
+	Fleet *fleet.Fleet
 	// Degraded, if it isn't nil, says what beside the calls doesn't work, such as a backup, "" for nothing: /readyz tells it, and goes on
 	// to answer 200.
 	Degraded func() string

@@ -2,6 +2,7 @@ package front
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"time"
@@ -80,30 +81,25 @@ const shuttingDown = "the server is shutting down; come back"
 
 // do does one request, and answers it.
 func (c *client) do(r *request) {
+	if r.Type == typeMoved {
+		c.resume()
+		return
+	}
 	ctx, cancel := context.WithTimeout(c.ctx, c.front.opts.CallTimeout)
 	defer cancel()
-	var result host.Raw
-	var replayed bool
-	var err error
-	h, a, id := c.front.host, c.actor, c.joined.ID
-	switch r.Type {
-	case typeCall:
-		if ctx, err = c.admit(ctx, &Access{Kind: AccessCall, Actor: a, Action: r.Action}); err == nil {
-			result, replayed, err = c.call(ctx, r)
-		}
-	case typeSubscribe:
-		if ctx, err = c.admit(ctx, &Access{Kind: AccessSubscribe, Actor: a, Event: r.Event}); err == nil {
-			err = h.Subscribe(ctx, a, id, r.Event, true)
-		}
-	case typeUnsubscribe:
-		err = h.Subscribe(ctx, a, id, r.Event, false)
-	case typeConnect, typeResume:
-		err = errConnected
-	default:
-		err = errMessage
+	var done response
+	ctx, err := c.admitted(ctx, r)
+	if err == nil {
+		err = c.follow(ctx, func(ctx context.Context) error { return c.near(ctx, r, &done) }, func(ctx context.Context, l *link) error {
+			got, err := l.ask(ctx, c, r)
+			if err == nil {
+				done.Body, done.Replayed = got.Body, got.Replayed
+			}
+			return err
+		})
 	}
 	if err != nil {
-		c.front.note(ctx, r.Type, a.String(), err)
+		c.front.note(ctx, r.Type, c.actor.String(), err)
 		c.replyError(r.ID, err)
 		if errors.Is(err, actorstore.ErrInUse) || errors.Is(err, actorstore.ErrFenced) {
 			// Its events are sent elsewhere now, and the client may find it there.
@@ -111,7 +107,48 @@ func (c *client) do(r *request) {
 		}
 		return
 	}
-	c.reply(&response{Type: typeResult, ID: r.ID, Body: value(result), Replayed: replayed})
+	done.Type, done.ID = typeResult, r.ID
+	c.reply(&done)
+}
+
+// admitted returns a context for a request, with its caller as it is now.
+func (c *client) admitted(ctx context.Context, r *request) (context.Context, error) {
+	if c.carried {
+		if r.Caller == nil {
+			return ctx, nil
+		}
+		from := &host.Caller{}
+		if err := json.Unmarshal(r.Caller, from); err != nil {
+			return ctx, errMessage
+		}
+		return host.WithCaller(ctx, from), nil
+	}
+	switch r.Type {
+	case typeCall:
+		return c.admit(ctx, &Access{Kind: AccessCall, Actor: c.actor, Action: r.Action})
+	case typeSubscribe:
+		return c.admit(ctx, &Access{Kind: AccessSubscribe, Actor: c.actor, Event: r.Event})
+	case typeUnsubscribe:
+		return ctx, nil
+	case typeConnect, typeResume:
+		return ctx, errConnected
+	}
+	return ctx, errMessage
+}
+
+// near does a request at this host.
+func (c *client) near(ctx context.Context, r *request, done *response) (err error) {
+	switch r.Type {
+	case typeCall:
+		var result host.Raw
+		result, done.Replayed, err = c.call(ctx, r)
+		done.Body = value(result)
+	case typeSubscribe, typeUnsubscribe:
+		err = c.front.host.Subscribe(ctx, c.actor, c.joined.ID, r.Event, r.Type == typeSubscribe)
+	default:
+		err = errMessage
+	}
+	return err
 }
 
 // call calls the action that a request names.

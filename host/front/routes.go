@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/greenroomdb/greenroom/host"
+	"github.com/greenroomdb/greenroom/host/fleet"
 )
 
 // routes are what the Front answers to. What is below /actors is its own, whatever
@@ -31,6 +32,14 @@ func (f *Front) routes() *http.ServeMux {
 	} else {
 		mux.HandleFunc("/", nothing)
 	}
+	return mux
+}
+
+// routes are what the Front answers to for other hosts.
+func (f linkServer) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/fleet/", f.opts.Fleet.Handler(f.host))
+	mux.HandleFunc("GET "+fleet.PathSocket, f.serve)
 	return mux
 }
 

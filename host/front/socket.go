@@ -26,6 +26,8 @@ type socket struct {
 	ctx   context.Context // ends when the socket is given up; with the caller
 	asks  *http.Request   // about which Options.Authorize is asked; nil for a client that may do anything
 	to    host.Address    // the actor
+	// carried says that the client is another host's, for a client of its own: see link.
+	carried bool
 
 	mu      sync.Mutex
 	queue   []outgoing // +checklocks:mu
@@ -78,7 +80,16 @@ func (s *socket) reply(r *response) { s.push(outgoing{reply: r}, len(r.Body)) }
 
 // replyError answers a request with an error.
 func (s *socket) replyError(id uint64, err error) {
-	s.reply(&response{Type: typeError, ID: id, Code: host.Code(err), Message: host.Message(err)})
+	s.reply(s.failure(id, err))
+}
+
+// failure returns the answer to a request with an error; id is 0 for the first one.
+func (s *socket) failure(id uint64, err error) *response {
+	r := &response{Type: typeError, ID: id, Code: host.Code(err), Message: host.Message(err)}
+	if s.carried {
+		r.Fault = host.TellError(err)
+	}
+	return r
 }
 
 // push puts a message into the queue. A socket whose queue has grown too long is cut off:

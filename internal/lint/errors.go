@@ -26,7 +26,7 @@ var plainErrors = []plain{
 		"batch.ErrSettled",
 		"archive/bucket/s3.ErrAccess", "archive/bucket/s3.ErrURL",
 		"conn.ErrInfo", "conn.ErrValue",
-		"admin.ErrTokens", "host.ErrAddress", "host.ErrArgs", "host.ErrIdempotencyKey", "host.ErrIdempotencyMismatch", "host.ErrTypes", "host/front.ErrOptions", "host/front.ErrSecret", "host/front/jwt.ErrOptions", "host/wasm.ErrModule",
+		"admin.ErrTokens", "host.ErrAddress", "host.ErrArgs", "host.ErrIdempotencyKey", "host.ErrIdempotencyMismatch", "host.ErrTypes", "host/fleet.ErrOptions", "host/front.ErrOptions", "host/front.ErrSecret", "host/front/jwt.ErrOptions", "host/wasm.ErrModule",
 		"kv.ErrInvalid", "kv/txn.ErrManaged", "kv/keys.ErrMisuse", "kv/txn.ErrNoVersionstamp", "kv/keys.ErrOtherKey", "kv/txn.ErrUnreadable",
 		"kv/txn.ErrCanceled", "kv.ErrNotAStore", "kv/pgkv.ErrURL",
 		"docstore.ErrExpression", "docstore.ErrOperation", "docstore.ErrPath", "docstore.ErrValue", "docstore/internal/element.ErrValue",

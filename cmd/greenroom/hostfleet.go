@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+
+	"github.com/spf13/cobra"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/host/fleet"
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// fleetFlags say how hosts that share a store find each other.
+type fleetFlags struct {
+	advertise string
+	place     string
+	insecure  bool
+}
+
+// fleetHelp is what greenroom host says about them.
+const fleetHelp = `Where several hosts serve a store in PostgreSQL, any of them takes any call: what is asked
+of an actor that another host has is forwarded there, once. A host tells the others its
+address: that of --listen, or --advertise, such as https://ADDRESS:PORT of a proxy in front
+of it that speaks TLS. What hosts send each other is signed and not encrypted: beyond
+loopback and without TLS they forward nothing, unless --fleet-insecure is set. An actor that
+no host has goes to one that all hosts agree on, or, with --place here, to the one that is
+asked.`
+
+func (f *fleetFlags) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.advertise, "advertise", "", "`address` and port at which the other hosts of the store reach this one, or https://ADDRESS:PORT; default that of --listen")
+	cmd.Flags().StringVar(&f.place, "place", "hash", "`where` an actor goes that no host has: hash, for the one that all agree on, or here")
+	cmd.Flags().BoolVar(&f.insecure, "fleet-insecure", false, "let hosts forward calls without TLS beyond loopback")
+}
+
+// check refuses what makes no sense.
+func (f *fleetFlags) check() error {
+	if f.place != "hash" && f.place != "here" {
+		return &usageError{"--place is hash or here, not " + f.place}
+	}
+	if f.advertise != "" {
+		if err := actorstore.CheckAddress(f.advertise); err != nil {
+			return &usageError{"--advertise: " + err.Error()}
+		}
+	}
+	return nil
+}
+
+// open returns the host's place among those of its store, nil for one that forwards nothing.
+func (f *fleetFlags) open(ctx context.Context, engine kv.Engine, at net.Addr, log *slog.Logger) (*fleet.Fleet, error) {
+	if kv.Shared(engine) != nil {
+		if f.advertise != "" {
+			return nil, &usageError{"--advertise is for a store that several hosts may serve, in PostgreSQL"}
+		}
+		return nil, nil
+	}
+	o := &fleet.Options{Address: f.advertise, Insecure: f.insecure, Here: f.place == "here", Logger: log}
+	if o.Address == "" {
+		o.Address = at.String()
+		if tcp, ok := at.(*net.TCPAddr); !ok || tcp.IP.IsUnspecified() || !tcp.IP.IsLoopback() && !f.insecure {
+			log.Warn("greenroom: calls of actors that other hosts have are refused: set --advertise, with TLS or --fleet-insecure", slog.String("listen", o.Address))
+			return nil, nil
+		}
+	}
+	peers, err := fleet.Open(ctx, engine, o)
+	if err != nil {
+		return nil, fmt.Errorf("greenroom: %w", err)
+	}
+	return peers, nil
+}

@@ -1,0 +1,135 @@
+package fleet
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/greenroomdb/greenroom/host"
+	"github.com/greenroomdb/greenroom/internal/signed"
+)
+
+// Reasons for which nothing was done.
+const (
+	reasonSignature = "signature"
+	reasonNotMine   = "another-host"
+	reasonSkew      = "clock"
+	reasonReplayed  = "replayed"
+	reasonBusy      = "busy"
+	reasonTooLarge  = "too-large"
+	reasonRequest   = "request"
+)
+
+// Handler serves the requests of other hosts to h, below /fleet/, but for sockets. It must be reached at Options.Address.
+func (f *Fleet) Handler(h *host.Host) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST "+pathRequest, func(w http.ResponseWriter, r *http.Request) { f.serveRequest(w, r, h) })
+	return mux
+}
+
+// serveRequest answers a request of another host.
+func (f *Fleet) serveRequest(w http.ResponseWriter, r *http.Request, h *host.Host) {
+	if r.ContentLength < 0 || r.ContentLength > maxMessage {
+		f.refuse(w, r, http.StatusRequestEntityTooLarge, reasonTooLarge, nil)
+		return
+	}
+	s, ok := f.verify(w, r, h)
+	if !ok {
+		return
+	}
+	rc := http.NewResponseController(w)
+	body := bytes.NewBuffer(make([]byte, 0, r.ContentLength+bytes.MinRead))
+	if _, err := body.ReadFrom(r.Body); err != nil {
+		f.refuse(w, r, http.StatusBadRequest, reasonRequest, err)
+		return
+	}
+	// The sender has as long as its caller, and the time limits of the server are for clients.
+	_ = rc.SetReadDeadline(time.Time{})
+	ctx, end, err := f.context(r, s)
+	if err != nil {
+		f.refuse(w, r, http.StatusBadRequest, reasonRequest, err)
+		return
+	}
+	defer end()
+	answer := h.Answer(ctx, body.Bytes())
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("Content-Length", strconv.Itoa(len(answer)))
+	_ = rc.SetWriteDeadline(time.Now().Add(answerTime))
+	_, _ = w.Write(answer) // a sender that is gone doesn't hear it
+}
+
+// answerTime is how long a host may take to read an answer.
+const answerTime = 30 * time.Second
+
+// verify verifies a request, or refuses it.
+func (f *Fleet) verify(w http.ResponseWriter, r *http.Request, h *host.Host) (*signed.Statement, bool) {
+	s, err := f.keys.Verify(r.Context(), r, h.Store().Lower().Self())
+	switch {
+	case err == nil && s.Hop == 1:
+		return s, true
+	case err == nil:
+		f.refuse(w, r, http.StatusBadRequest, reasonRequest, errors.New("a host forwards once"))
+	case errors.Is(err, signed.ErrNotMine):
+		f.refuse(w, r, http.StatusMisdirectedRequest, reasonNotMine, err)
+	case errors.Is(err, signed.ErrSkew):
+		f.refuse(w, r, http.StatusUnauthorized, reasonSkew, err)
+	case errors.Is(err, signed.ErrReplayed):
+		f.refuse(w, r, http.StatusUnauthorized, reasonReplayed, err)
+	case errors.Is(err, signed.ErrSignature):
+		f.refuse(w, r, http.StatusUnauthorized, reasonSignature, err)
+	default:
+		f.refuse(w, r, http.StatusServiceUnavailable, reasonBusy, err)
+	}
+	return nil, false
+}
+
+// context returns the context of what a request asks for.
+func (f *Fleet) context(r *http.Request, s *signed.Statement) (context.Context, context.CancelFunc, error) {
+	ctx, err := withCaller(r.Context(), s.Caller)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(s.Rest) == 0 {
+		ctx, end := context.WithCancel(ctx)
+		return ctx, end, nil
+	}
+	left, n := binary.Uvarint(s.Rest)
+	if n != len(s.Rest) {
+		return nil, nil, errors.New("the deadline can't be read")
+	}
+	ctx, end := context.WithTimeout(ctx, time.Duration(min(left, uint64(longest))))
+	return ctx, end, nil
+}
+
+// longest bounds a deadline, which a host of another version may write as it likes.
+const longest = 365 * 24 * time.Hour
+
+// refuse says that nothing was done.
+func (f *Fleet) refuse(w http.ResponseWriter, r *http.Request, status int, reason string, err error) {
+	f.log.Warn("fleet: a request is refused", slog.String("from", r.RemoteAddr), slog.String("reason", reason), slog.Any("error", err))
+	w.Header().Set(reasonHeader, reason)
+	w.Header().Set("Connection", "close")
+	w.WriteHeader(status)
+}
+
+// Accept verifies the beginning of a socket that another host has dialled to h, and returns its client, or answers the request. The context that is returned has
+// the caller, and ends with r's.
+func (f *Fleet) Accept(w http.ResponseWriter, r *http.Request, h *host.Host) (ctx context.Context, a host.Address, path string, ok bool) {
+	query := r.URL.Query()
+	a = host.Address{Type: query.Get("type"), Key: query.Get("key")}
+	s, ok := f.verify(w, r, h)
+	if !ok {
+		return nil, a, "", false
+	}
+	ctx, err := withCaller(r.Context(), s.Caller)
+	if err != nil {
+		f.refuse(w, r, http.StatusBadRequest, reasonRequest, err)
+		return nil, a, "", false
+	}
+	return ctx, a, query.Get("path"), true
+}
