@@ -69,3 +69,17 @@ func (l *course) shutLost() {
 		_ = l.traces.Close(ctx)
 	}
 }
+
+// turnAway ends the turns that wait without running them, until the actor's last user is gone: they are for the actor as it is next.
+func (l *course) turnAway() {
+	for {
+		select {
+		case t := <-l.mailbox:
+			t.finish(errAgain)
+		case t := <-l.inner:
+			l.exec(t)
+		case <-l.empty:
+			return
+		}
+	}
+}

@@ -99,7 +99,7 @@ func (h *Host) Rejoin(ctx context.Context, a Address, of Joined, to Transport) (
 			return err
 		}
 		l.host.away.put(l.name, id, to, detach)
-		if old != nil {
+		if old != nil && old != to {
 			c.AfterCommit(func() { old.Close("the client has connected anew") })
 		}
 		return nil

@@ -120,6 +120,16 @@ func (cs *connections) open() (err error) {
 	return nil
 }
 
+// missing says whether there are hibernating connections without a client here.
+func (cs *connections) missing() bool {
+	for _, n := range cs.Conns() {
+		if !n.Ephemeral() && n.Transport() == nil {
+			return true
+		}
+	}
+	return false
+}
+
 // ephemeral returns the connections that end when the actor leaves memory.
 func (cs *connections) ephemeral() (ns []*conn.Conn) {
 	for _, n := range cs.Conns() {

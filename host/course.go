@@ -74,6 +74,7 @@ func (c *course) serve() stage {
 			c.exec(t)
 		case <-c.actor.Done():
 		case <-c.sleep:
+			c.turnAway()
 			return c.disconnect
 		}
 	}

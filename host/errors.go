@@ -66,6 +66,9 @@ var (
 	ErrClosed = errkind.New("host: closed", errkind.ErrClosed)
 )
 
+// errHanded says that an actor goes to another host. Callers here follow it.
+var errHanded = fmt.Errorf("%w: its actors go to other hosts", ErrClosed)
+
 // An Error is what an actor's code returns for its caller to be told. Any other error of
 // it goes to the log alone: a front says "internal" then.
 type Error struct {
@@ -162,7 +165,7 @@ func describe(err error) (code, message string) {
 		}
 	}
 	if told := (*remoteError)(nil); errors.As(err, &told) {
-		return told.Code, told.Message
+		return told.code, told.message
 	}
 	var own *Error
 	if errors.As(err, &own) && own.Code != "" {
@@ -201,3 +204,16 @@ func (e *argsError) message() string {
 	}
 	return fmt.Sprintf("The action %.80q takes %s.", e.action, expected(e.want))
 }
+
+// A remoteError is what another host has answered.
+type remoteError struct {
+	code, message string
+	from          string // its name
+	is            []error
+}
+
+// Error names the host.
+func (e *remoteError) Error() string { return "host " + e.from + ": " + e.message }
+
+// Unwrap returns what the error would be at this host.
+func (e *remoteError) Unwrap() []error { return e.is }

@@ -23,18 +23,6 @@ type failureHost struct {
 	Address string `cbor:"address,omitempty"` // for requests
 }
 
-// TellError returns an error as one host tells it to another, for ToldError there.
-func TellError(err error) []byte {
-	return (&answer{Failure: newFailure(err)}).encode()
-}
-
-// ToldError returns the error that another host has told: nil if it told none. errors.Is finds in it what the error is at this host, Code and Message
-// are the other one's, and nothing else of it is known.
-func ToldError(from *actorstore.HostInfo, text []byte) error {
-	_, err := readAnswer(from, text)
-	return err
-}
-
 // newFailure returns an error as it is told, nil for nil.
 func newFailure(err error) *failure {
 	if err == nil {
@@ -50,18 +38,9 @@ func newFailure(err error) *failure {
 	return f
 }
 
-// encode returns what is told to the host that has sent a request.
-func (a *answer) encode() []byte {
-	text, err := encodeWire(a)
-	if err != nil { // a sentence of an actor that isn't UTF-8
-		text, _ = encodeWire(&answer{Failure: &failure{Code: codeInternal, Message: "The error can't be told."}})
-	}
-	return text
-}
-
 // err returns the error that a host has told.
 func (f *failure) err(from *actorstore.HostInfo) error {
-	e := &remoteError{failure: f, from: from.Name}
+	e := &remoteError{code: f.Code, message: f.Message, from: from.Name}
 	if f.Own {
 		e.is = append(e.is, &Error{Code: f.Code, Message: f.Message})
 		return e
@@ -79,16 +58,3 @@ func (f *failure) err(from *actorstore.HostInfo) error {
 	}
 	return e
 }
-
-// A remoteError is what another host has answered.
-type remoteError struct {
-	*failure
-	from string // its name
-	is   []error
-}
-
-// Error names the host.
-func (e *remoteError) Error() string { return "host " + e.from + ": " + e.Message }
-
-// Unwrap returns what the error would be at this host.
-func (e *remoteError) Unwrap() []error { return e.is }

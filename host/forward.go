@@ -166,7 +166,7 @@ func moved(err error) bool {
 	switch {
 	case err == nil, errors.Is(err, ErrUnknownOutcome):
 		return false
-	case errors.Is(err, actorstore.ErrInUse), errors.Is(err, actorstore.ErrFenced):
+	case errors.Is(err, actorstore.ErrInUse), errors.Is(err, actorstore.ErrFenced), errors.Is(err, errHanded):
 		return true
 	}
 	return errors.As(err, new(*remoteError)) && (errors.Is(err, ErrClosed) || errors.Is(err, ErrNotAwake))
@@ -200,6 +200,9 @@ func (f *forwarder) Answer(ctx context.Context, text []byte) []byte {
 	r := &request{}
 	if err := decodeWire(text, r); err != nil {
 		return TellError(err)
+	}
+	if r.Kind != requestGather && f.elsewhere(r.Actor) && f.host.life(r.Actor.String()) == nil {
+		return TellError(errHanded)
 	}
 	ctx = WithoutForwarding(ctx)
 	if len(r.Waiting) > 0 {

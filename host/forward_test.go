@@ -336,3 +336,72 @@ func TestForwardUnreachable(t *testing.T) {
 		must(t, a.Close(ctx))
 	})
 }
+
+// TestHandOver: a host that is about to end gives its actors away while calls come to all hosts: none is refused, lost or done twice, and what waits for a turn follows its actor.
+func TestHandOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun, going := make(chan struct{}, 1), make(chan struct{})
+		f := newPeers(t, func() []*Type {
+			kinds := counters()
+			kinds[0].Actions = append(kinds[0].Actions, NewAction("hold", func(c *Context, _ struct{}) (int, error) {
+				begun <- struct{}{}
+				<-going
+				return 0, greenroom.Mutate(c, func(n *int) error { *n += 100; return nil })
+			}))
+			return kinds
+		})
+		a, b := f.open("a:1"), f.open("b:1")
+		k := f.placed(a)
+		ctx, at := t.Context(), Address{"thing", k["a:1"]}
+		var work sync.WaitGroup
+		add := func(h *Host) {
+			work.Go(func() {
+				if _, err := invoke[int](ctx, h, at, "add", 1); err != nil {
+					t.Errorf("at %s: %v", h.opts.Peers.Address, err)
+				}
+			})
+		}
+		work.Go(func() { must(t, testkit.Second(invoke[int](ctx, b, at, "hold", nil))) })
+		<-begun
+		for range 5 {
+			add(a)
+			add(b)
+		}
+		synctest.Wait()
+		over := make(chan error, 1)
+		go func() { over <- a.HandOver(ctx) }()
+		synctest.Wait()
+		for range 5 {
+			add(a)
+			add(b)
+		}
+		pass(time.Second)
+		if n := len(over); n != 0 {
+			t.Error("a turn that has begun was given up")
+		}
+		close(going)
+		work.Wait()
+		must(t, <-over)
+		if n, err := invoke[int](ctx, a, at, "add", 0); n != 120 || err != nil {
+			t.Errorf("the sum is %d, %v", n, err)
+		}
+		for i := range 20 {
+			if where, err := invoke[string](ctx, a, Address{"thing", fmt.Sprint("new ", i)}, "host", nil); where != "b:1" || err != nil {
+				t.Errorf("a host that is about to end has a new actor: at %s, %v", where, err)
+			}
+		}
+		if n := a.Stats().Awake; n != 0 {
+			t.Errorf("%d actors are at the host that is about to end", n)
+		}
+		must(t, a.Close(ctx))
+		f.set(f.refuses, "a:1", errors.New("gone"))
+		if n, err := invoke[int](ctx, b, at, "add", 0); n != 120 || err != nil {
+			t.Errorf("the sum is %d, %v", n, err)
+		}
+		must(t, b.HandOver(ctx)) // the last one has none to give its actors to
+		if n, err := invoke[int](ctx, b, at, "add", 1); n != 121 || err != nil {
+			t.Errorf("the sum is %d, %v", n, err)
+		}
+		must(t, b.Close(ctx))
+	})
+}

@@ -54,7 +54,7 @@ package host
 // Files, from the top down:
 //
 //	inbox.go action.go program.go flowsteps.go open.go schedule.go sending.go courier.go course.go connect.go
-//	call.go forward.go request.go failure.go idempotency.go sleep.go args.go mail.go visit.go birth.go schema.go closing.go connections.go remnant.go outbox.go alarms.go
+//	call.go handover.go forward.go request.go failure.go idempotency.go sleep.go args.go mail.go visit.go birth.go schema.go closing.go connections.go remnant.go outbox.go alarms.go
 //	flow.go consumer.go worker.go permit.go desk.go keepawake.go flowspans.go context.go turn.go connchanges.go host.go troubles.go callers.go keys.go
 //	gate.go options.go deadline.go transports.go roster.go life.go type.go raw.go stay.go
 //	metrics.go spans.go
@@ -179,6 +179,9 @@ func (h *Host) enter(ctx context.Context, a Address, b *birth, by caller) (*life
 		}
 		l := h.lives[name]
 		if l == nil {
+			if h.elsewhere(a) {
+				return nil, errHanded
+			}
 			if err := h.room(ctx, name, by == byCourier); err != nil {
 				return nil, err
 			}

@@ -70,6 +70,9 @@ func (l *course) start() {
 		l.sources.Go(l.workflow.drive)
 	}
 	l.conns.expect()
+	if l.conns.missing() {
+		l.sources.Go(func() { l.host.gather(l.addr) })
+	}
 	if l.kind.Run != nil {
 		l.sources.Go(l.run)
 	}

@@ -29,6 +29,7 @@ const (
 	requestLeave     = "leave"
 	requestSubscribe = "subscribe"
 	requestDeliver   = "deliver"
+	requestGather    = "gather"
 )
 
 // A request is what is asked of an actor from outside. Which fields count its kind says.
@@ -139,6 +140,9 @@ func (r *request) do(ctx context.Context, h *Host, a *answer) (Raw, error) {
 		return nil, h.Leave(ctx, r.Actor, r.Conn, r.Text)
 	case requestSubscribe:
 		return nil, h.Subscribe(ctx, r.Actor, r.Conn, r.Text, r.On)
+	case requestGather:
+		h.away.moved(r.Actor.String())
+		return nil, nil
 	case requestDeliver:
 		came, err := h.couriers.collect(ctx, r.Actor, r.Mail)
 		result, _ := Encode(came) // an int can be encoded
@@ -206,4 +210,25 @@ func (a *answer) result(v any) error {
 		return nil
 	}
 	return Raw(a.Result).Decode(v)
+}
+
+// TellError returns an error as one host tells it to another, for ToldError there.
+func TellError(err error) []byte {
+	return (&answer{Failure: newFailure(err)}).encode()
+}
+
+// ToldError returns the error that another host has told: nil if it told none. errors.Is finds in it what the error is at this host, Code and Message
+// are the other one's, and nothing else of it is known.
+func ToldError(from *actorstore.HostInfo, text []byte) error {
+	_, err := readAnswer(from, text)
+	return err
+}
+
+// encode returns what is told to the host that has sent a request.
+func (a *answer) encode() []byte {
+	text, err := encodeWire(a)
+	if err != nil { // a sentence of an actor that isn't UTF-8
+		text, _ = encodeWire(&answer{Failure: &failure{Code: codeInternal, Message: "The error can't be told."}})
+	}
+	return text
 }

@@ -3,6 +3,8 @@ package host
 import (
 	"container/list"
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -39,6 +41,13 @@ func (h *roster) life(name string) *life {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.lives[name]
+}
+
+// all returns the actors that are in memory.
+func (h *roster) all() []*life {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Collect(maps.Values(h.lives))
 }
 
 // room returns when there may be one more life, or when there is one of that name. For

@@ -141,6 +141,28 @@ func (ts *transports) release(actor string, id conn.ID, t Transport) {
 	}
 }
 
+// moved tells the transports of an actor, or of all if the name is "", that it may be at another host.
+func (ts *transports) moved(actor string) {
+	var all []Mover
+	ts.mu.Lock()
+	add := func(of map[conn.ID]attached) {
+		for _, t := range of {
+			if m, ok := t.Transport.(Mover); ok {
+				all = append(all, m)
+			}
+		}
+	}
+	if add(ts.of[actor]); actor == "" {
+		for _, of := range ts.of {
+			add(of)
+		}
+	}
+	ts.mu.Unlock()
+	for _, m := range all {
+		m.Moved()
+	}
+}
+
 // drop closes all transports of an actor.
 func (ts *transports) drop(actor, reason string) {
 	ts.mu.Lock()

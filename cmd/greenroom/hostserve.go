@@ -104,7 +104,7 @@ func (s *hostServer) serve(ctx context.Context, store *storeurl.Store, registry 
 	server := &service{
 		server: f.Server(), listener: s.listener, log: s.log, drain: s.flags.drain,
 		announce: func() error { return s.announce(h) },
-		failed:   h.Failed(), why: h.Ready, shutdown: f.Shutdown,
+		failed:   h.Failed(), why: h.Ready, shutdown: f.Shutdown, handOver: h.HandOver,
 	}
 	return server.run(ctx)
 }

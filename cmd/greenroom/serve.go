@@ -31,6 +31,7 @@ type service struct {
 	announce func() error                // says that it serves
 	failed   <-chan struct{}             // closed when the store has failed for good
 	why      func(context.Context) error // the error of a store that has
+	handOver func(context.Context) error // gives what it serves to others while it serves; nil for nothing
 	shutdown func(context.Context) error // ends what the server doesn't end, beside its Shutdown
 }
 
@@ -55,6 +56,9 @@ func (s *service) run(ctx context.Context) error {
 	}
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.drain)
 	defer cancel()
+	if s.handOver != nil && err == nil {
+		s.giveAway(end)
+	}
 	closed := make(chan error, 1)
 	go func() { closed <- s.server.Shutdown(end) }()
 	for _, ended := range []error{s.shutdown(end), <-closed} {
@@ -66,4 +70,13 @@ func (s *service) run(ctx context.Context) error {
 		err = errors.Join(err, ended)
 	}
 	return err
+}
+
+// giveAway hands over what is served, for half of the time that the end may take.
+func (s *service) giveAway(end context.Context) {
+	ctx, cancel := context.WithTimeout(end, s.drain/2)
+	defer cancel()
+	if err := s.handOver(ctx); err != nil {
+		s.log.Warn("greenroom: not everything was handed over to other hosts", slog.Any("error", err))
+	}
 }

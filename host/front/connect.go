@@ -82,6 +82,9 @@ func (f linkServer) serve(w http.ResponseWriter, r *http.Request) {
 func (f *Front) serveSocket(s *socket, a host.Address, path string) {
 	defer s.active.Wait() // nothing starts once the socket has an end
 	c := &client{socket: s, actor: a, path: path}
+	if !s.carried && f.opts.Fleet != nil {
+		s.resumes = c.moved
+	}
 	r, err := c.first()
 	if err == nil {
 		err = f.reserve(&f.open, f.opts.MaxSockets)

@@ -193,7 +193,7 @@ func (f *Front) delist(s *socket) {
 }
 
 // Shutdown ends everything under way cleanly: it accepts nothing new, nor requests that
-// are still arriving; calls are answered, and a socket is closed with code 1001 once the
+// are still arriving; calls are answered, and a socket is closed with code 1012 once the
 // requests of its client are done.
 // Connections that hibernate are kept: their clients come back to whichever host is there next.
 // What isn't over when the context ends is given up, and the error says so.

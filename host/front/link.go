@@ -167,11 +167,11 @@ func (c *client) unlinked(l *link) {
 		c.Close("the actor has left its host")
 		return
 	}
-	c.Moved()
+	c.moved()
 }
 
-// Moved resumes the connection where its actor is.
-func (c *client) Moved() {
+// moved resumes the connection where its actor is.
+func (c *client) moved() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.end != nil {
@@ -260,7 +260,10 @@ func (c *client) resume() {
 	ctx, cancel := context.WithTimeout(c.ctx, resumeFor)
 	defer cancel()
 	for {
-		err := c.follow(ctx, func(context.Context) error { return nil }, func(context.Context, *link) error { return nil })
+		err := c.follow(ctx, func(ctx context.Context) error {
+			_, err := c.front.host.Rejoin(ctx, c.actor, c.joined, c.socket) // which tells whether it is here
+			return err
+		}, func(context.Context, *link) error { return nil })
 		if err == nil {
 			return
 		}

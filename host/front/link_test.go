@@ -184,3 +184,45 @@ func TestLinkCaller(t *testing.T) {
 		t.Errorf("another caller resumes it: %+v", e)
 	}
 }
+
+// TestHandOverSockets: a socket at a host that gives its actor away stays open, and goes on where the actor is; so does one of an actor that another host has woken while it
+// slept, before its client asks for anything.
+func TestHandOverSockets(t *testing.T) {
+	s := newSignal()
+	owner, edge := pair(t, Options{}, func() *host.Type { return room(s) })
+	near, far := owner.join(mediaJSON, request{}), edge.join(mediaJSON, request{})
+	for _, p := range []*peer{near, far} {
+		p.send(&request{Type: typeSubscribe, ID: 1, Event: "said"})
+		p.want(typeResult)
+	}
+	must(t, owner.host.HandOver(t.Context()))
+	for i := range 3 {
+		// Both are resumed by then, or else will have been by the next call of theirs.
+		near.call("conns", nil)
+		far.call("conns", nil)
+		if status, answer := edge.post("say", fmt.Sprint(i)); status != 200 {
+			t.Fatalf("%d %s", status, answer)
+		}
+		for _, p := range []*peer{near, far} {
+			if e := p.want(typeEvent); text(e.Body) != fmt.Sprint(i) {
+				t.Errorf("event %d: %s", i, text(e.Body))
+			}
+		}
+	}
+	if owner.host.Stats().Awake != 0 || edge.host.Stats().Awake != 1 {
+		t.Errorf("awake are %d and %d", owner.host.Stats().Awake, edge.host.Stats().Awake)
+	}
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		owner.close()
+	}()
+	near.wantClose(websocket.StatusServiceRestart)
+	<-closed
+	back := edge.dial(mediaJSON)
+	back.send(&request{Type: typeResume, Conn: conn.ID(near.conn), Token: near.token})
+	back.want(typeConnected)
+	if got := far.call("conns", nil); got != "2" || len(s.gone) > 0 {
+		t.Errorf("%s connections, %d are gone", got, len(s.gone))
+	}
+}

@@ -65,7 +65,7 @@ func (c *client) serve() {
 			drained := c.draining
 			c.mu.Unlock()
 			if drained {
-				c.finish(websocket.StatusGoingAway, shuttingDown)
+				c.finish(websocket.StatusServiceRestart, shuttingDown)
 			}
 			return
 		}
@@ -182,6 +182,6 @@ func (s *socket) drain() {
 	busy := s.serving
 	s.mu.Unlock()
 	if !busy {
-		s.finish(websocket.StatusGoingAway, shuttingDown)
+		s.finish(websocket.StatusServiceRestart, shuttingDown)
 	}
 }

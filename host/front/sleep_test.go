@@ -57,7 +57,7 @@ func TestResume(t *testing.T) {
 		closed <- websocket.CloseStatus(err)
 	}()
 	r.reopen()
-	if code := <-closed; code != websocket.StatusGoingAway {
+	if code := <-closed; code != websocket.StatusServiceRestart {
 		t.Errorf("closed with %d", code)
 	}
 	q = q.resume()

@@ -26,6 +26,8 @@ type socket struct {
 	ctx   context.Context // ends when the socket is given up; with the caller
 	asks  *http.Request   // about which Options.Authorize is asked; nil for a client that may do anything
 	to    host.Address    // the actor
+	// resumes resumes the connection where its actor is; nil for a client that another host has.
+	resumes func()
 	// carried says that the client is another host's, for a client of its own: see link.
 	carried bool
 
@@ -46,7 +48,10 @@ type socket struct {
 	active sync.WaitGroup // goroutines of the socket, but for the one that reads
 }
 
-var _ host.Transport = (*socket)(nil)
+var (
+	_ host.Transport = (*socket)(nil)
+	_ host.Mover     = (*socket)(nil)
+)
 
 // An outgoing is a message in the queue: an event, which is encoded when its turn comes, or
 // a response.
@@ -73,6 +78,13 @@ func (s *socket) Close(reason string) {
 	s.gone = true
 	s.mu.Unlock()
 	s.finish(closeGone, reason)
+}
+
+// Moved implements host.Mover: a request of the host's own is put behind those of the client.
+func (s *socket) Moved() {
+	if s.resumes != nil {
+		s.resumes()
+	}
 }
 
 // reply sends a response.

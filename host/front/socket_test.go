@@ -343,7 +343,7 @@ func TestDrain(t *testing.T) {
 	p.want(typeError) // so that the one before waits
 	down := make(chan error, 1)
 	go func() { down <- r.front.Shutdown(t.Context()) }()
-	q.wantClose(websocket.StatusGoingAway)               // it has nothing to wait for
+	q.wantClose(websocket.StatusServiceRestart)          // it has nothing to wait for
 	for code := "overloaded"; code != "shutting_down"; { // it begins some time
 		p.send(&request{Type: typeCall, ID: 3, Action: "add", Args: arg(t, 1)})
 		m := p.want(typeError)
@@ -358,7 +358,7 @@ func TestDrain(t *testing.T) {
 	if m := p.want(typeResult); m.ID != 2 {
 		t.Errorf("got %+v", m)
 	}
-	p.wantClose(websocket.StatusGoingAway)
+	p.wantClose(websocket.StatusServiceRestart)
 	must(t, <-down)
 	r.reopen()
 	if got := p.resume().call("conns", nil); got != "2" {

@@ -80,7 +80,7 @@ func (t *Table) Where(ctx context.Context, typ, name string) *actorstore.HostInf
 		}
 		delete(t.learned, name)
 	}
-	if t.here && t.offer.Runs(typ) != nil {
+	if t.here && t.offer.Runs(typ) != nil && !t.offer.Leaving {
 		return nil
 	}
 	return t.place(typ, name)
@@ -92,6 +92,36 @@ func (t *Table) Runs(ctx context.Context, typ string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.offer.Runs(typ) != nil || slices.ContainsFunc(t.hosts, func(h actorstore.HostInfo) bool { return h.Offer.Runs(typ) != nil })
+}
+
+// Leaving says whether the table's own host takes no more actors.
+func (t *Table) Leaving() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.offer.Leaving
+}
+
+// Other returns the host for an actor that no host has, if it is another one, without a look at the store; nil if it isn't.
+func (t *Table) Other(typ, name string) *actorstore.HostInfo {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.place(typ, name)
+}
+
+// Hosts returns the other living hosts that take requests.
+func (t *Table) Hosts(ctx context.Context) []actorstore.HostInfo {
+	t.list(ctx)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.hosts)
+}
+
+// Refresh lists the hosts anew.
+func (t *Table) Refresh(ctx context.Context) {
+	t.mu.Lock()
+	t.listed = time.Time{}
+	t.mu.Unlock()
+	t.list(ctx)
 }
 
 // place returns the host for an actor that no host has.
