@@ -449,6 +449,7 @@ func TestIdempotencyCosts(t *testing.T) {
 	}
 	bubble(t, Options{IdleTimeout: time.Minute}, func(r *rig) {
 		count := func(fn func()) (reads, commits int64) {
+			synctest.Wait() // until the host has looked around in its store
 			r.engine.Reset()
 			fn()
 			n := r.engine.Counts()
