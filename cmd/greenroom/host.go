@@ -43,6 +43,7 @@ type hostFlags struct {
 	logFormat string
 	logCalls  bool
 	fleet     fleetFlags
+	tls       tlsFlags
 	admin     adminFlags
 	backup    backupFlags
 }
@@ -106,6 +107,7 @@ needs that room to tidy up. All heals when there is room.
 	flags.BoolVar(&f.logCalls, "log-calls", false, "log a line for each call, with its trace")
 	f.wasm.flags(cmd)
 	f.jwt.flags(cmd)
+	f.tls.flags(cmd)
 	f.fleet.flags(cmd)
 	f.admin.flags(cmd)
 	f.backup.flags(cmd)
@@ -125,7 +127,7 @@ func serveHost(ctx context.Context, e *env, f *hostFlags, args []string) (err er
 	if err != nil {
 		return err
 	}
-	if err := f.fleet.check(); err != nil {
+	if err := errors.Join(f.tls.check(), f.fleet.check()); err != nil {
 		return err
 	}
 	api, err := f.admin.server(log)
@@ -164,7 +166,11 @@ func serveHost(ctx context.Context, e *env, f *hostFlags, args []string) (err er
 		return err
 	}
 	defer ln.Close() // again, unless it was never served
-	s := &hostServer{flags: f, url: url, tokens: tokens, types: types, listener: ln, out: e.stdout, log: log, admin: api, verifier: verifier}
+	served, err := f.tls.listen(ln, log)
+	if err != nil {
+		return err
+	}
+	s := &hostServer{flags: f, url: url, tokens: tokens, types: types, listener: served, limit: ln, out: e.stdout, log: log, admin: api, verifier: verifier}
 	registry, err := s.measure()
 	if err != nil {
 		return err
@@ -250,4 +256,9 @@ func (s *hostServer) frontOptions(secret []byte) *front.Options {
 }
 
 // address returns how the listener is reached.
-func (s *hostServer) address() string { return fmt.Sprintf("http://%s", s.listener.Addr()) }
+func (s *hostServer) address() string {
+	if s.flags.tls.cert != "" {
+		return fmt.Sprintf("https://%s", s.listener.Addr())
+	}
+	return fmt.Sprintf("http://%s", s.listener.Addr())
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -48,19 +49,25 @@ func (f *fleetFlags) check() error {
 	return nil
 }
 
-// open returns the host's place among those of its store, nil for one that forwards nothing.
-func (f *fleetFlags) open(ctx context.Context, engine kv.Engine, at net.Addr, log *slog.Logger) (*fleet.Fleet, error) {
+// open returns the host's place among those of its store, nil for one that forwards nothing. listens is the beginning of its URLs.
+func (f *fleetFlags) open(ctx context.Context, engine kv.Engine, listens string, t *tlsFlags, log *slog.Logger) (*fleet.Fleet, error) {
 	if kv.Shared(engine) != nil {
 		if f.advertise != "" {
 			return nil, &usageError{"--advertise is for a store that several hosts may serve, in PostgreSQL"}
 		}
 		return nil, nil
 	}
-	o := &fleet.Options{Address: f.advertise, Insecure: f.insecure, Here: f.place == "here", Logger: log}
+	roots, err := t.config()
+	if err != nil {
+		return nil, err
+	}
+	o := &fleet.Options{Address: f.advertise, Insecure: f.insecure, TLS: roots, Here: f.place == "here", Logger: log}
 	if o.Address == "" {
-		o.Address = at.String()
-		if tcp, ok := at.(*net.TCPAddr); !ok || tcp.IP.IsUnspecified() || !tcp.IP.IsLoopback() && !f.insecure {
-			log.Warn("greenroom: calls of actors that other hosts have are refused: set --advertise, with TLS or --fleet-insecure", slog.String("listen", o.Address))
+		o.Address = strings.TrimPrefix(listens, "http://")
+		name, _, err := net.SplitHostPort(strings.TrimPrefix(o.Address, "https://"))
+		ip := net.ParseIP(name)
+		if err != nil || ip == nil || ip.IsUnspecified() || t.cert == "" && !ip.IsLoopback() && !f.insecure {
+			log.Warn("greenroom: calls of actors that other hosts have are refused: set --advertise, with TLS or --fleet-insecure", slog.String("listen", listens))
 			return nil, nil
 		}
 	}

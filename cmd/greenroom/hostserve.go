@@ -41,7 +41,8 @@ type hostServer struct {
 	tokens   []string
 	types    []*host.Type
 	admin    *adminServer
-	listener net.Listener
+	listener net.Listener // that is served
+	limit    net.Listener // below it
 	out      io.Writer
 	log      *slog.Logger
 	sink     *prom.Sink
@@ -52,7 +53,7 @@ type hostServer struct {
 
 // serve opens the host, serves it until ctx ends, and closes it.
 func (s *hostServer) serve(ctx context.Context, store *storeurl.Store, registry *prometheus.Registry, limits batch.Limits) (err error) {
-	peers, err := s.flags.fleet.open(ctx, store.Engine(), s.listener.Addr(), s.log)
+	peers, err := s.flags.fleet.open(ctx, store.Engine(), s.address(), &s.flags.tls, s.log)
 	if err != nil {
 		return err
 	}
@@ -102,7 +103,7 @@ func (s *hostServer) serve(ctx context.Context, store *storeurl.Store, registry 
 		return err
 	}
 	server := &service{
-		server: f.Server(), listener: s.listener, log: s.log, drain: s.flags.drain,
+		server: f.Server(), listener: s.listener, limit: s.limit, log: s.log, drain: s.flags.drain,
 		announce: func() error { return s.announce(h) },
 		failed:   h.Failed(), why: h.Ready, shutdown: f.Shutdown, handOver: h.HandOver,
 	}

@@ -26,6 +26,7 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 type service struct {
 	server   *http.Server
 	listener net.Listener
+	limit    net.Listener // below the listener, if that speaks TLS; nil for the listener itself
 	log      *slog.Logger
 	drain    time.Duration
 	announce func() error                // says that it serves
@@ -37,7 +38,11 @@ type service struct {
 
 // run serves until ctx ends, or the store has failed for good: then the error is kv.ErrPoisoned.
 func (s *service) run(ctx context.Context) error {
-	if l, ok := s.listener.(*connLimit); ok {
+	below := s.limit
+	if below == nil {
+		below = s.listener
+	}
+	if l, ok := below.(*connLimit); ok {
 		s.server.ConnState = l.watch
 	}
 	ended := make(chan error, 1)
