@@ -105,7 +105,13 @@ func (s *hostServer) serve(ctx context.Context, store *storeurl.Store, registry 
 	server := &service{
 		server: f.Server(), listener: s.listener, limit: s.limit, log: s.log, drain: s.flags.drain,
 		announce: func() error { return s.announce(h) },
-		failed:   h.Failed(), why: h.Ready, shutdown: f.Shutdown, handOver: h.HandOver,
+		failed:   h.Failed(), why: h.Ready, shutdown: f.Shutdown,
+	}
+	if peers != nil {
+		server.handOver = func(ctx context.Context) error {
+			f.Leave()
+			return h.HandOver(ctx)
+		}
 	}
 	return server.run(ctx)
 }

@@ -48,9 +48,11 @@ func (s *service) run(ctx context.Context) error {
 	ended := make(chan error, 1)
 	go func() { ended <- s.server.Serve(s.listener) }()
 	err := s.announce()
+	served := true
 	if err == nil {
 		select {
 		case err = <-ended:
+			served = false
 		case <-s.failed:
 			// What can't be done any more is answered with an error.
 			err = s.why(ctx)
@@ -65,7 +67,13 @@ func (s *service) run(ctx context.Context) error {
 		s.giveAway(end)
 	}
 	closed := make(chan error, 1)
-	go func() { closed <- s.server.Shutdown(end) }()
+	go func() {
+		err := s.server.Shutdown(end)
+		if served {
+			<-ended // a connection that was accepted meanwhile is seen by then
+		}
+		closed <- errors.Join(err, s.server.Shutdown(end))
+	}()
 	for _, ended := range []error{s.shutdown(end), <-closed} {
 		if errors.Is(ended, context.DeadlineExceeded) {
 			// A client doesn't read its answer, or an actor works on: that isn't a failure of the service.
@@ -77,11 +85,23 @@ func (s *service) run(ctx context.Context) error {
 	return err
 }
 
-// giveAway hands over what is served, for half of the time that the end may take.
+// giveAway hands over what is served, for half of the time that the end may take, and then goes on for a moment: clients are told with each answer
+// that their connections end, so that few are cut while a request is on its way.
 func (s *service) giveAway(end context.Context) {
+	began := time.Now()
 	ctx, cancel := context.WithTimeout(end, s.drain/2)
 	defer cancel()
-	if err := s.handOver(ctx); err != nil {
-		s.log.Warn("greenroom: not everything was handed over to other hosts", slog.Any("error", err))
+	err := s.handOver(ctx)
+	level, attrs := slog.LevelInfo, []any{slog.Duration("took", time.Since(began))}
+	if err != nil {
+		level, attrs = slog.LevelWarn, append(attrs, slog.Any("error", err))
+	}
+	s.log.Log(end, level, "greenroom: handed over to other hosts", attrs...)
+	select {
+	case <-time.After(min(lameDuck, s.drain/4)):
+	case <-end.Done():
 	}
 }
+
+// lameDuck is how long a service that ends answers on connections that it then closes.
+const lameDuck = time.Second

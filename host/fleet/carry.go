@@ -38,8 +38,11 @@ func (f *Fleet) Carry(ctx context.Context, to *actorstore.HostInfo, request []by
 	}
 	far, end := patient(ctx)
 	defer end()
-	var sent atomic.Bool
-	far = httptrace.WithClientTrace(far, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
+	var sent, reused atomic.Bool
+	far = httptrace.WithClientTrace(far, &httptrace.ClientTrace{
+		GotConn:      func(c httptrace.GotConnInfo) { reused.Store(c.Reused) },
+		WroteHeaders: func() { sent.Store(true) },
+	})
 	r, err := http.NewRequestWithContext(far, http.MethodPost, address(to)+pathRequest, bytes.NewReader(request))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", host.ErrUnreachable, err)
@@ -57,6 +60,12 @@ func (f *Fleet) Carry(ctx context.Context, to *actorstore.HostInfo, request []by
 		return fmt.Errorf("%w: host %q at %s: %w", host.ErrUnreachable, to.Name, to.Offer.Address, err)
 	}
 	answer, err := f.client.Do(r)
+	if err != nil && reused.Load() && ctx.Err() == nil {
+		// A connection over which nothing went may end just as a request goes over it. The same request may be sent again: a host takes it once.
+		if r.Body, err = r.GetBody(); err == nil {
+			answer, err = f.client.Do(r)
+		}
+	}
 	if err != nil {
 		return nil, lost(err)
 	}

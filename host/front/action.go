@@ -140,7 +140,9 @@ func (f *Front) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	var told *host.Error
 	switch {
 	case err == nil:
-		w.Header().Del("Connection")
+		if !f.leaving.Load() {
+			w.Header().Del("Connection")
+		}
 		return body, nil
 	case errors.As(err, &large):
 		return nil, errBody

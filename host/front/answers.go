@@ -2,9 +2,11 @@ package front
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/greenroomdb/greenroom/host"
 )
@@ -24,6 +26,9 @@ func (f *Front) refuse(w http.ResponseWriter, r *http.Request, err error) {
 func (f *Front) answerError(w http.ResponseWriter, r *http.Request, as media, err error) {
 	s := status(err)
 	f.note(r.Context(), "request", r.URL.Path, err)
+	if f.leaving.Load() {
+		swallow(w, r)
+	}
 	advise(w.Header(), s, err)
 	body, encodeErr := as.encode(problem{host.Code(err), host.Message(err)})
 	if encodeErr != nil { // an actor's sentence can't be one
@@ -73,4 +78,19 @@ func writeHead(w http.ResponseWriter, as media, status, length int) {
 	h.Set("Content-Length", strconv.Itoa(length))
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
+}
+
+const (
+	// mostSwallowed bounds the body that swallow reads, in bytes, and swallowTime how long it waits for it.
+	mostSwallowed, swallowTime = 64 << 10, 250 * time.Millisecond
+)
+
+// swallow reads a small body that isn't wanted. If the connection were closed before, the client could lose the answer, which says that it may try again.
+func swallow(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength <= 0 || r.ContentLength > mostSwallowed {
+		return
+	}
+	if http.NewResponseController(w).SetReadDeadline(time.Now().Add(swallowTime)) == nil {
+		_, _ = io.Copy(io.Discard, r.Body) // what isn't there by then is not waited for
+	}
 }

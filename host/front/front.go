@@ -34,6 +34,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/greenroomdb/greenroom/host"
@@ -42,6 +43,7 @@ import (
 
 // A Front serves one host. It is safe for concurrent use.
 type Front struct {
+	departure
 	host  *host.Host
 	opts  Options
 	log   *slog.Logger
@@ -89,6 +91,9 @@ func New(h *host.Host, opts *Options) (*Front, error) {
 // ServeHTTP implements http.Handler.
 func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if f.leaving.Load() {
+		w.Header().Set("Connection", "close")
+	}
 	if f.fleet != nil && strings.HasPrefix(r.URL.Path, "/fleet/") {
 		f.fleet.ServeHTTP(w, r)
 		return
@@ -192,6 +197,13 @@ func (f *Front) delist(s *socket) {
 	delete(f.sockets, s)
 }
 
+// A departure is the time before a Front is shut down.
+type departure struct{ leaving atomic.Bool }
+
+// Leave tells clients, with each answer from now on, not to send more requests over its connection, since the server is about to end. A while later Shutdown, and that of the server,
+// cut few of them off.
+func (d *departure) Leave() { d.leaving.Store(true) }
+
 // Shutdown ends everything under way cleanly: it accepts nothing new, nor requests that
 // are still arriving; calls are answered, and a socket is closed with code 1012 once the
 // requests of its client are done.
@@ -215,8 +227,12 @@ func (f *Front) Shutdown(ctx context.Context) error {
 		idle = f.idle
 	}
 	f.mu.Unlock()
-	f.transfers.shutdown(host.ErrClosed, false)
 	defer f.stop()
+	if cut := func() { f.transfers.shutdown(host.ErrClosed, false) }; n == 0 || !f.leaving.Load() {
+		cut()
+	} else {
+		defer time.AfterFunc(swallowTime, cut).Stop() // what is about to arrive is answered, too
+	}
 	if n == 0 {
 		return nil
 	}

@@ -75,7 +75,7 @@ func (t *Table) Where(ctx context.Context, typ, name string) *actorstore.HostInf
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if r, ok := t.learned[name]; ok {
-		if t.now().Before(r.until) {
+		if t.now().Before(r.until) && !t.gone(r.to.ID) {
 			return &r.to
 		}
 		delete(t.learned, name)
@@ -92,6 +92,18 @@ func (t *Table) Runs(ctx context.Context, typ string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.offer.Runs(typ) != nil || slices.ContainsFunc(t.hosts, func(h actorstore.HostInfo) bool { return h.Offer.Runs(typ) != nil })
+}
+
+// gone says whether a host is about to end: it may have an actor, and if so the next one that is asked says that.
+//
+// +checklocks:t.mu
+func (t *Table) gone(id actorstore.HostID) bool {
+	for i := range t.hosts {
+		if t.hosts[i].ID == id {
+			return t.hosts[i].Offer.Leaving
+		}
+	}
+	return false
 }
 
 // Leaving says whether the table's own host takes no more actors.
