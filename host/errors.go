@@ -159,7 +159,7 @@ func describe(err error) (code, message string) {
 	if err == nil {
 		return "", ""
 	}
-	for _, f := range faults[:1] { // before what the actor says: it didn't know
+	for _, f := range faults[:2] { // before what the actor, or another host, says: it didn't know
 		if errors.Is(err, f.err) {
 			return f.code, f.message
 		}

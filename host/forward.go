@@ -99,9 +99,13 @@ func (f *forwarder) Follow(ctx context.Context, a Address, here func(ctx context
 		return here(ctx)
 	}
 	name := a.String()
+	var owner *actorstore.HostInfo // as the last error says; nil for unknown
 	for n := 0; ; n++ {
-		var to *actorstore.HostInfo
-		if f.host.life(name) == nil {
+		to := owner
+		switch {
+		case f.host.life(name) != nil:
+			to = nil
+		case owner == nil:
 			to = f.routes.Where(ctx, a.Type, name)
 		}
 		var err error
@@ -119,9 +123,13 @@ func (f *forwarder) Follow(ctx context.Context, a Address, here func(ctx context
 		} else if err == nil || !moved(err) {
 			f.routes.Learn(name, to)
 		}
-		if !moved(err) || !f.note(name, to, err) || n == moves {
+		if !moved(err) || !f.note(name, to, err) {
 			return err
 		}
+		if n == moves {
+			return fmt.Errorf("%w: it moves: %w", ErrUnreachable, err)
+		}
+		owner = f.owner(err)
 		if n > 0 {
 			select {
 			case <-time.After(min(movePause<<min(n, 10), maxMovePause)):
@@ -142,7 +150,10 @@ func (f *forwarder) note(name string, to *actorstore.HostInfo, err error) bool {
 	if to != nil && !errors.Is(err, actorstore.ErrInUse) {
 		f.routes.Down(to.ID) // it is about to end
 	}
-	return !errors.Is(err, actorstore.ErrInUse) // whose host takes no requests
+	in := (*actorstore.InUseError)(nil)
+	// Its host takes no requests. One that isn't known is about to have the actor, or was.
+	deaf := errors.As(err, &in) && !in.Host.ID.IsZero() && in.Host.Offer.Address == ""
+	return !deaf
 }
 
 // Release says that a hibernating connection has its client at another host now, if it had t here.

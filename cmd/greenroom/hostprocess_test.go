@@ -173,6 +173,8 @@ type hostMessage struct {
 	Body    json.RawMessage `json:"body,omitempty"`
 	Code    string          `json:"code,omitempty"`
 	Message string          `json:"message,omitempty"`
+
+	IdempotencyKey string `json:"idempotencyKey,omitempty"`
 }
 
 // dial opens a socket with a first message, and returns what is said to it.
