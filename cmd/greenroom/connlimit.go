@@ -73,6 +73,13 @@ func (l *connLimit) oldest() net.Conn {
 	return c
 }
 
+// closeIdle closes the connections without a request. A server's Shutdown waits five seconds for those that have never had one.
+func (l *connLimit) closeIdle() {
+	for c := l.oldest(); c != nil; c = l.oldest() {
+		_ = c.Close() // its client comes again when it wants something
+	}
+}
+
 // watch is the ConnState of a server that listens at l.
 func (l *connLimit) watch(c net.Conn, state http.ConnState) {
 	l.mu.Lock()

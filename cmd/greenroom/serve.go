@@ -65,6 +65,14 @@ func (s *service) run(ctx context.Context) error {
 	defer cancel()
 	if s.handOver != nil && err == nil {
 		s.giveAway(end)
+		if err = s.listener.Close(); err == nil {
+			<-ended
+			served = false
+			s.linger(end, lastRequests)
+			if l, ok := below.(*connLimit); ok {
+				l.closeIdle()
+			}
+		}
 	}
 	closed := make(chan error, 1)
 	go func() {
@@ -97,11 +105,20 @@ func (s *service) giveAway(end context.Context) {
 		level, attrs = slog.LevelWarn, append(attrs, slog.Any("error", err))
 	}
 	s.log.Log(end, level, "greenroom: handed over to other hosts", attrs...)
+	s.linger(end, lameDuck)
+}
+
+// linger serves for a while.
+func (s *service) linger(end context.Context, d time.Duration) {
 	select {
-	case <-time.After(min(lameDuck, s.drain/4)):
+	case <-time.After(min(d, s.drain/4)):
 	case <-end.Done():
 	}
 }
 
-// lameDuck is how long a service that ends answers on connections that it then closes.
-const lameDuck = time.Second
+const (
+	// lameDuck is how long a service that ends answers on connections that it then closes.
+	lameDuck = time.Second
+	// lastRequests is how long it answers on those that it has, once it accepts no more: an http.Server that is told to shut down drops requests that it has just read.
+	lastRequests = 100 * time.Millisecond
+)

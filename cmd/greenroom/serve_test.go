@@ -1,11 +1,16 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -34,6 +39,73 @@ func TestServiceLate(t *testing.T) {
 	}
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// closing is a listener that does something when it is closed.
+type closing struct {
+	net.Listener
+	once sync.Once
+	then func()
+}
+
+func (l *closing) Close() error {
+	err := l.Listener.Close()
+	l.once.Do(l.then)
+	return err
+}
+
+// TestServiceLastRequest: a service that has handed over answers requests on connections that it has accepted when it accepts no more, and doesn't wait for those that never
+// ask for something.
+func TestServiceLastRequest(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := ln.Addr().String()
+	accepted := make(chan struct{}, 2)
+	limit := newConnLimit(ln, 10)
+	last := make(chan error, 1)
+	var asks, silent net.Conn
+	listener := &closing{Listener: limit, then: func() {
+		_, err := io.WriteString(asks, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		go func() {
+			answer, readErr := http.ReadResponse(bufio.NewReader(asks), nil)
+			if readErr == nil {
+				readErr = answer.Body.Close()
+			}
+			last <- errors.Join(err, readErr)
+		}()
+	}}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var log bytes.Buffer
+	s := &service{
+		server: &http.Server{Handler: http.NotFoundHandler(), ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
+			accepted <- struct{}{}
+			return ctx
+		}},
+		listener: listener, limit: limit, log: slog.New(slog.NewTextHandler(&log, nil)), drain: 2 * time.Second,
+		announce: func() error { return nil }, handOver: func(context.Context) error { return nil }, shutdown: func(context.Context) error { return nil },
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.run(ctx) }()
+	for _, c := range []*net.Conn{&asks, &silent} {
+		if *c, err = net.Dial("tcp", address); err != nil {
+			t.Fatal(err)
+		}
+		defer (*c).Close()
+		<-accepted
+	}
+	cancel()
+	if err := <-last; err != nil {
+		t.Errorf("a request when the service accepts no more connections: %v", err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if text := log.String(); strings.Contains(text, "cut off") {
+		t.Errorf("it has waited for a connection over which nothing came: %s", text)
 	}
 }
 
