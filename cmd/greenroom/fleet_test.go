@@ -3,257 +3,188 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
-	"net/http"
-	"sync"
-	"sync/atomic"
-	"syscall"
+	"slices"
 	"testing"
 	"time"
-
-	"github.com/coder/websocket"
 
 	"github.com/greenroomdb/greenroom/internal/pgtest"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
-// A fleetLoad is clients of three host processes on one database, round-robin: they count in counters, and each call is the same one, by its idempotency key, however often a
-// client has to make it.
-type fleetLoad struct {
-	*testing.T
-	url    string
-	client *http.Client
-	ctx    context.Context
-	stop   context.CancelFunc
-	work   sync.WaitGroup
+const (
+	// fleetHostCount is how many hosts serve the store.
+	fleetHostCount = 3
+	// fleetEach is for how many answers a client a load is watched before and after something happens.
+	fleetEach = 5
+)
 
-	mu    sync.Mutex
-	hosts []*hostProcess // +checklocks:mu
-
-	keys    atomic.Int64
-	acked   [32]atomic.Int64 // by counter
-	unknown atomic.Int64     // calls of which a host has said that it doesn't know what became of them
-	resumed atomic.Int64     // sockets that went on at another host
-	allowed map[int]bool     // statuses besides 503 after which a call is made again
-}
-
-func newFleetLoad(t *testing.T) *fleetLoad {
+// beginFleet starts hosts, and a load on them that has begun.
+func beginFleet(ctx context.Context, t *testing.T, size fleetSize) *fleetLoad {
+	t.Helper()
 	n := pgtest.Shared(t)
-	f := &fleetLoad{T: t, url: n.URL("schema=" + n.Schema()), client: &http.Client{Timeout: time.Minute}, allowed: map[int]bool{}}
-	f.ctx, f.stop = context.WithCancel(t.Context())
-	for range 3 {
-		f.hosts = append(f.hosts, f.start())
+	l := newFleetLoad(ctx, startFleet(t, n.URL("schema="+n.Schema()), fleetHostCount), size)
+	l.begin(ctx)
+	l.more(ctx, t)
+	return l
+}
+
+// more waits until the load has gone on for a while.
+func (l *fleetLoad) more(ctx context.Context, t *testing.T) {
+	t.Helper()
+	if err := l.awaitMore(ctx, fleetEach*(len(l.callers)+len(l.talkers))); err != nil {
+		l.stop()
+		l.report(t)
+		t.Fatalf("there are only %d answers: %v", l.answered, err)
 	}
-	return f
 }
 
-func (f *fleetLoad) start() *hostProcess {
-	return startHost(f.T, "", "--demo", "--idle", "1h", f.url)
+// end stops the load, and compares what its clients were told with what is there.
+func (l *fleetLoad) end(ctx context.Context, t *testing.T) {
+	t.Helper()
+	l.stop()
+	for i := range l.callers[0].counters {
+		actor := fmt.Sprintf("counter/%d", i)
+		if sum, ok := l.callers[0].get(ctx, actor); ok {
+			l.reportAll(t, l.check(actor, sum))
+		}
+	}
+	rooms := map[string][]*fleetTalker{}
+	for _, c := range l.talkers {
+		rooms[c.room] = append(rooms[c.room], c)
+	}
+	gaps := 0
+	for room, guests := range rooms {
+		l.endRoom(ctx, t, room, guests)
+		for _, c := range guests {
+			gaps += c.gaps
+		}
+	}
+	l.report(t)
+	t.Logf("%d calls were answered, %d tries did nothing, and clients missed something %d times while their sockets were open", l.answered, l.again, gaps)
 }
 
-// host returns the host whose turn it is.
-func (f *fleetLoad) host(n int) *hostProcess {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.hosts[n%len(f.hosts)]
-}
-
-// replace puts a new process in the place of a host that has ended.
-func (f *fleetLoad) replace(i int) {
-	p := f.start()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.hosts[i] = p
-}
-
-// run has clients call until stop: over HTTP, and over a socket each.
-func (f *fleetLoad) run(callers, sockets int) {
-	for i := range callers {
-		f.work.Go(func() {
-			for n := i; f.ctx.Err() == nil; n++ {
-				f.call(n, n%len(f.acked), f.key())
+// endRoom looks at a room whose guests say nothing any more: all of them get what is said last, have all that was said, and are the connections that the room has.
+func (l *fleetLoad) endRoom(ctx context.Context, t *testing.T, room string, guests []*fleetTalker) {
+	t.Helper()
+	for _, c := range guests {
+		c.catchUp(ctx)
+	}
+	guests[0].say(ctx, "the end", true)
+	last := guests[0].whole
+	for _, c := range guests {
+		for c.ws != nil && c.heard < last {
+			if _, o := c.read(ctx); o != fleetDone {
+				t.Errorf("%s isn't sent message %d: the last one was %d", c.name, last, c.heard)
+				break
 			}
-		})
+		}
+		if c.whole != last || len(c.log) != int(last) {
+			t.Errorf("%s knows %d messages of %s, and all until %d, of %d", c.name, len(c.log), room, c.whole, last)
+		}
 	}
-	for i := range sockets {
-		f.work.Go(func() { f.listen(i) })
+	l.reportAll(t, l.check(room, last))
+	texts := map[string]bool{}
+	for _, text := range guests[0].log {
+		texts[text] = true
+	}
+	if len(texts) != int(last) {
+		t.Errorf("%d messages of %s have %d texts", last, room, len(texts))
+	}
+	var names, want []string
+	guests[0].call(ctx, "people", "", struct{}{}, &names)
+	for _, c := range guests {
+		want = append(want, c.name)
+	}
+	slices.Sort(names)
+	if !slices.Equal(names, want) {
+		t.Errorf("the connections of %s are those of %q, want %q", room, names, want)
 	}
 }
 
-// key returns the idempotency key of a new call.
-func (f *fleetLoad) key() string { return fmt.Sprint("call ", f.keys.Add(1)) }
+// report reports the faults that clients have noted.
+func (l *fleetLoad) report(t *testing.T) {
+	t.Helper()
+	l.reportAll(t, l.faults)
+	if t.Failed() {
+		for i := range fleetHostCount {
+			t.Logf("host %d: %.4000s", i, &l.hosts.pick(i).stderr)
+		}
+	}
+}
 
-// call adds one to a counter at the host whose turn it is, or at another one.
-func (f *fleetLoad) call(n, counter int, key string) {
-	for ; ; n++ {
-		p := f.host(n)
-		r, err := http.NewRequestWithContext(context.WithoutCancel(f.ctx), http.MethodPost, fmt.Sprintf("%s/actors/counter/%d/actions/add", p.url, counter), bytes.NewReader([]byte("1")))
-		if err != nil {
-			f.Error(err)
+func (l *fleetLoad) reportAll(t *testing.T, faults []string) {
+	t.Helper()
+	for i, f := range faults {
+		if i == 20 {
+			t.Errorf("and %d more", len(faults)-i)
 			return
 		}
-		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("Idempotency-Key", key)
-		answer, err := f.client.Do(r)
-		if err != nil {
-			continue // it is refused, or the connection has ended
-		}
-		text, err := io.ReadAll(answer.Body)
-		_ = answer.Body.Close()
-		switch {
-		case err != nil, answer.StatusCode == http.StatusServiceUnavailable:
-		case answer.StatusCode == http.StatusOK:
-			f.acked[counter].Add(1)
-			return
-		case f.allowed[answer.StatusCode]:
-			f.unknown.Add(1)
-		default:
-			f.Errorf("%s: %s %s", r.URL, answer.Status, text)
-			return
-		}
+		t.Error(f)
 	}
 }
 
-// listen is a client with a socket: it calls, and resumes its connection elsewhere when its host has ended.
-func (f *fleetLoad) listen(i int) {
-	counter := i % len(f.acked)
-	actor := fmt.Sprint("counter/", counter)
-	n, first := i, hostMessage{Type: "connect"}
-	for f.ctx.Err() == nil {
-		s, m, err := f.host(n).dial(f.ctx, actor, first)
-		if err != nil {
-			if m.Code == "no_such_connection" {
-				f.Errorf("the connection %s is gone", first.Conn)
-				return
-			}
-			n++
-			continue
-		}
-		if first.Type == "resume" {
-			f.resumed.Add(1)
-		}
-		first = hostMessage{Type: "resume", Conn: s.conn, Token: s.token}
-		err = f.talk(s, counter)
-		_ = s.ws.CloseNow()
-		if code := websocket.CloseStatus(err); f.ctx.Err() == nil && len(f.allowed) == 0 && code != websocket.StatusServiceRestart {
-			f.Errorf("a socket ended with %v", err)
-		}
-		n++
-	}
-}
-
-// talk calls over a socket until that ends. A call without a result is made again over HTTP.
-func (f *fleetLoad) talk(s *hostSocket, counter int) error {
-	for id := 1; f.ctx.Err() == nil; id++ {
-		key := f.key()
-		got, err := s.roundTrip(f.ctx, hostMessage{Type: "call", ID: id, Action: "add", Args: 1, IdempotencyKey: key}, "result")
-		if err == nil {
-			f.acked[counter].Add(1)
-		} else {
-			f.call(id, counter, key)
-		}
-		switch {
-		case err == nil, got.Code == "shutting_down", got.Code == "host_unreachable", got.Code == "overloaded":
-		case got.Code != "":
-			if got.Code != "unknown_outcome" || len(f.allowed) == 0 {
-				f.Error(err)
-			}
-		default:
-			return err
-		}
-		select {
-		case <-time.After(20 * time.Millisecond):
-		case <-f.ctx.Done():
-		}
-	}
-	return nil
-}
-
-// check ends the load, and wants each counter to have what its clients know.
-func (f *fleetLoad) check() {
-	f.Helper()
-	f.stop()
-	f.work.Wait()
-	total := int64(0)
-	for i := range f.acked {
-		want := f.acked[i].Load()
-		total += want
-		var sum int64
-		if err := f.host(i).post(context.WithoutCancel(f.ctx), fmt.Sprintf("/actors/counter/%d/actions/add", i), 0, &sum); err != nil || sum != want {
-			f.Errorf("counter %d is %d, and %d calls were answered: %v", i, sum, want, err)
-		}
-	}
-	f.Logf("%d calls, %d made again since it was not known what became of them, %d sockets resumed", total, f.unknown.Load(), f.resumed.Load())
-}
-
-// after returns when so many calls more were answered.
-func (f *fleetLoad) after(n int64) {
-	f.Helper()
-	sum := func() (sum int64) {
-		for i := range f.acked {
-			sum += f.acked[i].Load()
-		}
-		return sum
-	}
-	until := sum() + n
-	for deadline := time.After(testkit.Patience(time.Minute)); sum() < until; {
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-deadline:
-			f.Fatalf("%d calls were answered, want %d", sum(), until)
-		}
-	}
-}
-
-// TestFleetRolling: three hosts are restarted one after the other under load. No call fails for a client that tries another host after a refused connection or a 503, the outcome of
-// none is unknown, a host that ends closes its own sockets with 1012, and no other one is closed.
+// TestFleetRolling restarts hosts one after the other under load. No call fails, each is done once, sockets at the hosts that stay are not closed, and those
+// of a host that ends are closed with 1012 and go on elsewhere.
 func TestFleetRolling(t *testing.T) {
-	f := newFleetLoad(t)
-	callers, sockets, rounds, calls := 8, 6, 1, int64(300)
-	if testkit.Long() {
-		callers, sockets, rounds, calls = 150, 50, 6, 8_000
+	if testkit.Short() && !testkit.Race {
+		t.Skip("it starts processes")
 	}
-	f.run(callers, sockets)
-	for range rounds {
-		for i := range 3 {
-			f.after(calls)
-			p := f.host(i)
-			if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-				t.Fatal(err)
-			}
-			select {
-			case <-p.ended:
-			case <-time.After(testkit.Patience(30 * time.Second)):
-				t.Fatalf("host %d doesn't end: %s", i, &p.stderr)
-			}
-			if p.err != nil {
-				t.Errorf("host %d: %v %s", i, p.err, &p.stderr)
-			}
-			f.replace(i)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience(10*time.Second)+testkit.Pick(0, 0, 4*time.Minute))
+	defer cancel()
+	l := beginFleet(ctx, t, fleetForm())
+	began, lasts := time.Now(), testkit.Pick(0, 0, 2*time.Minute)
+	for n := 0; n < fleetHostCount || time.Since(began) < lasts; n++ {
+		l.hosts.restart(ctx, t, n%fleetHostCount)
+		l.more(ctx, t)
+	}
+	l.end(ctx, t)
+	for _, c := range l.talkers {
+		if c.sockets < 2 {
+			t.Errorf("%s has had %d sockets, though each host has ended", c.name, c.sockets)
 		}
-	}
-	f.after(calls)
-	f.check()
-	if f.unknown.Load() != 0 || f.resumed.Load() == 0 {
-		t.Errorf("%d calls of unknown outcome, %d sockets resumed", f.unknown.Load(), f.resumed.Load())
 	}
 }
 
-// TestFleetKilled: a host is killed under load. What was under way there may have been done, and is told to be so; the same calls made again count once, and all actors answer again
-// when the lease is over.
+// fleetForm returns the size of the load.
+func fleetForm() fleetSize {
+	return testkit.Pick(fleetSize{12, 6, 8, 2}, fleetSize{24, 9, 16, 4}, fleetSize{120, 40, 80, 20})
+}
+
+// TestFleetKilled kills a host under load. Calls that were under way there may have been done; with a key they are done once. All actors go on elsewhere.
 func TestFleetKilled(t *testing.T) {
-	f := newFleetLoad(t)
-	f.allowed[http.StatusInternalServerError] = true // unknown_outcome
-	f.run(8, 6)
-	f.after(300)
-	f.host(1).kill()
-	for i := range f.acked { // each answers
-		f.call(0, i, f.key())
+	if testkit.Short() && !testkit.Race {
+		t.Skip("it starts processes")
 	}
-	f.replace(1)
-	f.after(300)
-	f.check()
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience(20*time.Second))
+	defer cancel()
+	l := beginFleet(ctx, t, fleetForm())
+	killed := l.now()
+	l.hosts.kill(0)
+	began := time.Now()
+	if err := l.await(ctx, func() bool {
+		for _, a := range l.actors {
+			if a.began <= killed {
+				return false
+			}
+		}
+		return true
+	}); err != nil {
+		t.Errorf("an actor has not answered since: %v", err)
+	}
+	t.Logf("all actors have answered %v after the kill", time.Since(began))
+	l.hosts.replace(t, 0)
+	l.more(ctx, t)
+	l.end(ctx, t)
+	for _, c := range l.callers {
+		if c.doubts > 1 {
+			t.Errorf("caller %d had one call under way, and %d may have been done", c.id, c.doubts)
+		}
+	}
+	for _, c := range l.talkers {
+		if c.doubts > 1 {
+			t.Errorf("%s had one call under way, and %d may have been done", c.name, c.doubts)
+		}
+	}
 }
