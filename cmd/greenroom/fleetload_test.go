@@ -41,7 +41,7 @@ const fleetPause = 40 * time.Millisecond
 func newFleetLoad(ctx context.Context, hosts *fleetHosts, size fleetSize) *fleetLoad {
 	l := &fleetLoad{hosts: hosts, stopped: make(chan struct{})}
 	for i := range size.callers {
-		l.callers = append(l.callers, &fleetCaller{load: l, id: i, counters: size.counters, client: &http.Client{Transport: &http.Transport{}}})
+		l.callers = append(l.callers, &fleetCaller{load: l, id: i, counters: size.counters, client: &http.Client{Transport: &http.Transport{}}, left: map[*fleetHost]bool{}})
 	}
 	for i := range size.talkers {
 		who := &fleetTalker{load: l, id: i, name: fmt.Sprintf("talker %02d", i), room: fmt.Sprintf("chat/%d", i%size.rooms), log: map[int64]string{}}
@@ -187,12 +187,14 @@ func (f *fleetHosts) refused(code string) fleetOutcome {
 	return fleetFault
 }
 
-// A fleetCaller is a client over HTTP, which has one call under way at a time.
+// A fleetCaller is a client over HTTP, which has one call under way at a time. It opens no new connection to a host that has closed one with its answer: what that host's system
+// has accepted, and the host hasn't when it closes its listener, is reset.
 type fleetCaller struct {
 	load         *fleetLoad
 	id, counters int
 	client       *http.Client
-	doubts       int // calls that may have been done
+	left         map[*fleetHost]bool // hosts that have said that they end
+	doubts       int                 // calls that may have been done
 }
 
 // add adds to a counter. Every third call has a key, and is sent again until it is answered.
@@ -203,8 +205,13 @@ func (c *fleetCaller) add(ctx context.Context, n int) {
 	}
 	began := c.load.now()
 	for try := 0; ; try++ {
+		h := c.load.hosts.pick(c.id + n + try)
+		if c.left[h] {
+			fleetRest(ctx, try)
+			continue
+		}
 		var sum int64
-		switch c.post(ctx, c.load.hosts.pick(c.id+n+try), actor+"/actions/add", key, amount, &sum) {
+		switch c.post(ctx, h, actor+"/actions/add", key, amount, &sum) {
 		case fleetDone:
 			c.load.answer(actor, began, amount, sum)
 			return
@@ -269,6 +276,9 @@ func (c *fleetCaller) post(ctx context.Context, h *fleetHost, path, key string, 
 	if err == nil {
 		defer answer.Body.Close()
 		status = answer.StatusCode
+		if c.left[h] = answer.Close; answer.Close && !h.leaves.Load() {
+			c.load.fault("caller %d: %s, which stays, closes its connection with status %d", c.id, h.url, status)
+		}
 		body, err = io.ReadAll(answer.Body)
 	}
 	var problem struct{ Code, Message string }
