@@ -23,7 +23,7 @@ func (f *Front) serveHealth(w http.ResponseWriter, _ *http.Request) {
 // serveReady says whether calls are taken and the store answers.
 func (f *Front) serveReady(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
-	draining := f.draining
+	draining := f.draining || f.leaving.Load()
 	f.mu.Unlock()
 	err := host.ErrClosed
 	if !draining {

@@ -47,3 +47,20 @@ func TestHealth(t *testing.T) {
 		}
 	}
 }
+
+// TestReadyLeaving: a front that is about to end is not ready, so that clients are sent elsewhere, and answers calls still.
+func TestReadyLeaving(t *testing.T) {
+	r := newRig(t, Options{})
+	for _, want := range []int{200, 503} {
+		if status, answer, _ := r.do("GET", "/readyz", ""); status != want {
+			t.Errorf("ready: got %d %s, want %d", status, answer, want)
+		}
+		if status, answer, _ := r.do("GET", "/healthz", ""); status != 200 {
+			t.Errorf("healthy: got %d %s", status, answer)
+		}
+		if status, answer, _ := r.do("POST", "/actors/room/a/actions/add", "1", "Content-Type", "application/json"); status != 200 {
+			t.Errorf("a call: got %d %s", status, answer)
+		}
+		r.front.Leave()
+	}
+}
