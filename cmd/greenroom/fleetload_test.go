@@ -41,7 +41,7 @@ const fleetPause = 40 * time.Millisecond
 func newFleetLoad(ctx context.Context, hosts *fleetHosts, size fleetSize) *fleetLoad {
 	l := &fleetLoad{hosts: hosts, stopped: make(chan struct{})}
 	for i := range size.callers {
-		l.callers = append(l.callers, &fleetCaller{load: l, id: i, counters: size.counters, client: &http.Client{Transport: &http.Transport{}}, left: map[*fleetHost]bool{}})
+		l.callers = append(l.callers, &fleetCaller{load: l, id: i, counters: size.counters, client: &http.Client{Transport: &http.Transport{}}})
 	}
 	for i := range size.talkers {
 		who := &fleetTalker{load: l, id: i, name: fmt.Sprintf("talker %02d", i), room: fmt.Sprintf("chat/%d", i%size.rooms), log: map[int64]string{}}
@@ -57,6 +57,13 @@ func (l *fleetLoad) begin(ctx context.Context) {
 		l.work.Go(func() {
 			for n := 0; l.pause(ctx); n++ {
 				c.add(ctx, n)
+			}
+		})
+	}
+	for i := range l.hosts.list {
+		l.work.Go(func() {
+			for l.pause(ctx) {
+				l.hosts.pick(i).look(ctx)
 			}
 		})
 	}
@@ -94,6 +101,20 @@ func (l *fleetLoad) pause(ctx context.Context) bool {
 type fleetHost struct {
 	*hostProcess
 	leaves, dies atomic.Bool // it was told to end; it is killed
+	unready      atomic.Bool // it was when it was asked last
+}
+
+// look asks whether the host is ready.
+func (h *fleetHost) look(ctx context.Context) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, h.url+"/readyz", nil)
+	if err != nil {
+		panic(err) // of an address that a host has printed
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err == nil {
+		err = answer.Body.Close()
+	}
+	h.unready.Store(err != nil || answer.StatusCode != http.StatusOK)
 }
 
 // fleetHosts are the hosts that clients know of.
@@ -187,14 +208,13 @@ func (f *fleetHosts) refused(code string) fleetOutcome {
 	return fleetFault
 }
 
-// A fleetCaller is a client over HTTP, which has one call under way at a time. It opens no new connection to a host that has closed one with its answer: what that host's system
-// has accepted, and the host hasn't when it closes its listener, is reset.
+// A fleetCaller is a client over HTTP, which has one call under way at a time. Calls without a key go to hosts that are ready, as through a load balancer: a request that meets the
+// end of its connection, or of the listener, gets no answer. Those with a key go to any host.
 type fleetCaller struct {
 	load         *fleetLoad
 	id, counters int
 	client       *http.Client
-	left         map[*fleetHost]bool // hosts that have said that they end
-	doubts       int                 // calls that may have been done
+	doubts       int // calls that may have been done
 }
 
 // add adds to a counter. Every third call has a key, and is sent again until it is answered.
@@ -206,7 +226,7 @@ func (c *fleetCaller) add(ctx context.Context, n int) {
 	began := c.load.now()
 	for try := 0; ; try++ {
 		h := c.load.hosts.pick(c.id + n + try)
-		if c.left[h] {
+		if key == "" && h.unready.Load() {
 			fleetRest(ctx, try)
 			continue
 		}
@@ -276,7 +296,7 @@ func (c *fleetCaller) post(ctx context.Context, h *fleetHost, path, key string, 
 	if err == nil {
 		defer answer.Body.Close()
 		status = answer.StatusCode
-		if c.left[h] = answer.Close; answer.Close && !h.leaves.Load() {
+		if answer.Close && !h.leaves.Load() {
 			c.load.fault("caller %d: %s, which stays, closes its connection with status %d", c.id, h.url, status)
 		}
 		body, err = io.ReadAll(answer.Body)
@@ -287,6 +307,8 @@ func (c *fleetCaller) post(ctx context.Context, h *fleetHost, path, key string, 
 		return fleetNothing
 	case err != nil && h.dies.Load() && ctx.Err() == nil:
 		return fleetUnknown
+	case err != nil && h.leaves.Load() && key != "" && ctx.Err() == nil:
+		return fleetNothing // or something, once
 	case err == nil && status == http.StatusOK:
 		if err = json.Unmarshal(body, result); err == nil {
 			return fleetDone
