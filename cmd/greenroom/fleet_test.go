@@ -177,14 +177,15 @@ func TestFleetKilled(t *testing.T) {
 	l.hosts.replace(t, 0)
 	l.more(ctx, t)
 	l.end(ctx, t)
+	// A call with a key that was under way is made again, and each of the hosts may lose it once before all see that one has died.
 	for _, c := range l.callers {
-		if c.doubts > 1 {
-			t.Errorf("caller %d had one call under way, and %d may have been done", c.id, c.doubts)
+		if c.doubts > fleetHostCount {
+			t.Errorf("caller %d had one call under way, and it may have been done %d times", c.id, c.doubts)
 		}
 	}
 	for _, c := range l.talkers {
-		if c.doubts > 1 {
-			t.Errorf("%s had one call under way, and %d may have been done", c.name, c.doubts)
+		if c.doubts > fleetHostCount {
+			t.Errorf("%s had one call under way, and it may have been done %d times", c.name, c.doubts)
 		}
 	}
 }
