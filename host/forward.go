@@ -115,10 +115,9 @@ func (f *forwarder) Follow(ctx context.Context, a Address, here func(ctx context
 			unreachable := err
 			f.routes.Down(to.ID)
 			f.routes.Forget(name)
-			if err = here(ctx); errors.Is(err, actorstore.ErrInUse) { // if it has died its actors are free
-				if at := f.owner(err); at == nil || at.ID == to.ID {
-					return unreachable
-				}
+			err = here(ctx) // if it has died its actors are free
+			if at := f.owner(err); errors.Is(err, actorstore.ErrInUse) && (at == nil || at.ID == to.ID) || errors.Is(err, ErrNoType) {
+				return unreachable
 			}
 		} else if err == nil || !moved(err) {
 			f.routes.Learn(name, to)

@@ -405,3 +405,26 @@ func TestHandOver(t *testing.T) {
 		must(t, b.Close(ctx))
 	})
 }
+
+// TestForwardType: a host forwards calls of a type that it doesn't run to one that does, and says so if that can't be reached.
+func TestForwardType(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newPeers(t, counters)
+		b := f.open("b:1")
+		f.types = func() []*Type { return []*Type{{Name: "other"}} }
+		a := f.open("a:1")
+		ctx := t.Context()
+		if n, err := invoke[int](ctx, a, lobby, "add", 1); n != 1 || err != nil || b.Stats().Awake != 1 {
+			t.Errorf("got %d, %v", n, err)
+		}
+		_, err := invoke[int](ctx, a, Address{"none", "x"}, "add", 1)
+		wantErr(t, err, ErrNoType)
+		f.set(f.refuses, "b:1", errors.New("no route"))
+		_, err = invoke[int](ctx, a, lobby, "add", 1)
+		if wantErr(t, err, ErrUnreachable); errors.Is(err, ErrNoType) {
+			t.Errorf("got %v", err)
+		}
+		f.set(f.refuses, "b:1", nil)
+		f.close()
+	})
+}

@@ -7,12 +7,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/coder/websocket"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/conn"
 	"github.com/greenroomdb/greenroom/host"
 	"github.com/greenroomdb/greenroom/host/fleet"
@@ -185,8 +187,7 @@ func TestLinkCaller(t *testing.T) {
 	}
 }
 
-// TestHandOverSockets: a socket at a host that gives its actor away stays open, and goes on where the actor is; so does one of an actor that another host has woken while it
-// slept, before its client asks for anything.
+// TestHandOverSockets: a socket at a host that gives its actor away stays open, and goes on where the actor is.
 func TestHandOverSockets(t *testing.T) {
 	s := newSignal()
 	owner, edge := pair(t, Options{}, func() *host.Type { return room(s) })
@@ -224,5 +225,36 @@ func TestHandOverSockets(t *testing.T) {
 	back.want(typeConnected)
 	if got := far.call("conns", nil); got != "2" || len(s.gone) > 0 {
 		t.Errorf("%s connections, %d are gone", got, len(s.gone))
+	}
+}
+
+// TestGather: a socket at a host where its actor sleeps follows the actor, which another host wakes, before its client asks for anything.
+func TestGather(t *testing.T) {
+	owner, edge := pair(t, Options{}, func() *host.Type { return room(nil) })
+	p := owner.join(mediaJSON, request{})
+	p.send(&request{Type: typeSubscribe, ID: 1, Event: "said"})
+	p.want(typeResult)
+	a := host.Address{Type: "room", Key: "a"}
+	must(t, owner.host.Sleep(t.Context(), actorstore.IDFromName(a.String())))
+	heard := make(chan struct{})
+	var said sync.WaitGroup
+	said.Go(func() {
+		for i := 0; ; i++ { // until the client is there
+			if _, err := edge.host.Do(host.WithoutForwarding(t.Context()), &host.Call{Actor: a, Action: "say", Args: host.Raw(arg(t, i))}); err != nil {
+				t.Error(err)
+				return
+			}
+			select {
+			case <-heard:
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+	})
+	p.want(typeEvent)
+	close(heard)
+	said.Wait()
+	if owner.host.Stats().Awake != 0 || edge.host.Stats().Awake != 1 {
+		t.Errorf("awake are %d and %d", owner.host.Stats().Awake, edge.host.Stats().Awake)
 	}
 }
