@@ -77,11 +77,14 @@ func (l *link) ask(ctx context.Context, c *client, r *request) (*response, error
 	default:
 	}
 	if err := l.ws.Write(ctx, websocket.MessageBinary, text); err != nil {
-		return nil, fmt.Errorf("%w: host %q: %w", host.ErrUnknownOutcome, l.to.Name, err)
+		_ = l.ws.CloseNow() // so that reading ends, which may have an answer, or say why
 	}
 	for {
 		got, err := l.next(ctx)
 		switch {
+		case websocket.CloseStatus(err) == websocket.StatusServiceRestart:
+			// The host has answered what it had taken, and takes no more.
+			return nil, host.ToldError(l.to, host.TellError(host.ErrClosed))
 		case err != nil:
 			return nil, fmt.Errorf("%w: host %q: %w", host.ErrUnknownOutcome, l.to.Name, err)
 		case got.Type == typeConnected:
