@@ -44,6 +44,8 @@ type ActorOptions struct {
 	// DB and Queue change the actor's database and its queue; nil is the zero value.
 	DB    *DBOptions
 	Queue *QueueOptions
+	// MaxSchema refuses an actor whose database is of a version above it: *SchemaError. Such an actor isn't taken. 0 means any.
+	MaxSchema uint64
 	// Traces says how spans are recorded, one for every Update; nil records none.
 	Traces *TracesOptions
 }
@@ -95,7 +97,7 @@ func (s *Store) Actor(ctx context.Context, name string, opts *ActorOptions) (*Ac
 	if err != nil {
 		return nil, err
 	}
-	lo := actorstore.ActorOptions{MustExist: o.MustExist, Wait: o.Wait, Force: o.Force}
+	lo := actorstore.ActorOptions{MustExist: o.MustExist, Wait: o.Wait, Force: o.Force, MaxSchema: o.MaxSchema}
 	if !s.isID(name) {
 		lo.Name = name // if it is new
 	}

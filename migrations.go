@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/greenroomdb/greenroom/internal/errkind"
+	"github.com/greenroomdb/greenroom/actorstore"
 )
 
 // A Migration takes the schema of an actor's database to a version.
@@ -34,20 +34,13 @@ type Migrations []Migration
 var (
 	// ErrMigrations: migrations that make no sense; the text says which.
 	ErrMigrations = errors.New("greenroom: bad migrations")
-	// ErrNewerSchema: the database of the actor has a version that the migrations don't reach: another version of the program made it. It comes as a *SchemaError.
-	ErrNewerSchema = errkind.New("greenroom: the schema of the actor is newer", errkind.ErrNewerFormat)
+	// ErrNewerSchema: the database of the actor has a version that the migrations don't reach, or that is above ActorOptions.MaxSchema: another version of the program made it. It comes as a
+	// *SchemaError.
+	ErrNewerSchema = actorstore.ErrNewerSchema
 )
 
 // A SchemaError says which version of its schema an actor has, and which is the last one known. It wraps ErrNewerSchema.
-type SchemaError struct{ Found, Known uint64 }
-
-// Error names both.
-func (e *SchemaError) Error() string {
-	return fmt.Sprintf("%v: it has version %d, and %d is known", ErrNewerSchema, e.Found, e.Known)
-}
-
-// Unwrap returns ErrNewerSchema.
-func (e *SchemaError) Unwrap() error { return ErrNewerSchema }
+type SchemaError = actorstore.SchemaError
 
 // maxSchema is the largest version: PRAGMA user_version has 32 bits with a sign.
 const maxSchema = math.MaxInt32
@@ -89,7 +82,7 @@ func (m Migrations) Run(tx *Tx) (from uint64, err error) {
 		return 0, fmt.Errorf("greenroom: read the version of the schema: %w", err)
 	}
 	if from > m.Latest() {
-		return from, &SchemaError{from, m.Latest()}
+		return from, &SchemaError{Found: from, Known: m.Latest()}
 	}
 	for _, s := range m {
 		if s.Version <= from {
@@ -130,7 +123,7 @@ func (m Migrations) Migrate(ctx context.Context, a *Actor) (from uint64, err err
 	case at == m.Latest():
 		return at, nil
 	case at > m.Latest():
-		return at, &SchemaError{at, m.Latest()}
+		return at, &SchemaError{Found: at, Known: m.Latest()}
 	}
 	err = a.Update(ctx, func(tx *Tx) (err error) {
 		from, err = m.Run(tx)

@@ -61,6 +61,14 @@ func TestMigrate(t *testing.T) {
 		return err
 	}))
 	testkit.Must(t, a.Close())
+	before = engine.Counts()
+	_, err = store.Actor(t.Context(), "a", &greenroom.ActorOptions{MaxSchema: 2})
+	if !errors.As(err, &newer) || *newer != (greenroom.SchemaError{Found: 3, Known: 2}) || engine.Counts().Commits != before.Commits {
+		t.Errorf("opening a newer one: %v, with %d commits", err, engine.Counts().Commits-before.Commits)
+	}
+	a, err = store.Actor(t.Context(), "a", &greenroom.ActorOptions{MaxSchema: 3})
+	testkit.Must(t, err)
+	testkit.Must(t, a.Close())
 	testkit.Must(t, store.Close())
 }
 

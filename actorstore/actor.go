@@ -35,6 +35,9 @@ type ActorOptions struct {
 	// is ErrLayout if Layout is another one, and not LayoutGreenroom, which asks for none.
 	Layout Layout
 
+	// MaxSchema refuses an actor whose database is of a version above it (Attributes.Schema): *SchemaError. It isn't taken over then. 0 means any.
+	MaxSchema uint64
+
 	fresh bool // refuses an actor that exists: ErrExists
 }
 

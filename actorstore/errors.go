@@ -53,6 +53,8 @@ var (
 	ErrReadOnly = errkind.New("actorstore: read-only", errkind.ErrReadOnly)
 	// ErrKept: a namespace of the handle has a keeper already, see Actor.Keep.
 	ErrKept = errkind.New("actorstore: namespace has a keeper", errkind.ErrInUse)
+	// ErrNewerSchema: the actor's database is of a version that the caller doesn't know: another version of the program made it. It comes as a *SchemaError.
+	ErrNewerSchema = errkind.New("actorstore: the schema of the actor is newer", errkind.ErrNewerFormat)
 	// ErrID: a text is not the text of an ID, or an ID is the zero ID.
 	ErrID = errors.New("actorstore: bad actor id")
 	// ErrName: a name is empty, too long or not UTF-8.
@@ -73,6 +75,17 @@ func (e *openError) Error() string {
 }
 
 func (e *openError) Unwrap() error { return e.err }
+
+// A SchemaError says which version of its schema an actor has, and which is the last one known. It wraps ErrNewerSchema.
+type SchemaError struct{ Found, Known uint64 }
+
+// Error names both.
+func (e *SchemaError) Error() string {
+	return fmt.Sprintf("%v: it has version %d, and %d is known", ErrNewerSchema, e.Found, e.Known)
+}
+
+// Unwrap returns ErrNewerSchema.
+func (e *SchemaError) Unwrap() error { return ErrNewerSchema }
 
 // A QuotaError says how far a write was over the quota. It wraps ErrQuota.
 type QuotaError struct {

@@ -16,7 +16,7 @@ import (
 // exists with its first commit. Nothing waits for stable storage within one process.
 //
 // Errors: ErrInUse, ErrUnknownActor, ErrNameTaken, ErrName, ErrID, ErrLayout, ErrReadOnly,
-// ErrClosed, ErrCorrupt, ErrNewerFormat, and those of the engine.
+// ErrClosed, ErrCorrupt, ErrNewerFormat, ErrNewerSchema, and those of the engine.
 func (s *Store) Actor(ctx context.Context, id ID, opts *ActorOptions) (*Actor, error) {
 	if opts == nil {
 		opts = &ActorOptions{}

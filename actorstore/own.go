@@ -98,6 +98,9 @@ func (a *takeover) run(ctx context.Context, opts *ActorOptions) error {
 		if !free {
 			continue
 		}
+		if at := rec.found; at != nil && opts.MaxSchema > 0 && at.Schema > opts.MaxSchema {
+			return &SchemaError{Found: at.Schema, Known: opts.MaxSchema}
+		}
 		err = a.claimHead(ctx, rec)
 		if errors.Is(err, errkind.ErrNoSpace) && rec.written() && doubt == nil {
 			if held, herr := a.holdHead(ctx, rec); held || herr != nil {

@@ -65,6 +65,7 @@ func (s *alarms) wake(ctx context.Context, w *actorstore.Waking, failures int) (
 	switch {
 	case errors.Is(err, errRestored), errors.Is(err, ErrNoActor), errors.Is(err, ErrAddress), errors.Is(err, ErrClosed), ctx.Err() != nil:
 	case errors.Is(err, actorstore.ErrInUse): // by another host, which looks after it while it can
+	case errors.Is(err, actorstore.ErrNewerSchema): // a host that knows its schema looks after it
 	default:
 		s.host.log.Error("host: wake by alarm", slog.String("actor", w.Name), slog.Any("error", err))
 		return backoff(failures + 1)

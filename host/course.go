@@ -21,7 +21,7 @@ type course struct {
 func (c *course) begin(of *life) {
 	c.life, c.next, c.born = of, c.wake, time.Now()
 	c.parts = []func() error{
-		c.takeOver, schema{of}.check, c.openTraces, c.conns.open, c.openQueue, c.out.open, c.openWorkflow, c.openVars, c.creation.end, schema{of}.bringUp, c.firstWake,
+		c.takeOver, c.openTraces, c.conns.open, c.openQueue, c.out.open, c.openWorkflow, c.openVars, c.creation.end, schema{of}.bringUp, c.firstWake,
 	}
 }
 

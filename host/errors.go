@@ -217,3 +217,19 @@ func (e *remoteError) Error() string { return "host " + e.from + ": " + e.messag
 
 // Unwrap returns what the error would be at this host.
 func (e *remoteError) Unwrap() []error { return e.is }
+
+// moved reports whether an error says that nothing was done since the actor is at another host, or belongs there, or its host is about to end while this one isn't.
+func moved(err error) bool {
+	switch {
+	case err == nil, errors.Is(err, ErrUnknownOutcome), errors.As(err, new(*ranError)):
+		return false
+	case errors.Is(err, actorstore.ErrInUse), errors.Is(err, actorstore.ErrFenced), errors.Is(err, actorstore.ErrNewerSchema), errors.Is(err, errHanded):
+		return true
+	}
+	return errors.As(err, new(*remoteError)) && (errors.Is(err, ErrClosed) || errors.Is(err, ErrNotAwake))
+}
+
+// A ranError is one that an actor's code has returned, and is about another actor: what was asked for was done, and failed.
+type ranError struct{ error }
+
+func (e *ranError) Unwrap() error { return e.error }

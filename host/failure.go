@@ -12,8 +12,13 @@ type failure struct {
 	Message string `cbor:"message"`
 	// Own says that an actor's code returned it: an Error.
 	Own bool `cbor:"own,omitempty"`
+	// Ran says that the actor's code returned it, and nothing is to be tried elsewhere.
+	Ran bool `cbor:"ran,omitempty"`
 	// Host has the actor, if the error is about that.
 	Host *failureHost `cbor:"host,omitempty"`
+	// Schema is the version of the actor's database, which the host doesn't know, and Known the last one that it does.
+	Schema uint64 `cbor:"schema,omitempty"`
+	Known  uint64 `cbor:"known,omitempty"`
 }
 
 // A failureHost is a host by which an actor is in use.
@@ -32,8 +37,12 @@ func newFailure(err error) *failure {
 	f.Code, f.Message = describe(err)
 	own := (*Error)(nil)
 	f.Own = !errors.Is(err, ErrUnknownOutcome) && errors.As(err, &own) && own.Code == f.Code
+	f.Ran = errors.As(err, new(*ranError))
 	if in := (*actorstore.InUseError)(nil); errors.As(err, &in) {
 		f.Host = &failureHost{in.Host.ID[:], in.Host.Name, in.Host.Offer.Address}
+	}
+	if newer := (*actorstore.SchemaError)(nil); errors.As(err, &newer) {
+		f.Schema, f.Known = newer.Found, newer.Known
 	}
 	return f
 }
@@ -55,6 +64,12 @@ func (f *failure) err(from *actorstore.HostInfo) error {
 		in := &actorstore.InUseError{Host: actorstore.HostInfo{Name: f.Host.Name, Offer: actorstore.Offer{Address: f.Host.Address}}}
 		copy(in.Host.ID[:], f.Host.ID)
 		e.is = append(e.is, in)
+	}
+	if f.Schema > 0 {
+		e.is = append(e.is, &actorstore.SchemaError{Found: f.Schema, Known: f.Known})
+	}
+	if f.Ran {
+		return &ranError{e}
 	}
 	return e
 }

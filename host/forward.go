@@ -99,13 +99,15 @@ func (f *forwarder) Follow(ctx context.Context, a Address, here func(ctx context
 		return here(ctx)
 	}
 	name := a.String()
-	var owner *actorstore.HostInfo // as the last error says; nil for unknown
+	// Where the actor is as the last error says; a nil owner is this host.
+	var owner *actorstore.HostInfo
+	known := false
 	for n := 0; ; n++ {
 		to := owner
 		switch {
 		case f.host.life(name) != nil:
 			to = nil
-		case owner == nil:
+		case !known:
 			to = f.routes.Where(ctx, a.Type, name)
 		}
 		var err error
@@ -122,13 +124,21 @@ func (f *forwarder) Follow(ctx context.Context, a Address, here func(ctx context
 		} else if err == nil || !moved(err) {
 			f.routes.Learn(name, to)
 		}
-		if !moved(err) || !f.note(name, to, err) {
+		if newer := (*actorstore.SchemaError)(nil); moved(err) && errors.As(err, &newer) {
+			f.routes.Forget(name)
+			owner, known = f.routes.Newer(ctx, a.Type, name, newer.Found)
+			if !known || n == moves {
+				return err
+			}
+		} else if !moved(err) || !f.note(name, to, err) {
 			return err
+		} else {
+			owner = f.owner(err)
+			known = owner != nil
 		}
 		if n == moves {
 			return fmt.Errorf("%w: it moves: %w", ErrUnreachable, err)
 		}
-		owner = f.owner(err)
 		if n > 0 {
 			select {
 			case <-time.After(min(movePause<<min(n, 10), maxMovePause)):
@@ -169,17 +179,6 @@ func waiting(ctx context.Context) (names []string) {
 		}
 	}
 	return names
-}
-
-// moved reports whether an error says that nothing was done since the actor is at another host, or its host is about to end while this one isn't.
-func moved(err error) bool {
-	switch {
-	case err == nil, errors.Is(err, ErrUnknownOutcome):
-		return false
-	case errors.Is(err, actorstore.ErrInUse), errors.Is(err, actorstore.ErrFenced), errors.Is(err, errHanded):
-		return true
-	}
-	return errors.As(err, new(*remoteError)) && (errors.Is(err, ErrClosed) || errors.Is(err, ErrNotAwake))
 }
 
 // owner returns the host that has an actor, by the error of a call, nil if that isn't known, or the host takes no requests.

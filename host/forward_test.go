@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -120,6 +121,10 @@ func counters() []*Type {
 			}
 			return 0, errors.New("secret")
 		}),
+		NewAction("fails about another", func(_ *Context, what int) (int, error) {
+			ranAbout.Add(1)
+			return 0, fmt.Errorf("of another actor: %w", aboutOthers[what])
+		}),
 		NewAction("relay", func(c *Context, via []string) (int, error) {
 			if len(via) == 0 {
 				return invoke[int](c, c.life.host, c.Address(), "add", 1)
@@ -130,6 +135,34 @@ func counters() []*Type {
 			return struct{}{}, c.Send(Address{"thing", to}, queue.Send{Name: "letter", Body: "hello"})
 		}),
 	)}
+}
+
+// aboutOthers are errors that an actor may return since another one, which it has called, couldn't be had, and ranAbout counts how often one did.
+var (
+	aboutOthers = []error{
+		&actorstore.InUseError{Host: actorstore.HostInfo{ID: actorstore.HostID{1}, Offer: actorstore.Offer{Address: "b:1"}}}, actorstore.ErrFenced,
+		&actorstore.SchemaError{Found: 2, Known: 1}, &remoteError{is: []error{ErrClosed}},
+	}
+	ranAbout atomic.Int32
+)
+
+// TestForwardRan: an error about another actor, which an actor has returned, is the caller's: the call isn't made again.
+func TestForwardRan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newPeers(t, counters)
+		a := f.open("a:1")
+		f.open("b:1")
+		for address, key := range f.placed(a) {
+			for i, want := range aboutOthers {
+				ranAbout.Store(0)
+				_, err := invoke[int](t.Context(), a, Address{"thing", key}, "fails about another", i)
+				if n := ranAbout.Load(); n != 1 || err == nil || i < 3 && Code(err) != Code(want) {
+					t.Errorf("%v at %s: it ran %d times, and the caller got %v", want, address, n, err)
+				}
+			}
+		}
+		f.close()
+	})
 }
 
 // placed returns keys of actors that are at each of the hosts, one for each, by address.

@@ -32,7 +32,7 @@ func (f *forwarder) HandOver(ctx context.Context) error {
 		var work sync.WaitGroup
 		rest := 0
 		for _, l := range f.host.all() {
-			if !f.elsewhere(l.addr) {
+			if f.routes.Other(l.addr.Type, l.name, l.kind.Migrations.Latest()) == nil {
 				continue
 			}
 			rest++
@@ -65,7 +65,7 @@ func (f *forwarder) HandOver(ctx context.Context) error {
 
 // elsewhere says whether an actor that isn't here belongs to another host, since this one is about to end.
 func (f *forwarder) elsewhere(a Address) bool {
-	return f.routes != nil && f.routes.Leaving() && f.routes.Other(a.Type, a.String()) != nil
+	return f.routes != nil && f.routes.Leaving() && f.routes.Other(a.Type, a.String(), 0) != nil
 }
 
 // dismiss lets an actor leave memory, unless something keeps it, and says whether it did.

@@ -2,20 +2,10 @@ package host
 
 import (
 	"log/slog"
-
-	"github.com/greenroomdb/greenroom"
 )
 
 // A schema is that of an actor's database, as Type.Migrations leave it.
 type schema struct{ *life }
-
-// check refuses an actor whose database is of a version that the type doesn't know.
-func (l schema) check() error {
-	if at, known := l.actor.Attributes().Schema, l.kind.Migrations.Latest(); at > known && known > 0 {
-		return &greenroom.SchemaError{Found: at, Known: known}
-	}
-	return nil
-}
 
 // bringUp brings the database to the latest version, in a turn of its own.
 func (l schema) bringUp() error {

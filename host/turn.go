@@ -214,7 +214,9 @@ func (l *life) conclude(c *Context, err error, began time.Time) {
 		err = c.commit()
 	} else {
 		c.abort(err)
-		err = c.refusal(err)
+		if err = c.refusal(err); moved(err) && l.actor.Err() == nil {
+			err = &ranError{err}
+		}
 	}
 	c.ends.end()
 	endSpan(c.Span(), err)

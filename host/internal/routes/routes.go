@@ -69,7 +69,7 @@ func (t *Table) Offer(ctx context.Context, o *actorstore.Offer) error {
 	return t.store.Offer(ctx, o)
 }
 
-// Where returns the host at which an actor is wanted, nil for this one. When the list of hosts can't be read it is the list of before.
+// Where returns the host at which an actor is wanted, nil for this one, which it is too if no host runs its type. When the list of hosts can't be read it is the list of before.
 func (t *Table) Where(ctx context.Context, typ, name string) *actorstore.HostInfo {
 	t.list(ctx)
 	t.mu.Lock()
@@ -83,7 +83,24 @@ func (t *Table) Where(ctx context.Context, typ, name string) *actorstore.HostInf
 	if t.here && t.offer.Runs(typ) != nil && !t.offer.Leaving {
 		return nil
 	}
-	return t.place(typ, name)
+	to, _ := t.place(typ, name, 0)
+	return to
+}
+
+// Newer returns the host for an actor whose database is of a version that the host which was asked doesn't know; nil for this one. Without one that knows it ok is false.
+func (t *Table) Newer(ctx context.Context, typ, name string, schema uint64) (to *actorstore.HostInfo, ok bool) {
+	for range 2 {
+		t.list(ctx)
+		t.mu.Lock()
+		if to, ok = t.place(typ, name, schema); !ok {
+			t.stale = true // one may just have begun
+		}
+		t.mu.Unlock()
+		if ok {
+			break
+		}
+	}
+	return to, ok
 }
 
 // Runs says whether a living host runs actors of a type.
@@ -113,11 +130,12 @@ func (t *Table) Leaving() bool {
 	return t.offer.Leaving
 }
 
-// Other returns the host for an actor that no host has, if it is another one, without a look at the store; nil if it isn't.
-func (t *Table) Other(typ, name string) *actorstore.HostInfo {
+// Other returns the host for an actor that no host has, and whose database is of that version, 0 for any, if it is another one, without a look at the store; nil if it isn't.
+func (t *Table) Other(typ, name string, schema uint64) *actorstore.HostInfo {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.place(typ, name)
+	to, _ := t.place(typ, name, schema)
+	return to
 }
 
 // Hosts returns the other living hosts that take requests.
@@ -136,30 +154,33 @@ func (t *Table) Refresh(ctx context.Context) {
 	t.list(ctx)
 }
 
-// place returns the host for an actor that no host has.
+// place returns the host for an actor that no host has, among those that know the version of its database, 0 for any; nil for the table's own. Without such a host ok is false.
 //
 // +checklocks:t.mu
-func (t *Table) place(typ, name string) *actorstore.HostInfo {
-	var best *actorstore.HostInfo
+func (t *Table) place(typ, name string, schema uint64) (best *actorstore.HostInfo, ok bool) {
+	knows := func(o *actorstore.Offer) bool {
+		r := o.Runs(typ)
+		return r != nil && uint64(r.Schema) >= schema && !o.Leaving
+	}
 	var most uint64
-	if t.offer.Runs(typ) != nil && !t.offer.Leaving {
+	if ok = knows(&t.offer); ok {
 		most = score(t.offer.Address, name)
 	}
 	now := t.now()
 	for i := range t.hosts {
 		h := &t.hosts[i]
-		if h.Offer.Runs(typ) == nil || h.Offer.Leaving || now.Before(t.down[h.ID]) {
+		if !knows(&h.Offer) || now.Before(t.down[h.ID]) {
 			continue
 		}
 		if s := score(h.Offer.Address, name); s > most {
-			best, most = h, s
+			best, most, ok = h, s, true
 		}
 	}
 	if best != nil {
 		at := *best
 		best = &at
 	}
-	return best
+	return best, ok
 }
 
 // score is a host's for an actor, as in Thaler and Ravishankar, "Using name-based mappings to increase hit rates" (1998). A host is told by its address,
