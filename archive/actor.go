@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
 )
 
@@ -39,19 +40,32 @@ func (a *Archive) Actor(ctx context.Context, m Bookmark, name string) (_ *Actor,
 	if err != nil {
 		return nil, err
 	}
-	db, err := a.open(ctx, m, []group{wide, ofActor(id)})
+	groups := []group{wide, ofActor(id)}
+	db, store, err := a.openStore(ctx, m, groups)
+	if errors.Is(err, kv.ErrNotAStore) { // the base is older than the store of actors, whose row of the format is among the rest
+		db, store, err = a.openStore(ctx, m, append(groups, rest))
+	}
 	if err != nil {
 		return nil, err
-	}
-	store, err := actorstore.Open(ctx, db, &actorstore.Options{ReadOnly: true})
-	if err != nil {
-		return nil, errors.Join(err, db.Close())
 	}
 	v, err := store.View(ctx, id)
 	if err != nil {
 		return nil, errors.Join(err, store.Close(), db.Close())
 	}
 	return &Actor{v, store, db}, nil
+}
+
+// openStore opens the store of actors that a state has, with some groups.
+func (a *Archive) openStore(ctx context.Context, m Bookmark, groups []group) (*pebblekv.DB, *actorstore.Store, error) {
+	db, err := a.open(ctx, m, groups)
+	if err != nil {
+		return nil, nil, err
+	}
+	store, err := actorstore.Open(ctx, db, &actorstore.Options{ReadOnly: true})
+	if err != nil {
+		return nil, nil, errors.Join(err, db.Close())
+	}
+	return db, store, nil
 }
 
 // named returns the actor that had a name.

@@ -15,6 +15,7 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/tuple"
 )
 
 // A population is a store of actors with a Writer, of which every state is remembered.
@@ -256,5 +257,35 @@ func TestWideCommit(t *testing.T) {
 				t.Errorf("actor %d is there after all rows were cleared: %v", i, got.Close())
 			}
 		}
+	}
+}
+
+// TestActorsOfNewStore: an actor can be read of a backup whose base is older than the store of actors, which has other rows by then, or none.
+func TestActorsOfNewStore(t *testing.T) {
+	for _, before := range []int{0, 1} {
+		m := newModel(t, 23, buckettest.NewMemory())
+		if before > 0 {
+			key := tuple.Tuple{"docs", "of another package"}.Pack()
+			testkit.Must(t, m.db.Commit(t.Context(), &kv.Commit{Ops: []kv.Op{kv.Set(key, []byte("row"))}, Durability: kv.Durable}))
+		}
+		m.start()
+		testkit.Must(t, m.w.Settle(t.Context()))
+		store, err := actorstore.Open(t.Context(), m.db, nil)
+		testkit.Must(t, err)
+		one, err := store.Named(t.Context(), "one", nil)
+		testkit.Must(t, err)
+		testkit.Must(t, one.User().Put(t.Context(), []byte("key"), []byte("value")))
+		mark, err := m.w.Bookmark(t.Context())
+		testkit.Must(t, err)
+		m.sync()
+		if bases, err := readBases(t.Context(), m.bucket, mark.Line); err != nil || len(bases) != 1 || bases[0].first > uint64(before) {
+			t.Fatalf("the bases are %+v, %v", bases, err)
+		}
+		v, err := m.archive().Actor(t.Context(), mark, "one")
+		testkit.Must(t, err)
+		if got := contents(t.Context(), t, v.Snapshot); len(got) != 1 || got["key"] != "value" {
+			t.Errorf("with %d rows before, it has %q", before, got)
+		}
+		testkit.Must(t, errors.Join(v.Close(), one.Close(), store.Close()))
 	}
 }
