@@ -54,7 +54,7 @@ package host
 // Files, from the top down:
 //
 //	inbox.go action.go program.go flowsteps.go open.go schedule.go sending.go courier.go course.go connect.go
-//	call.go handover.go forward.go request.go failure.go idempotency.go sleep.go args.go mail.go visit.go birth.go schema.go closing.go connections.go remnant.go outbox.go alarms.go
+//	migrate.go call.go handover.go forward.go request.go failure.go idempotency.go sleep.go args.go mail.go visit.go birth.go schema.go closing.go connections.go remnant.go outbox.go alarms.go
 //	flow.go consumer.go worker.go permit.go desk.go keepawake.go flowspans.go context.go turn.go connchanges.go host.go troubles.go callers.go keys.go
 //	gate.go options.go deadline.go transports.go roster.go life.go type.go raw.go stay.go
 //	metrics.go spans.go
@@ -83,6 +83,7 @@ type Host struct {
 	roster
 	metered
 	forwarder
+	migrator
 	engine   kv.Engine
 	door     *greenroom.Store
 	store    *actorstore.Store // of door
@@ -122,7 +123,7 @@ func Open(ctx context.Context, engine kv.Engine, types []*Type, opts *Options) (
 		engine: engine, types: kinds, owners: owners, opts: opts.orDefault(), limits: shared,
 		roster: roster{clock: time.Now, lives: map[string]*life{}, idle: list.New()},
 	}
-	h.metered.host, h.started = h, h.clock()
+	h.metered.host, h.migrator.host, h.started = h, h, h.clock()
 	h.log, h.meter.To = h.opts.Logger, h.opts.Metrics
 	h.most, h.roster.rest = h.opts.MaxAwake, max(h.opts.IdleTimeout, 0)
 	var o greenroom.Options

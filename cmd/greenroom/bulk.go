@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/admin"
+	"github.com/greenroomdb/greenroom/internal/rollout"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 	"github.com/greenroomdb/greenroom/kv"
 )
@@ -19,13 +20,10 @@ import (
 type bulk struct {
 	*env
 	selection
-	dryRun   bool
-	reads    bool                              // what is done only reads
-	rate     float64                           // actors a second; 0: without bound
-	skip     func(a *greenroom.ActorInfo) bool // leaves actors out; may be nil
-	parallel int                               // how many are done at a time; 0 means one
-	canary   int                               // so many are done before the others, one after the other, and these only if none failed
-	most     int                               // after so many failures no other is begun; 0: without bound
+	dryRun bool
+	reads  bool // what is done only reads
+	how    rollout.Options
+	skip   func(a *greenroom.ActorInfo) bool // leaves actors out; may be nil
 }
 
 // bulkHelp is what the help of such commands says.
@@ -38,7 +36,7 @@ func (b *bulk) flags(cmd *cobra.Command) {
 	b.selection.flags(cmd)
 	cmd.Flags().IntVar(&b.Limit, "limit", 0, "at most `N` actors; 0 means all")
 	cmd.Flags().BoolVar(&b.dryRun, "dry-run", false, "list the actors that the flags choose, and do nothing")
-	cmd.Flags().Float64Var(&b.rate, "rate", 0, "at most `N` actors a second; 0 means as fast as it goes")
+	cmd.Flags().Float64Var(&b.how.Rate, "rate", 0, "at most `N` actors a second; 0 means as fast as it goes")
 }
 
 // parse checks the flags, of which one must choose unless one actor is named.
@@ -46,11 +44,11 @@ func (b *bulk) parse(named bool) error {
 	switch err := b.selection.parse(time.Now()); {
 	case err != nil:
 		return err
-	case named && (b.chosen() || b.dryRun || b.rate != 0 || b.Limit != 0):
+	case named && (b.chosen() || b.dryRun || b.how.Rate != 0 || b.Limit != 0):
 		return &usageError{"either ACTOR, or flags that choose actors"}
 	case !named && !b.chosen():
 		return &usageError{"say which actors: ACTOR, or flags such as --state, --label or --named"}
-	case b.rate < 0:
+	case b.how.Rate < 0:
 		return &usageError{"a negative --rate"}
 	}
 	return nil
@@ -101,99 +99,44 @@ func (b *bulk) each(ctx context.Context, o opened, do func(o opened, actor strin
 	if b.dryRun {
 		return list(output{b.env, false, "name"}, all(actors), func(name string) ([]any, error) { return []any{name}, nil })
 	}
-	canary := min(b.canary, len(actors))
-	r := &bulkRun{bulk: b, began: time.Now(), all: len(actors), failed: failed, do: func(actor string) error { return do(o, actor) }}
-	if r.some(ctx, actors[:canary], 1); canary == 0 || r.failed == failed {
-		r.some(ctx, actors[canary:], max(b.parallel, 1))
+	how, todo := b.how, actors
+	if how.MaxFailures -= failed; b.how.MaxFailures > 0 && how.MaxFailures <= 0 {
+		todo = nil
 	}
-	switch {
+	of := len(actors) + failed
+	hide := b.hint(0, len(actors), failed)
+	got := rollout.Run(ctx, how, todo, func(actor string) error { return do(o, actor) }, func(c rollout.Counts, actor string, err error) {
+		hide()
+		if err != nil {
+			fmt.Fprintf(b.stderr, "greenroom: %s: %s\n", visibleText(actor), message(err))
+		}
+		hide = b.hint(c.Done, len(actors), failed+c.Failed)
+	})
+	hide()
+	switch failed += got.Failed; {
 	case ctx.Err() != nil:
-		return say(ctx.Err(), "interrupted after %d of %d actors", r.done, len(actors))
-	case r.tried < len(actors):
-		return say(nil, "%d of %d actors failed, and %d were not tried", r.failed, len(actors)+failed, len(actors)-r.tried)
-	case r.failed > 0:
-		return say(nil, "%d of %d actors failed", r.failed, len(actors)+failed)
+		return say(ctx.Err(), "interrupted after %d of %d actors", got.Done, len(actors))
+	case got.Tried < len(actors):
+		return say(nil, "%d of %d actors failed, and %d were not tried", failed, of, len(actors)-got.Tried)
+	case failed > 0:
+		return say(nil, "%d of %d actors failed", failed, of)
 	}
 	_, err := fmt.Fprintf(b.stdout, "%d\n", len(actors))
 	return err
 }
 
-// A bulkRun is what is done to actors.
-type bulkRun struct {
-	*bulk
-	began time.Time
-	all   int
-	do    func(actor string) error
-
-	mu                  sync.Mutex
-	tried, done, failed int // actors: begun, at an end, and in vain
-	hide                func()
-}
-
-// some does it to some actors, so many at a time.
-func (r *bulkRun) some(ctx context.Context, actors []string, at int) {
-	free := make(chan struct{}, at)
-	var working sync.WaitGroup
-	defer working.Wait()
-	for _, actor := range actors {
-		free <- struct{}{}
-		r.mu.Lock()
-		n, enough := r.tried, r.most > 0 && r.failed >= r.most
-		r.mu.Unlock()
-		if enough || r.pace(ctx, r.began, n) != nil {
-			return
-		}
-		r.mu.Lock()
-		r.tried++
-		r.mu.Unlock()
-		working.Go(func() {
-			defer func() { <-free }()
-			r.one(ctx, actor)
-		})
+// hint shows how far a run is.
+func (b *bulk) hint(done, of, failed int) (hide func()) {
+	if done == of {
+		return func() {}
 	}
-}
-
-// one does it to one actor, and tells how far the run is.
-func (r *bulkRun) one(ctx context.Context, actor string) {
-	r.hint()
-	err := r.do(actor)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.hide()
-	r.hide = func() {}
-	if ctx.Err() != nil {
-		return
+	const width = 20
+	bar := strings.Repeat("=", done*width/of) + ">"
+	text := fmt.Sprintf("[%-*s] %d of %d", width, bar, done, of)
+	if failed > 0 {
+		text += fmt.Sprintf(", %d failed", failed)
 	}
-	r.done++
-	if err != nil {
-		r.failed++
-		fmt.Fprintf(r.stderr, "greenroom: %s: %s\n", visibleText(actor), message(err))
-	}
-}
-
-// hint shows which actor is being done.
-func (r *bulkRun) hint() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.hide != nil {
-		r.hide()
-	}
-	r.hide = showHint(r.progress, fmt.Sprintf("%d of %d …", r.done+1, r.all))
-}
-
-// pace waits until the actor of that number may be done, counted from 0.
-func (b *bulk) pace(ctx context.Context, began time.Time, n int) error {
-	if b.rate == 0 {
-		return ctx.Err()
-	}
-	t := time.NewTimer(time.Until(began.Add(time.Duration(float64(n) / b.rate * float64(time.Second)))))
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return ctx.Err()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return showHint(b.progress, text)
 }
 
 // doAll has a verb done to the actor that args name, or to all of the selection.

@@ -43,7 +43,7 @@ error, and stays as it is.
 				return &usageError{"either --type or --named"}
 			case strings.Contains(kind, "/"):
 				return &usageError{fmt.Sprintf("--type %s: a type has no slash in its name", kind)}
-			case many.parallel < 1 || many.canary < 0 || many.most < 0:
+			case many.how.Parallel < 1 || many.how.Canary < 0 || many.how.MaxFailures < 0:
 				return &usageError{"--parallel is at least 1, and --canary and --max-failures are not negative"}
 			case kind != "":
 				many.Prefix = kind + "/"
@@ -68,9 +68,9 @@ error, and stays as it is.
 	flags := cmd.Flags()
 	flags.StringVar(&dir, "dir", "", "the `folder` of the migrations")
 	flags.StringVar(&kind, "type", "", "the actors of a `TYPE`: those whose names begin with it and a slash")
-	flags.IntVar(&many.parallel, "parallel", 1, "bring up `N` actors at a time")
-	flags.IntVar(&many.canary, "canary", 0, "bring up `N` actors first, and go on if none failed")
-	flags.IntVar(&many.most, "max-failures", 10, "after `N` failures begin no other actor; 0 means all are tried")
+	flags.IntVar(&many.how.Parallel, "parallel", 1, "bring up `N` actors at a time")
+	flags.IntVar(&many.how.Canary, "canary", 0, "bring up `N` actors first, and go on if none failed")
+	flags.IntVar(&many.how.MaxFailures, "max-failures", 10, "after `N` failures begin no other actor; 0 means all are tried")
 	many.flags(cmd)
 	return cmd
 }

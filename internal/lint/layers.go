@@ -25,6 +25,7 @@ var layers = []layer{
 	{0, []string{"batch"}, "limits, the splitter, ordered writes and the participants of their commit, rollback-safe dirty flags. Standard library only"},
 	{0, []string{"internal/bare"}, "the BARE codec and its versioned envelope. Standard library only"},
 	{0, []string{"internal/drain"}, "lets a Close wait for what is under way. Standard library only"},
+	{0, []string{"internal/rollout"}, "does something to many things: a few first, several at a time, at a rate. Standard library only"},
 	{0, []string{"internal/errkind"}, "the kinds of errors that a caller branches on. Standard library only"},
 	{0, []string{"metrics"}, "how packages say how often something happens and how long it takes. Standard library only"},
 	{0, []string{"internal/visible"}, "writes text of others so that all of it shows. Standard library only"},
