@@ -79,7 +79,7 @@ func (a *Command[In]) Call(ctx context.Context, h *Host, key string, in In) erro
 }
 
 func (a *target[In]) call(ctx context.Context, h *Host, key string, in In) (Raw, error) {
-	k := h.owners[a.declared()]
+	k := h.catalog.now.Load().owners[a.declared()]
 	if k == nil {
 		return nil, fmt.Errorf("%w: no type of the host lists %.80q", ErrNoAction, a.action.Name)
 	}
@@ -94,7 +94,7 @@ func (a *target[In]) call(ctx context.Context, h *Host, key string, in In) (Raw,
 // greenroom.Tx.At, which also serves an action that schedules itself: a variable's function can't
 // name the variable. ErrNoAction says that the actor's type doesn't list the action.
 func (a *target[In]) At(c *Context, at time.Time, in In) (id string, err error) {
-	if c.life.host.owners[a.declared()] != c.life.kind {
+	if c.life.kind.actions[a.action.Name] != a.declared() {
 		return "", fmt.Errorf("%w: %s doesn't list %.80q", ErrNoAction, c.life.kind.Name, a.action.Name)
 	}
 	job := persist.Job{Action: a.action.Name, At: at}

@@ -38,7 +38,7 @@ func (s *alarms) start(ctx context.Context) error {
 // due returns when an actor must be woken; the zero time for never.
 func (s *alarms) due(w *actorstore.Waking) time.Time {
 	a, err := ParseAddress(w.Name)
-	kind := s.host.types[a.Type]
+	kind := s.host.kind(a.Type)
 	if err != nil || kind == nil || w.Layout != actorstore.LayoutGreenroom {
 		return time.Time{} // it may be of a type that another program has
 	}
@@ -121,7 +121,7 @@ func (s *alarms) adopt(ctx context.Context, row kv.Entry) (done bool) {
 		return false
 	}
 	a, err := ParseAddress(name)
-	if err != nil || h.types[a.Type] == nil {
+	if err != nil || h.kind(a.Type) == nil {
 		return false // another program's
 	}
 	l, err := h.enter(ctx, a, nil, byUser)

@@ -81,13 +81,19 @@ func (h *Host) Do(ctx context.Context, call *Call) (result Raw, err error) {
 
 // do is Host.Do at this host.
 func (call *Call) do(ctx context.Context, h *Host) (Raw, error) {
-	kind := h.types[call.Actor.Type]
+	kind := h.kind(call.Actor.Type)
 	if kind == nil {
 		return nil, fmt.Errorf("%w: %.80q", ErrNoType, call.Actor.Type)
 	}
-	fn := kind.handler(call.Action)
-	if fn == nil {
+	if kind.handler(call.Action) == nil {
 		return nil, fmt.Errorf("%w: %.80q", ErrNoAction, call.Action)
+	}
+	fn := func(c *Context, args Raw) (Raw, error) {
+		fn := c.life.kind.handler(call.Action) // of the version that it woke with
+		if fn == nil {
+			return nil, fmt.Errorf("%w: %.80q", ErrNoAction, call.Action)
+		}
+		return fn(c, args)
 	}
 	if err := wellformed(call.Args); err != nil {
 		return nil, &argsError{action: call.Action, err: err}
@@ -242,7 +248,7 @@ func (h *Host) RestoreID(ctx context.Context, id actorstore.ID, to archive.Bookm
 	if err != nil {
 		return nil, err
 	}
-	l, isAwake, err := visitor{h}.place(ctx, h.types[a.Type], a, a.String(), byUser)
+	l, isAwake, err := visitor{h}.place(ctx, a, a.String(), byUser)
 	if err != nil {
 		return nil, err
 	}

@@ -142,8 +142,12 @@ func (cs *connections) ephemeral() (ns []*conn.Conn) {
 
 // disconnectEphemeral ends them, in a turn.
 func (cs *connections) disconnectEphemeral(c *Context) error {
+	reason := "the actor goes to another version"
+	if c.life.host.closing() {
+		reason = "the host is shutting down"
+	}
 	for _, n := range cs.ephemeral() {
-		if err := c.conns.disconnect(n, "the host is shutting down"); err != nil {
+		if err := c.conns.disconnect(n, reason); err != nil {
 			return err
 		}
 	}

@@ -231,7 +231,7 @@ func (c *Context) Send(to Address, s queue.Send) error {
 	if _, err := to.check(); err != nil {
 		return err
 	}
-	if c.life.host.types[to.Type] == nil {
+	if c.life.host.kind(to.Type) == nil {
 		return fmt.Errorf("%w: %.80q", ErrNoType, to.Type)
 	}
 	if to == c.life.addr {

@@ -399,7 +399,7 @@ func (cs *couriers) bring(from Address, in kv.Incarnation, a Address, letters []
 	})
 	t.in = in
 	var b *birth
-	if kind := h.types[a.Type]; !letters[0].Existing && (kind == nil || !kind.MustCreate) {
+	if kind := h.kind(a.Type); !letters[0].Existing && (kind == nil || !kind.MustCreate) {
 		b = &birth{generation: letters[0].Generation, in: in}
 	}
 	if err := cs.visit(a, b, t, wake); errors.Is(err, ErrNoActor) && b == nil {
@@ -450,11 +450,11 @@ func (cs *couriers) settle(m *mail, letters []*mailrow.Letter, wake bool) error 
 // settleAsleep removes letters from the keys of a sender that sleeps. The error is ErrNotAwake if it doesn't sleep by then.
 func (cs *couriers) settleAsleep(m *mail, letters []*mailrow.Letter) error {
 	h := cs.host
-	kind := h.types[m.from.Type]
+	kind := h.kind(m.from.Type)
 	if kind == nil {
 		return ErrNoType
 	}
-	l, isAwake, err := visitor{h}.place(h.ctx, kind, m.from, m.name, byCourier)
+	l, isAwake, err := visitor{h}.place(h.ctx, m.from, m.name, byCourier)
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ func (f *forwarder) offer(leaving bool) *actorstore.Offer {
 	h := f.host
 	o := &actorstore.Offer{Address: h.opts.Peers.Address, Leaving: leaving}
 	for _, name := range h.Types() {
-		o.Types = append(o.Types, actorstore.OfferedType{Name: name, Schema: uint32(h.types[name].Migrations.Latest())})
+		o.Types = append(o.Types, actorstore.OfferedType{Name: name, Schema: uint32(h.kind(name).Migrations.Latest())})
 	}
 	return o
 }

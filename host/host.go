@@ -54,9 +54,9 @@ package host
 // Files, from the top down:
 //
 //	inbox.go action.go program.go flowsteps.go open.go schedule.go sending.go courier.go course.go connect.go
-//	migrate.go call.go handover.go forward.go request.go failure.go idempotency.go sleep.go args.go mail.go visit.go birth.go schema.go closing.go connections.go remnant.go outbox.go alarms.go
+//	replace.go migrate.go call.go handover.go forward.go request.go failure.go idempotency.go sleep.go args.go mail.go visit.go birth.go schema.go closing.go connections.go remnant.go outbox.go alarms.go
 //	flow.go consumer.go worker.go permit.go desk.go keepawake.go flowspans.go context.go turn.go connchanges.go host.go troubles.go callers.go keys.go
-//	gate.go options.go deadline.go transports.go roster.go life.go type.go raw.go stay.go
+//	gate.go options.go deadline.go transports.go roster.go life.go kinds.go type.go raw.go stay.go
 //	metrics.go spans.go
 //	limit.go usage.go identity.go spannames.go letters.go address.go errors.go
 
@@ -67,7 +67,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -83,12 +82,11 @@ type Host struct {
 	roster
 	metered
 	forwarder
-	migrator
+	upgrader
+	catalog
 	engine   kv.Engine
 	door     *greenroom.Store
 	store    *actorstore.Store // of door
-	types    map[string]*kind
-	owners   map[*action]*kind // whose actions they are
 	opts     Options
 	log      *slog.Logger
 	alarms   *alarms
@@ -111,19 +109,20 @@ type Host struct {
 //
 // Errors: ErrTypes, and those of actorstore.Open and of the engine.
 func Open(ctx context.Context, engine kv.Engine, types []*Type, opts *Options) (*Host, error) {
-	kinds, owners, err := newKinds(types)
+	kinds, err := newKinds(types)
 	if err != nil {
 		return nil, err
 	}
-	shared, err := newLimiters(kinds)
+	shared, err := newLimiters(kinds.byName)
 	if err != nil {
 		return nil, err
 	}
 	h := &Host{
-		engine: engine, types: kinds, owners: owners, opts: opts.orDefault(), limits: shared,
+		engine: engine, opts: opts.orDefault(), limits: shared,
 		roster: roster{clock: time.Now, lives: map[string]*life{}, idle: list.New()},
 	}
-	h.metered.host, h.migrator.host, h.started = h, h, h.clock()
+	h.metered.host, h.upgrader.host, h.started = h, h, h.clock()
+	h.catalog.now.Store(kinds)
 	h.log, h.meter.To = h.opts.Logger, h.opts.Metrics
 	h.most, h.roster.rest = h.opts.MaxAwake, max(h.opts.IdleTimeout, 0)
 	var o greenroom.Options
@@ -161,19 +160,19 @@ func Open(ctx context.Context, engine kv.Engine, types []*Type, opts *Options) (
 // b is what an actor that doesn't exist yet is created with; nil means that it isn't.
 // by says which kind of caller it is.
 func (h *Host) enter(ctx context.Context, a Address, b *birth, by caller) (*life, error) {
-	kind := h.types[a.Type]
 	name, err := a.check()
 	if err != nil {
 		return nil, err
 	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	kind := h.kind(a.Type)
 	if kind == nil {
 		return nil, ErrNoType
 	}
 	if kind.MustCreate && b != nil && !b.asked {
 		b = nil
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	for {
 		if h.closed {
 			return nil, ErrClosed
@@ -187,7 +186,7 @@ func (h *Host) enter(ctx context.Context, a Address, b *birth, by caller) (*life
 				return nil, err
 			}
 			if l = h.lives[name]; l == nil { // no other caller was quicker
-				l = h.newLife(kind, a, name, b)
+				l = h.newLife(h.kind(a.Type), a, name, b)
 				h.lives[name] = l
 				go l.course.main()
 			}
@@ -277,35 +276,9 @@ func (h *Host) turn(ctx context.Context, a Address, b *birth, t *turn) error {
 	}
 }
 
-// newKinds returns the types by their names, and by their actions. No action may be in two types: a call that names the
-// action alone would not know whose it is.
-func newKinds(types []*Type) (kinds map[string]*kind, owners map[*action]*kind, err error) {
-	kinds, owners = map[string]*kind{}, map[*action]*kind{}
-	for _, t := range types {
-		k, err := newKind(t)
-		if err != nil {
-			return nil, nil, err
-		}
-		if kinds[t.Name] != nil {
-			return nil, nil, fmt.Errorf("%w: there are two %q", ErrTypes, t.Name)
-		}
-		kinds[t.Name] = k
-		for _, a := range k.actions {
-			if o := owners[a]; o != nil {
-				return nil, nil, fmt.Errorf("%w: both %s and %s list the same action %q", ErrTypes, o.Name, t.Name, a.Name)
-			}
-			owners[a] = k
-		}
-	}
-	return kinds, owners, nil
-}
-
 // Store returns the store of the host: to look at actors, and to list them. An actor
 // that is taken over through it is lost to the host.
 func (h *Host) Store() *greenroom.Store { return h.door }
-
-// Types returns the names of the types, sorted.
-func (h *Host) Types() []string { return slices.Sorted(maps.Keys(h.types)) }
 
 // metered is what a Host says of what its actors use.
 type metered struct{ host *Host }

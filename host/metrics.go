@@ -108,8 +108,8 @@ func (k *kindMetrics) toldBy(m metrics.Meter) func(*actorstore.Usage) {
 	}
 }
 
-// metricsOf returns the metrics of a type with these actions. Those of types that are called alike are the same ones.
-func metricsOf(name string, actions []string) *kindMetrics {
+// metricsOf returns the metrics of a version of a type with these actions. Those of types that are called alike are the same ones.
+func metricsOf(name, version string, actions []string) *kindMetrics {
 	k := &kindMetrics{
 		awake: theMetric(typeAwake(name)), written: theMetric(typeWritten(name)), rows: theMetric(typeRows(name)),
 		actions: map[string]*turnMetrics{}, turns: map[string]*turnMetrics{},
@@ -118,7 +118,7 @@ func metricsOf(name string, actions []string) *kindMetrics {
 		labels := []metrics.Label{{Name: "type", Value: name}, {Name: "turn", Value: turn}, {Name: "action", Value: action}}
 		return &turnMetrics{
 			time:   theMetric(metrics.NewTimer("host_turn", "How long turns took, without the wait for stable storage", labels...)),
-			failed: theMetric(metrics.NewCounter("host_turns_failed", "Turns that did not land", labels...)),
+			failed: theMetric(metrics.NewCounter("host_turns_failed", "Turns that did not land", append(labels, metrics.Label{Name: "version", Value: version})...)),
 		}
 	}
 	for _, action := range actions {

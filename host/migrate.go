@@ -37,8 +37,8 @@ type MigrateFailure struct {
 	Err   error
 }
 
-// A migrator brings actors up that sleep.
-type migrator struct{ host *Host }
+// An upgrader has actors go to another version of their type.
+type upgrader struct{ host *Host }
 
 // Migrate brings the databases of the actors of a type up that sleep, each in one transaction, by the type's Migrations. None of their other code runs, and a call that comes
 // meanwhile waits until its actor is done. Actors that were brought up are left out, so that a Migrate that was cut short goes on when it is called again. It may run beside other hosts of the
@@ -46,9 +46,9 @@ type migrator struct{ host *Host }
 //
 // Errors: ErrNoType; the context's; those of listing the actors. If an actor has failed, or was not tried since others have, the error says how many, and wraps that of the first one. What
 // was done by then is returned with an error, too.
-func (m *migrator) Migrate(ctx context.Context, typ string, opts *MigrateOptions) (*Migrated, error) {
-	h := m.host
-	kind := h.types[typ]
+func (u *upgrader) Migrate(ctx context.Context, typ string, opts *MigrateOptions) (*Migrated, error) {
+	h := u.host
+	kind := h.kind(typ)
 	if kind == nil {
 		return nil, fmt.Errorf("%w: %.80q", ErrNoType, typ)
 	}
@@ -70,7 +70,7 @@ func (m *migrator) Migrate(ctx context.Context, typ string, opts *MigrateOptions
 	}
 	o := rollout.Options{Parallel: opts.Parallel, Canary: opts.Canary, Rate: opts.Rate, MaxFailures: opts.MaxFailures}
 	rollout.Run(ctx, o, all, func(a Address) error {
-		return m.migrate(ctx, kind, a)
+		return u.migrate(ctx, a)
 	}, func(_ rollout.Counts, a Address, err error) {
 		got.Left--
 		switch {
@@ -100,9 +100,9 @@ func (m *migrator) Migrate(ctx context.Context, typ string, opts *MigrateOptions
 var errAwake = errors.New("host: the actor is awake")
 
 // migrate brings an actor up that sleeps.
-func (m *migrator) migrate(ctx context.Context, kind *kind, a Address) error {
-	h := m.host
-	l, isAwake, err := visitor{h}.place(ctx, kind, a, a.String(), byUser)
+func (u *upgrader) migrate(ctx context.Context, a Address) error {
+	h := u.host
+	l, isAwake, err := visitor{h}.place(ctx, a, a.String(), byUser)
 	if err != nil {
 		return err
 	}
@@ -118,6 +118,6 @@ func (m *migrator) migrate(ctx context.Context, kind *kind, a Address) error {
 	if err != nil {
 		return err
 	}
-	_, err = kind.Migrations.Migrate(ctx, door)
+	_, err = l.kind.Migrations.Migrate(ctx, door)
 	return errors.Join(err, door.Close())
 }

@@ -280,7 +280,7 @@ func TestRestoreWhileDue(t *testing.T) {
 		bubble(t, Options{}, func(r *rig) {
 			r.call(lobby, "add", 1)
 			must(t, r.Sleep(r.ctx, idOf(lobby)))
-			l, isAwake, err := visitorOf(r).place(r.ctx, r.Host.types[lobby.Type], lobby, lobby.String(), byUser)
+			l, isAwake, err := visitorOf(r).place(r.ctx, lobby, lobby.String(), byUser)
 			must(t, err)
 			if isAwake {
 				t.Fatal("it is awake")

@@ -86,7 +86,7 @@ func (s *sending) permit(to Address, l *mailrow.Letter) error {
 	if !o.allows(l.To) {
 		return fmt.Errorf("%w: %.80q", ErrNotAllowed, l.To)
 	}
-	must := c.life.host.types[to.Type].MustCreate
+	must := c.life.host.kind(to.Type).MustCreate
 	if must || o.Generations < 0 || o.Generations > 0 && int64(l.Generation) > int64(o.Generations) {
 		l.Existing = true
 		exists, err := s.exists(to)

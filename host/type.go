@@ -24,6 +24,8 @@ import (
 type Type struct {
 	// Name is that of the type: the first part of an Address. It has no slash.
 	Name string
+	// Version tells the versions of the type apart in metrics: failed turns are counted by it. It may be "".
+	Version string
 
 	// Actions are what others may call: each name is there once. See NewAction.
 	Actions []AnyAction
@@ -234,7 +236,7 @@ func (t *Type) metrics() *kindMetrics {
 			actions = append(actions, a.declared().Name)
 		}
 	}
-	return metricsOf(t.Name, actions)
+	return metricsOf(t.Name, t.Version, actions)
 }
 
 // A kind is a type of a host.

@@ -22,7 +22,7 @@ func (h visitor) claim(ctx context.Context, id actorstore.ID) (l *life, done fun
 	if err != nil {
 		return nil, nil, err
 	}
-	at, isAwake, err := h.place(ctx, h.types[a.Type], a, a.String(), byUser)
+	at, isAwake, err := h.place(ctx, a, a.String(), byUser)
 	switch {
 	case err != nil:
 		return nil, nil, err
@@ -59,7 +59,7 @@ func (h visitor) was(ctx context.Context, id actorstore.ID, to archive.Bookmark)
 // address returns the address of an actor with that name.
 func (h visitor) address(id actorstore.ID, name string) (Address, error) {
 	a, err := ParseAddress(name)
-	if err != nil || h.types[a.Type] == nil || actorstore.IDFromName(name) != id {
+	if err != nil || h.kind(a.Type) == nil || actorstore.IDFromName(name) != id {
 		return Address{}, fmt.Errorf("%w: the actor is called %.80q", ErrNoType, name)
 	}
 	return a, nil
@@ -80,7 +80,7 @@ func (h visitor) find(ctx context.Context, id actorstore.ID) (Address, error) {
 
 // place returns an actor that is awake, and counts a user of it, until leave; or it takes the place of one that sleeps, for which
 // others wait as for one that is on its way to sleep.
-func (h visitor) place(ctx context.Context, kind *kind, a Address, name string, by caller) (l *life, isAwake bool, err error) {
+func (h visitor) place(ctx context.Context, a Address, name string, by caller) (l *life, isAwake bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for {
@@ -92,7 +92,7 @@ func (h visitor) place(ctx context.Context, kind *kind, a Address, name string, 
 				return nil, false, err
 			}
 			if l = h.lives[name]; l == nil { // no other caller was quicker
-				l = h.newLife(kind, a, name, nil)
+				l = h.newLife(h.kind(a.Type), a, name, nil)
 				l.phase = leaving
 				close(l.over) // it takes no turns of its parts
 				h.leaving++

@@ -170,7 +170,7 @@ func serveHost(ctx context.Context, e *env, f *hostFlags, args []string) (err er
 	if err != nil {
 		return err
 	}
-	s := &hostServer{flags: f, url: url, tokens: tokens, types: types, listener: served, limit: ln, out: e.stdout, log: log, admin: api, verifier: verifier}
+	s := &hostServer{flags: f, url: url, tokens: tokens, types: types, modules: modules, listener: served, limit: ln, out: e.stdout, log: log, admin: api, verifier: verifier}
 	registry, err := s.measure()
 	if err != nil {
 		return err
@@ -201,7 +201,7 @@ func (f *hostFlags) logger(w io.Writer) (*slog.Logger, error) {
 
 // types returns the types that the flags ask for, and what of them is to be closed after the
 // host, also if there is an error.
-func (f *hostFlags) types(ctx context.Context) ([]*host.Type, modules, error) {
+func (f *hostFlags) types(ctx context.Context) ([]*host.Type, *modules, error) {
 	types, ms, err := f.wasm.types(ctx)
 	if f.demo {
 		types = append(types, demoCounter(), chat.Room())

@@ -14,6 +14,7 @@ import (
 	"os/signal"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -64,9 +65,30 @@ type hostProcess struct {
 	cmd    *exec.Cmd
 	url    string
 	said   []string // what it has printed at its start
-	stderr bytes.Buffer
+	stderr logBuffer
 	ended  chan struct{} // closed when it has ended
 	err    error         // why
+}
+
+// A logBuffer is the log of a process.
+type logBuffer struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+// Write implements io.Writer.
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.text = append(b.text, p...)
+	return len(p), nil
+}
+
+// String implements fmt.Stringer.
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return string(b.text)
 }
 
 // hostURL is in the first line that a host prints.

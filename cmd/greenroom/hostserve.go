@@ -40,6 +40,7 @@ type hostServer struct {
 	url      string
 	tokens   []string
 	types    []*host.Type
+	modules  *modules
 	admin    *adminServer
 	listener net.Listener // that is served
 	limit    net.Listener // below it
@@ -83,6 +84,7 @@ func (s *hostServer) serve(ctx context.Context, store *storeurl.Store, registry 
 		defer cancel()
 		err = errors.Join(err, h.Close(end))
 	}()
+	defer s.modules.reloadOnSignal(ctx, h, s.sink, s.log)()
 	if err := errors.Join(watchStats(registry, h, store.Engine()), s.backup.watch(registry)); err != nil {
 		return err
 	}

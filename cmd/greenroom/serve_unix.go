@@ -4,8 +4,12 @@ package main
 
 import (
 	"math"
+	"os"
 	"syscall"
 )
+
+// reloadSignals are those at which modules that have changed are loaded.
+var reloadSignals = []os.Signal{syscall.SIGHUP}
 
 // maxFiles returns how many files the process may have open, 0 if that is unknown.
 func maxFiles() int {

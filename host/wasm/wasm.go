@@ -38,6 +38,8 @@ package wasm
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -62,6 +64,7 @@ type Module struct {
 	cache    wazero.CompilationCache // nil without a folder
 	compiled wazero.CompiledModule
 	says     abi.Description
+	version  string
 	crowd    crowd
 }
 
@@ -72,7 +75,7 @@ type Module struct {
 // Errors: ErrModule if code isn't a module, or not one for this ABI; *host.Error, ErrTrap and
 // context.DeadlineExceeded for what the module does when it is asked; those of Options.CacheDir.
 func Compile(ctx context.Context, name string, code []byte, opts *Options) (*Module, error) {
-	m := &Module{name: name, opts: opts.orDefault()}
+	m := &Module{name: name, opts: opts.orDefault(), version: VersionOf(code)}
 	code, err := prepare(code)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrModule, err)
@@ -121,7 +124,16 @@ func (m *Module) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// Close frees the module. The host that runs its actors must be closed before.
+// Version is VersionOf the module's code, and Type.Version of its type.
+func (m *Module) Version() string { return m.version }
+
+// VersionOf returns what tells a module from another one: the first 12 hexadecimal digits of the SHA-256 of its code.
+func VersionOf(code []byte) string {
+	sum := sha256.Sum256(code)
+	return hex.EncodeToString(sum[:6])
+}
+
+// Close frees the module. The host that runs its actors must be closed before, or have another type in its place: see host.Host.Replace.
 func (m *Module) Close(ctx context.Context) error {
 	err := m.runtime.Close(ctx)
 	if m.cache != nil {
@@ -198,6 +210,7 @@ func (i *instance) ask(ctx context.Context, c *call) error {
 func (m *Module) Type() *host.Type {
 	a := &host.Type{
 		Name:         m.name,
+		Version:      m.version,
 		Vars:         func(context.Context, host.Address) (any, error) { return &instance{module: m}, nil },
 		MessageNames: slices.Clone(m.says.Messages),
 		Letters:      m.letters(),

@@ -7,7 +7,10 @@ package prom
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,11 +26,21 @@ const namespace = "greenroom"
 var buckets = prometheus.ExponentialBuckets(20e-6, 4, 11)
 
 // A Sink is a metrics.Sink and a prometheus.Collector. It is safe for concurrent use,
-// and allocates nothing once it is made.
+// and allocates nothing once it is made, but in Learn.
 type Sink struct {
-	counters   map[*metrics.Metric]prometheus.Counter // of a Total in seconds
-	timers     map[*metrics.Metric]prometheus.Observer
+	known      atomic.Pointer[known]
+	learning   sync.Mutex
+	first      map[string]*metrics.Metric // of each name
+	counters   map[string]*prometheus.CounterVec
+	timers     map[string]*prometheus.HistogramVec
 	collectors []prometheus.Collector
+}
+
+// known are the metrics that have been made. It doesn't change.
+type known struct {
+	counters map[*metrics.Metric]prometheus.Counter // of a Total in seconds
+	timers   map[*metrics.Metric]prometheus.Observer
+	keys     map[string]bool // of names and labels
 }
 
 var (
@@ -40,38 +53,74 @@ var (
 //
 // Metrics of one name that don't agree in kind, help and the names of their labels, and a metric that is there twice, are an error.
 func New(ms ...*metrics.Metric) (*Sink, error) {
-	s := &Sink{counters: map[*metrics.Metric]prometheus.Counter{}, timers: map[*metrics.Metric]prometheus.Observer{}}
-	first := map[string]*metrics.Metric{}
-	counters, timers := map[string]*prometheus.CounterVec{}, map[string]*prometheus.HistogramVec{}
-	seen := map[string]bool{}
+	s := &Sink{first: map[string]*metrics.Metric{}, counters: map[string]*prometheus.CounterVec{}, timers: map[string]*prometheus.HistogramVec{}}
 	for _, m := range ms {
-		f := first[m.Name]
-		if f == nil {
-			f, first[m.Name] = m, m
-			s.describe(m, counters, timers)
-		}
-		names, values := labels(m)
-		key := fmt.Sprintf("%s%q", m.Name, values)
-		if first, _ := labels(f); m.Kind != f.Kind || m.Help != f.Help || !slices.Equal(names, first) || seen[key] {
-			return nil, fmt.Errorf("prom: metric %s %q=%q doesn't go with the others of its name", m.Name, names, values)
-		}
-		seen[key] = true
-		if m.Kind == metrics.Timer {
-			s.timers[m] = timers[m.Name].WithLabelValues(values...)
-		} else {
-			s.counters[m] = counters[m.Name].WithLabelValues(values...)
+		if s.first[m.Name] == nil {
+			s.first[m.Name] = m
+			s.describe(m)
 		}
 	}
+	all := &known{map[*metrics.Metric]prometheus.Counter{}, map[*metrics.Metric]prometheus.Observer{}, map[string]bool{}}
+	for _, m := range ms {
+		fresh, err := s.add(all, m)
+		if err != nil {
+			return nil, err
+		}
+		if !fresh {
+			return nil, refused(m)
+		}
+	}
+	s.known.Store(all)
 	return s, nil
 }
 
+// Learn adds metrics with names that there are, and labels that there aren't yet, such as those of a type that has come. Metrics that there are stay as they are.
+func (s *Sink) Learn(ms ...*metrics.Metric) error {
+	s.learning.Lock()
+	defer s.learning.Unlock()
+	before := s.known.Load()
+	all := &known{maps.Clone(before.counters), maps.Clone(before.timers), maps.Clone(before.keys)}
+	for _, m := range ms {
+		if _, err := s.add(all, m); err != nil {
+			return err
+		}
+	}
+	s.known.Store(all)
+	return nil
+}
+
+// add makes a metric, and says whether its labels are new.
+func (s *Sink) add(to *known, m *metrics.Metric) (fresh bool, err error) {
+	f := s.first[m.Name]
+	if f == nil {
+		return false, refused(m)
+	}
+	names, values := labels(m)
+	if first, _ := labels(f); m.Kind != f.Kind || m.Help != f.Help || !slices.Equal(names, first) {
+		return false, refused(m)
+	}
+	key := fmt.Sprintf("%s%q", m.Name, values)
+	fresh, to.keys[key] = !to.keys[key], true
+	if m.Kind == metrics.Timer {
+		to.timers[m] = s.timers[m.Name].WithLabelValues(values...)
+	} else {
+		to.counters[m] = s.counters[m.Name].WithLabelValues(values...)
+	}
+	return fresh, nil
+}
+
+func refused(m *metrics.Metric) error {
+	names, values := labels(m)
+	return fmt.Errorf("prom: metric %s %q=%q doesn't go with the others of its name", m.Name, names, values)
+}
+
 // describe makes the collector of a name.
-func (s *Sink) describe(m *metrics.Metric, counters map[string]*prometheus.CounterVec, timers map[string]*prometheus.HistogramVec) {
+func (s *Sink) describe(m *metrics.Metric) {
 	names, _ := labels(m)
 	if m.Kind == metrics.Timer {
 		v := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: namespace, Name: m.Name + "_seconds", Help: m.Help, Buckets: buckets}, names)
-		timers[m.Name] = v
+		s.timers[m.Name] = v
 		s.collectors = append(s.collectors, v)
 		return
 	}
@@ -80,7 +129,7 @@ func (s *Sink) describe(m *metrics.Metric, counters map[string]*prometheus.Count
 		unit = "_seconds"
 	}
 	v := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: m.Name + unit + "_total", Help: m.Help}, names)
-	counters[m.Name] = v
+	s.counters[m.Name] = v
 	s.collectors = append(s.collectors, v)
 }
 
@@ -94,16 +143,17 @@ func labels(m *metrics.Metric) (names, values []string) {
 
 // Add implements metrics.Sink.
 func (s *Sink) Add(m *metrics.Metric, n int64) {
-	if c := s.counters[m]; c != nil && m.Kind == metrics.Counter && n > 0 {
+	if c := s.known.Load().counters[m]; c != nil && m.Kind == metrics.Counter && n > 0 {
 		c.Add(float64(n))
 	}
 }
 
 // Observe implements metrics.Sink.
 func (s *Sink) Observe(m *metrics.Metric, d time.Duration) {
-	if t := s.timers[m]; t != nil {
+	all := s.known.Load()
+	if t := all.timers[m]; t != nil {
 		t.Observe(d.Seconds())
-	} else if c := s.counters[m]; c != nil && m.Kind == metrics.Total && d > 0 {
+	} else if c := s.known.Load().counters[m]; c != nil && m.Kind == metrics.Total && d > 0 {
 		c.Add(d.Seconds())
 	}
 }

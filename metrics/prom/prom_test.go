@@ -79,3 +79,38 @@ func TestNoAllocation(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// TestLearn: metrics of new labels are added, those that there are stay, and a name that isn't there is refused.
+func TestLearn(t *testing.T) {
+	sink, err := prom.New(red, waits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(sink)
+	sink.Add(red, 2)
+	sink.Add(blue, 5) // which isn't known
+	if err := sink.Learn(red, blue); err != nil {
+		t.Fatal(err)
+	}
+	sink.Add(red, 1)
+	sink.Add(blue, 7)
+	if err := sink.Learn(open); err == nil {
+		t.Error("a new name is no error")
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if c := m.GetCounter(); c != nil {
+				got[m.GetLabel()[0].GetValue()] = c.GetValue()
+			}
+		}
+	}
+	if got["red"] != 3 || got["blue"] != 7 {
+		t.Errorf("got %v", got)
+	}
+}

@@ -1,0 +1,92 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Replace puts another version in the place of one of the types, such as a module that was loaded anew. Actors that wake from now on are of the new version. Those that are awake keep
+// the version that they woke with until they sleep. When keep has passed, those that are left sleep as soon as the turn has ended that they are at: what waits for them goes to the new
+// version, connections that don't hibernate are closed, and a running step of a workflow is done again. Replace returns when no actor has the old version any more.
+//
+// Errors: ErrTypes, if no type has that name, t makes no sense, or t has a limit that none of the types of Open has; the context's, with which the type is replaced all the same.
+func (u *upgrader) Replace(ctx context.Context, t *Type, keep time.Duration) error {
+	k, err := newKind(t)
+	if err != nil {
+		return err
+	}
+	for _, m := range slices.Concat(k.limits, k.flowLimits) {
+		if has := u.host.limits.named[m.Name]; has == nil || *has != *m {
+			return fmt.Errorf("%w: the limit %q isn't one that the host began with", ErrTypes, m.Name)
+		}
+	}
+	before, err := u.swap(k)
+	if err != nil {
+		return err
+	}
+	if f := &u.host.forwarder; f.routes != nil && before.Migrations.Latest() != k.Migrations.Latest() {
+		if err := f.routes.Offer(ctx, f.offer(f.routes.Leaving())); err != nil {
+			u.host.log.Warn("host: tell other hosts", slog.Any("error", err)) // the next list does it
+		}
+	}
+	lasts, cancel := context.WithTimeout(ctx, keep)
+	defer cancel()
+	var work sync.WaitGroup
+	for _, l := range u.host.all() {
+		if l.kind != k && l.kind.Name == k.Name { // an earlier Replace may have left some
+			work.Go(func() { u.retire(ctx, lasts, l) })
+		}
+	}
+	work.Wait()
+	return ctx.Err()
+}
+
+// swap puts a type in the place of that of the same name, which it returns.
+func (u *upgrader) swap(k *kind) (before *kind, err error) {
+	u.host.mu.Lock() // with which actors begin to wake
+	defer u.host.mu.Unlock()
+	old := u.host.now.Load()
+	if before = old.byName[k.Name]; before == nil {
+		return nil, fmt.Errorf("%w: there is no %q to be replaced", ErrTypes, k.Name)
+	}
+	all := &kinds{maps.Clone(old.byName), maps.Clone(old.owners)}
+	for _, a := range before.actions {
+		delete(all.owners, a)
+	}
+	if err := all.add(k); err != nil {
+		return nil, err
+	}
+	u.host.now.Store(all)
+	return before, nil
+}
+
+// retire waits until an actor has left memory, and when lasts has ended has it leave.
+func (u *upgrader) retire(ctx, lasts context.Context, l *life) {
+	select {
+	case <-l.left:
+		return
+	case <-lasts.Done():
+	}
+	select {
+	case <-l.woken:
+	case <-ctx.Done():
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	u.host.mu.Lock()
+	if l.phase == awake {
+		l.depart()
+		close(l.sleep)
+	}
+	u.host.mu.Unlock()
+	select {
+	case <-l.left:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,133 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/greenroomdb/greenroom/metrics"
+)
+
+// edition returns a version of a type, whose actors tell it.
+func edition(version string, more ...AnyAction) *Type {
+	k := thing(append(more, NewAction("version", func(*Context, struct{}) (string, error) { return version, nil }),
+		NewCommand("fail", func(*Context, struct{}) error { return errors.New("no") }))...)
+	k.Version = version
+	return k
+}
+
+// failures count failed turns by the version of the type.
+type failures struct {
+	mu sync.Mutex
+	of map[string]int64
+}
+
+func (f *failures) Add(m *metrics.Metric, n int64) {
+	if m.Name == "host_turns_failed" {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.of[m.Labels[len(m.Labels)-1].Value] += n
+	}
+}
+
+func (*failures) Observe(*metrics.Metric, time.Duration) {}
+
+// TestReplace: actors that are awake keep the version that they woke with until they sleep, at most so long, and others are of the new one at once; failures are counted by version.
+func TestReplace(t *testing.T) {
+	failed := failures{of: map[string]int64{}}
+	var entered, let chan struct{}
+	only := NewAction("only one", func(*Context, struct{}) (string, error) { close(entered); <-let; return "one", nil })
+	bubble(t, Options{IdleTimeout: time.Minute, Metrics: &failed}, func(r *rig) {
+		entered, let = make(chan struct{}), make(chan struct{})
+		version := func(key string) string {
+			t.Helper()
+			got, err := invoke[string](r.ctx, r.Host, Address{"thing", key}, "version", nil)
+			must(t, err)
+			return got
+		}
+		fail := func(key string) {
+			t.Helper()
+			if _, err := invoke[struct{}](r.ctx, r.Host, Address{"thing", key}, "fail", nil); err == nil {
+				t.Error("no error")
+			}
+		}
+		busy, quiet := Address{"thing", "busy"}, Address{"thing", "quiet"}
+		version("busy")
+		version("quiet")
+		fail("quiet")
+		working := make(chan string, 1)
+		go func() {
+			got, err := invoke[string](r.ctx, r.Host, busy, "only one", nil)
+			must(t, err)
+			working <- got
+		}()
+		<-entered
+		replaced := make(chan error, 1)
+		go func() { replaced <- r.Replace(r.ctx, edition("two"), 10*time.Second) }()
+		pass(time.Second)
+		if a, b := version("quiet"), version("new"); a != "one" || b != "two" {
+			t.Errorf("one that is awake is of version %s, and a new one of %s", a, b)
+		}
+		fail("quiet")
+		fail("new")
+		must(t, r.Sleep(r.ctx, idOf(quiet)))
+		if got := version("quiet"); got != "two" {
+			t.Errorf("when it has slept it is of version %s", got)
+		}
+		pass(20 * time.Second) // it is in a turn still
+		waiting := make(chan string, 1)
+		go func() { waiting <- version("busy") }()
+		pass(time.Second)
+		if len(replaced)+len(waiting) > 0 {
+			t.Error("a turn of the old version runs")
+		}
+		close(let)
+		if got := <-working; got != "one" {
+			t.Errorf("the turn that had begun returned %s", got)
+		}
+		if got := <-waiting; got != "two" {
+			t.Errorf("a call that waited got %s", got)
+		}
+		must(t, <-replaced)
+		_, err := invoke[string](r.ctx, r.Host, busy, "only one", nil)
+		wantErr(t, err, ErrNoAction)
+		if failed.of["one"] != 2 || failed.of["two"] != 1 {
+			t.Errorf("failures by version: %v", failed.of)
+		}
+	}, edition("one", only))
+}
+
+// TestReplaceHeld: what keeps an actor awake doesn't keep its version, and a Replace whose context ends has replaced the type.
+func TestReplaceHeld(t *testing.T) {
+	one := edition("one")
+	var release func()
+	one.Wake = func(c *Context) (err error) { release, err = KeepAwake(c); return err }
+	bubble(t, Options{IdleTimeout: time.Minute}, func(r *rig) {
+		got, err := invoke[string](r.ctx, r.Host, lobby, "version", nil)
+		if must(t, err); got != "one" {
+			t.Fatal(got)
+		}
+		brief, cancel := context.WithTimeout(r.ctx, time.Second)
+		wantErr(t, r.Replace(brief, edition("two"), time.Hour), context.DeadlineExceeded)
+		cancel()
+		if got, err := invoke[string](r.ctx, r.Host, lobby, "version", nil); got != "one" || err != nil {
+			t.Errorf("got %s, %v", got, err)
+		}
+		if got, err := invoke[string](r.ctx, r.Host, Address{"thing", "new"}, "version", nil); got != "two" || err != nil {
+			t.Errorf("a new one: %s, %v", got, err)
+		}
+		must(t, r.Replace(r.ctx, edition("three"), time.Second))
+		for _, a := range []Address{lobby, {"thing", "new"}} {
+			if got, err := invoke[string](r.ctx, r.Host, a, "version", nil); got != "three" || err != nil {
+				t.Errorf("%s: got %s, %v", a, got, err)
+			}
+		}
+		release()
+		wantErr(t, r.Replace(r.ctx, &Type{Name: "none"}, 0), ErrTypes)
+		limited := edition("four")
+		limited.Limits = []*Limit{{Name: "few", Concurrency: 1}}
+		wantErr(t, r.Replace(r.ctx, limited, 0), ErrTypes)
+	}, one)
+}
