@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// reloadSignals are those at which modules that have changed are loaded.
+// reloadSignals are those at which changed modules are loaded.
 var reloadSignals = []os.Signal{syscall.SIGHUP}
 
 // maxFiles returns how many files the process may have open, 0 if that is unknown.
