@@ -108,8 +108,8 @@ func (l *fleetLoad) report(t *testing.T) {
 	t.Helper()
 	l.reportAll(t, l.faults)
 	if t.Failed() {
-		for i := range fleetHostCount {
-			t.Logf("host %d: %.4000s", i, &l.hosts.pick(i).stderr)
+		for i, h := range l.hosts.list {
+			t.Logf("host %d: %.4000s", i, &h.stderr)
 		}
 	}
 }

@@ -102,6 +102,7 @@ type fleetHost struct {
 	*hostProcess
 	leaves, dies atomic.Bool // it was told to end; it is killed
 	unready      atomic.Bool // it was when it was asked last
+	balancer     bool        // it is what spreads calls over hosts
 }
 
 // look asks whether the host is ready.
@@ -120,6 +121,7 @@ func (h *fleetHost) look(ctx context.Context) {
 // fleetHosts are the hosts that clients know of.
 type fleetHosts struct {
 	url    string
+	stay   bool        // a host that is started in the place of another one has its address
 	killed atomic.Bool // one of them was
 	mu     sync.Mutex
 	list   []*fleetHost
@@ -129,14 +131,17 @@ type fleetHosts struct {
 func startFleet(t *testing.T, url string, n int) *fleetHosts {
 	f := &fleetHosts{url: url}
 	for range n {
-		f.list = append(f.list, f.start(t))
+		f.list = append(f.list, f.start(t, anyPort))
 	}
 	return f
 }
 
-func (f *fleetHosts) start(t *testing.T) *fleetHost {
+// anyPort is an address with a port that is free.
+const anyPort = "127.0.0.1:0"
+
+func (f *fleetHosts) start(t *testing.T, listen string) *fleetHost {
 	t.Helper()
-	return &fleetHost{hostProcess: startHost(t, "", "--demo", "--drain", testkit.Patience(time.Second).String(), f.url)}
+	return &fleetHost{hostProcess: startHost(t, "", "--demo", "--listen", listen, "--drain", testkit.Patience(time.Second).String(), f.url)}
 }
 
 // pick returns a host, the next one for n+1.
@@ -168,7 +173,11 @@ func (f *fleetHosts) restart(ctx context.Context, t *testing.T, i int) {
 // replace starts a host in the place of one that has ended.
 func (f *fleetHosts) replace(t *testing.T, i int) {
 	t.Helper()
-	next := f.start(t)
+	listen := anyPort
+	if f.stay {
+		listen = strings.TrimPrefix(f.pick(i).url, "http://")
+	}
+	next := f.start(t, listen)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.list[i] = next
@@ -313,6 +322,8 @@ func (c *fleetCaller) post(ctx context.Context, h *fleetHost, path, key string, 
 		if err = json.Unmarshal(body, result); err == nil {
 			return fleetDone
 		}
+	case err == nil && status == http.StatusBadGateway && h.balancer && key == "":
+		return fleetUnknown // its host had ended its listener, and a call without a key isn't sent again
 	case err == nil:
 		if err = json.Unmarshal(body, &problem); err == nil {
 			if o := c.load.hosts.refused(problem.Code); o != fleetFault {
@@ -441,7 +452,7 @@ func (c *fleetTalker) read(ctx context.Context) (m hostMessage, o fleetOutcome) 
 	switch {
 	case c.at.dies.Load() && ctx.Err() == nil:
 		return m, fleetUnknown
-	case c.at.leaves.Load() && websocket.CloseStatus(err) == websocket.StatusServiceRestart:
+	case (c.at.leaves.Load() || c.at.balancer) && websocket.CloseStatus(err) == websocket.StatusServiceRestart:
 		return m, fleetNothing
 	}
 	c.load.fault("%s: the socket at %s (which is about to end: %v) has ended: %v", c.name, c.at.url, c.at.leaves.Load(), err)
