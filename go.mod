@@ -31,6 +31,7 @@ require (
 	go.opentelemetry.io/otel/sdk v1.47.0 // traces/otelsdk, and tests: the SDK that it is a processor of
 	go.opentelemetry.io/otel/trace v1.47.0 // traces/otelsdk, workflow, host: OpenTelemetry's API of spans
 	go.opentelemetry.io/proto/otlp v1.11.1 // traces/otlp: the official messages; Apache-2.0, no gRPC in what is imported
+	go.yaml.in/yaml/v3 v3.0.5 // tests: reads the Compose file; MIT and Apache-2.0, no requirements but its tests, and cel-go needs it anyway
 	golang.org/x/crypto v0.57.0 // archive/bucket/sealed: the cipher of age's chunks; age needs it anyway
 	golang.org/x/sys v0.49.0 // internal/adminsock: whose the other end of a socket is; pebble and wazero need it anyway
 	golang.org/x/term v0.47.0 // cmd/greenroom: line editing in the shell
@@ -90,7 +91,6 @@ require (
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/otel/log v1.47.0 // indirect
 	go.opentelemetry.io/otel/metric v1.47.0 // indirect
-	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	go.yaml.in/yaml/v4 v4.0.0 // indirect
 	golang.org/x/exp v0.0.0-20240823005443-9b4947da3948 // indirect
 	golang.org/x/net v0.60.0 // indirect
