@@ -3,6 +3,8 @@
 package main
 
 import (
+	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -86,4 +88,64 @@ func TestAwakeHosts(t *testing.T) {
 		t.Errorf("the host that was asked calls it: %d, %v", sum, err)
 	}
 	refused(proxies[0].Addr().String()+", which doesn't answer", "wake", url, "notes")
+}
+
+// TestMoveActor: an actor that is put to sleep, and then woken by the API of a host, is at that host, and calls follow it there.
+func TestMoveActor(t *testing.T) {
+	n := pgtest.Shared(t)
+	url := n.URL("schema=" + n.Schema())
+	tokens := secretFile(t, "write ops fedcba9876543210\n")
+	var hosts [2]*hostProcess
+	for i := range hosts {
+		hosts[i] = startHost(t, "", "--demo", "--idle", "1h", "--admin", "127.0.0.1:0", "--admin-tokens", tokens, url)
+	}
+	want := 0
+	call := func() {
+		t.Helper()
+		for _, h := range hosts {
+			sum := 0
+			want++
+			if err := h.post(t.Context(), "/actors/counter/a/actions/add", 1, &sum); err != nil || sum != want {
+				t.Fatalf("%d, %v, want %d", sum, err, want)
+			}
+		}
+	}
+	// owner returns the address of the API of the host that has the actor, which a command without a token says.
+	owner := func() string {
+		t.Helper()
+		r := program(t.Context(), strings.NewReader(""), "put", url, "counter/a", "k", "v")
+		m := regexp.MustCompile(`API is at ([0-9.:]+[0-9])`).FindStringSubmatch(r.stderr)
+		if m == nil {
+			t.Fatalf("%+v", r)
+		}
+		return m[1]
+	}
+	call()
+	from := owner()
+	for _, h := range hosts {
+		to := regexp.MustCompile(`the store at http://([^/]+)/`).FindStringSubmatch(strings.Join(h.said, "\n"))
+		if to == nil {
+			t.Fatalf("it says %q", h.said)
+		}
+		if to[1] == from {
+			continue
+		}
+		must(t, "sleep", url, "counter/a", "--admin-token-file", tokens)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+to[1]+"/v1/actors/counter%2Fa/wake", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer fedcba9876543210")
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil || answer.StatusCode != http.StatusOK {
+			t.Fatalf("%+v, %v", answer, err)
+		}
+		if err := answer.Body.Close(); err != nil {
+			t.Error(err)
+		}
+		call()
+		if at := owner(); at != to[1] {
+			t.Errorf("the actor is at %s, want %s", at, to[1])
+		}
+	}
 }
