@@ -3,6 +3,7 @@
 package main
 
 import (
+	"io"
 	"net/http"
 	"regexp"
 	"strings"
@@ -130,18 +131,29 @@ func TestMoveActor(t *testing.T) {
 		if to[1] == from {
 			continue
 		}
+		wake := func() (int, string) {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+to[1]+"/v1/actors/counter%2Fa/wake", strings.NewReader("{}"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Authorization", "Bearer fedcba9876543210")
+			answer, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer answer.Body.Close()
+			body, err := io.ReadAll(answer.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return answer.StatusCode, string(body)
+		}
+		if status, body := wake(); !strings.Contains(body, `"in_use"`) {
+			t.Errorf("an actor that is awake elsewhere: %d %s", status, body)
+		}
 		must(t, "sleep", url, "counter/a", "--admin-token-file", tokens)
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+to[1]+"/v1/actors/counter%2Fa/wake", strings.NewReader("{}"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Authorization", "Bearer fedcba9876543210")
-		answer, err := http.DefaultClient.Do(r)
-		if err != nil || answer.StatusCode != http.StatusOK {
-			t.Fatalf("%+v, %v", answer, err)
-		}
-		if err := answer.Body.Close(); err != nil {
-			t.Error(err)
+		if status, body := wake(); status != http.StatusOK {
+			t.Fatalf("%d %s", status, body)
 		}
 		call()
 		if at := owner(); at != to[1] {
