@@ -105,7 +105,13 @@ func (b *bulk) each(ctx context.Context, o opened, do func(o opened, actor strin
 	}
 	of := len(actors) + failed
 	hide := b.hint(0, len(actors), failed)
-	got := rollout.Run(ctx, how, todo, func(actor string) error { return do(o, actor) }, func(c rollout.Counts, actor string, err error) {
+	got := rollout.Run(ctx, how, todo, func(actor string) error {
+		err := do(o, actor)
+		if err != nil && b.done(ctx, o, actor) {
+			return nil
+		}
+		return err
+	}, func(c rollout.Counts, actor string, err error) {
 		hide()
 		if err != nil {
 			fmt.Fprintf(b.stderr, "greenroom: %s: %s\n", visibleText(actor), message(err))
@@ -123,6 +129,19 @@ func (b *bulk) each(ctx context.Context, o opened, do func(o opened, actor strin
 	}
 	_, err := fmt.Fprintf(b.stdout, "%d\n", len(actors))
 	return err
+}
+
+// done says whether there is nothing left to do to an actor, since a host was faster.
+func (b *bulk) done(ctx context.Context, o opened, actor string) (done bool) {
+	if b.skip == nil {
+		return false
+	}
+	err := o.View(ctx, actor, func(v *greenroom.View) error {
+		info := v.Info()
+		done = b.skip(&info)
+		return nil
+	})
+	return done && err == nil
 }
 
 // hint shows how far a run is.

@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/internal/pgtest"
+	"github.com/greenroomdb/greenroom/internal/storeurl"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
@@ -125,7 +127,7 @@ func (l *fleetLoad) reportAll(t *testing.T, faults []string) {
 	}
 }
 
-// TestFleetRolling restarts hosts one after the other under load. No call fails, each is done once, sockets at the hosts that stay are not closed, and those
+// TestFleetRolling restarts hosts one after the other under load, each with the next version of the types' schemas. No call fails, each is done once, sockets at the hosts that stay are not closed, and those
 // of a host that ends are closed with 1012 and go on elsewhere.
 func TestFleetRolling(t *testing.T) {
 	if testkit.Short() && !testkit.Race {
@@ -136,13 +138,44 @@ func TestFleetRolling(t *testing.T) {
 	l := beginFleet(ctx, t, fleetForm())
 	began, lasts := time.Now(), testkit.Pick(0, 0, 2*time.Minute)
 	for n := 0; n < fleetHostCount || time.Since(began) < lasts; n++ {
+		l.hosts.schema = 2 + n/fleetHostCount
 		l.hosts.restart(ctx, t, n%fleetHostCount)
 		l.more(ctx, t)
 	}
 	l.end(ctx, t)
+	l.upgraded(ctx, t)
 	for _, c := range l.talkers {
 		if c.sockets < 2 {
 			t.Errorf("%s has had %d sockets, though each host has ended", c.name, c.sockets)
+		}
+	}
+}
+
+// upgraded tests that each actor was brought up from version to version, once, to one that all hosts know.
+func (l *fleetLoad) upgraded(ctx context.Context, t *testing.T) {
+	t.Helper()
+	store, err := storeurl.Open(ctx, l.hosts.url, greenroom.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	for name := range l.actors {
+		if err := store.View(ctx, name, func(v *greenroom.View) error {
+			var got, want string
+			last := l.hosts.schema
+			if v.Info().Attributes.Schema == uint64(last-1) {
+				last--
+			}
+			for i := range last {
+				want += fmt.Sprint(i+1, " ")
+			}
+			err := v.QueryRow("select group_concat(version, ' ') || ' ' from (select version from upgrade order by rowid)").Scan(&got)
+			if got != want {
+				t.Errorf("%s was brought up to %s, one after the other, want %s", name, got, want)
+			}
+			return err
+		}); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -121,6 +122,7 @@ func (h *fleetHost) look(ctx context.Context) {
 // fleetHosts are the hosts that clients know of.
 type fleetHosts struct {
 	url    string
+	schema int         // of the types of hosts that are started; see hostSchema
 	stay   bool        // a host that is started in the place of another one has its address
 	killed atomic.Bool // one of them was
 	mu     sync.Mutex
@@ -129,7 +131,7 @@ type fleetHosts struct {
 
 // startFleet starts so many hosts on a store.
 func startFleet(t *testing.T, url string, n int) *fleetHosts {
-	f := &fleetHosts{url: url}
+	f := &fleetHosts{url: url, schema: 1}
 	for range n {
 		f.list = append(f.list, f.start(t, anyPort))
 	}
@@ -141,6 +143,7 @@ const anyPort = "127.0.0.1:0"
 
 func (f *fleetHosts) start(t *testing.T, listen string) *fleetHost {
 	t.Helper()
+	t.Setenv(hostSchema, strconv.Itoa(f.schema))
 	return &fleetHost{hostProcess: startHost(t, "", "--demo", "--listen", listen, "--drain", testkit.Patience(time.Second).String(), f.url)}
 }
 

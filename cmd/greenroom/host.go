@@ -204,7 +204,7 @@ func (f *hostFlags) logger(w io.Writer) (*slog.Logger, error) {
 func (f *hostFlags) types(ctx context.Context) ([]*host.Type, *modules, error) {
 	types, ms, err := f.wasm.types(ctx)
 	if f.demo {
-		types = append(types, demoCounter(), chat.Room())
+		types = append(types, demoTypes()...)
 	}
 	if err == nil && len(types) == 0 {
 		err = &usageError{"there is nothing to serve: --wasm NAME=FILE serves a module, --demo an example"}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/examples/chat"
 	"github.com/greenroomdb/greenroom/host"
 )
 
@@ -19,6 +20,9 @@ type demoTally struct {
 	Number int `cbor:"number"`
 	Rung   int `cbor:"rung"` // how often "later" came
 }
+
+// demoTypes are the types of --demo.
+var demoTypes = func() []*host.Type { return []*host.Type{demoCounter(), chat.Room()} }
 
 // demoCounter counts: "add" adds a number and returns the sum, "later" has so many
 // milliseconds pass and then an alarm ring, "get" returns the sum and how many rang.

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -21,11 +22,24 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/host"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
 // hostArgs gives a child process the arguments of the program, as JSON.
 const hostArgs = "GREENROOM_TEST_HOST_ARGS"
+
+// hostSchema gives it the version of the types of --demo: how many migrations they have.
+const hostSchema = "GREENROOM_TEST_HOST_SCHEMA"
+
+// upgrades returns so many migrations, each of which notes that it has run.
+func upgrades(n int) (all greenroom.Migrations) {
+	for i := range n {
+		all = append(all, greenroom.Migration{Version: uint64(i + 1), SQL: fmt.Sprintf("create table if not exists upgrade(version integer); insert into upgrade values (%d)", i+1)})
+	}
+	return all
+}
 
 // TestHostChild is the program in a process of its own: the test's own file, so that it
 // doesn't have to be built, and is looked at by the race detector when the test is.
@@ -39,6 +53,13 @@ func TestHostChild(t *testing.T) {
 		t.Fatal(err)
 	}
 	fillDisk()
+	if n, err := strconv.Atoi(os.Getenv(hostSchema)); err == nil {
+		types := demoTypes()
+		for _, k := range types {
+			k.Migrations, k.Version = upgrades(n), fmt.Sprint("v", n)
+		}
+		demoTypes = func() []*host.Type { return types }
+	}
 	ctx, sig, stop := watchSignals(context.Background())
 	code := run(ctx, &env{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv, signals: sig}, args)
 	stop()

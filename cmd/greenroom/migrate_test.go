@@ -1,19 +1,13 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/greenroomdb/greenroom"
-	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
 // folder makes the folder migrations, with so many versions of a schema. The third one fails where there is a note "odd".
@@ -102,67 +96,5 @@ func TestMigrateCommand(t *testing.T) {
 	}
 	if r := program(t.Context(), strings.NewReader(""), "migrate", "data", "--type", "notes", "--dir", "nowhere"); r.code != exitFailed || !strings.Contains(r.stderr, "there is no folder nowhere") {
 		t.Errorf("without a folder: %+v", r)
-	}
-}
-
-// TestMigrateKilled kills the program while it brings actors up, three times: each is old or new, and in the end all are new, each brought up once.
-func TestMigrateKilled(t *testing.T) {
-	if testkit.Short() {
-		t.Skip("it starts processes")
-	}
-	t.Chdir(t.TempDir())
-	folder(t, 1)
-	actors := testkit.Pick(0, 500, 10_000)
-	makeNotes(t, actors)
-	if err := os.WriteFile(filepath.Join("migrations", "00002_step.sql"), []byte("create table run(x); insert into run values (1);"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	args, err := json.Marshal([]string{"migrate", "data", "--type", "notes", "--dir", "migrations", "--rate", "150"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 3 { // in a second a run does 150 of those that are left
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		p := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestHostChild$")
-		p.Env = append(os.Environ(), hostArgs+"="+string(args))
-		out, err := p.CombinedOutput()
-		cancel()
-		if ctx.Err() == nil {
-			t.Errorf("it ended by itself: %v, %s", err, out)
-		}
-	}
-	if got := schemas(t); got[1] == 0 || got[2] == 0 || got[1]+got[2] != actors {
-		t.Errorf("after the kills there are %v", got)
-	}
-	must(t, "migrate", "data", "--type", "notes", "--dir", "migrations", "--parallel", "4")
-	if got := schemas(t); got[2] != actors {
-		t.Errorf("there are %v", got)
-	}
-	if got := must(t, "sql", "data", "notes/0", "select count(*) from run"); got != "1\n" {
-		t.Errorf("the migration has run %s times", got)
-	}
-}
-
-// makeNotes makes actors with the first version of the schema.
-func makeNotes(t *testing.T, n int) {
-	t.Helper()
-	store, err := greenroom.Open(t.Context(), "data", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := greenroom.ReadMigrations(os.DirFS("migrations"))
-	for i := 0; err == nil && i < n; i++ {
-		var a *greenroom.Actor
-		if a, err = store.Actor(t.Context(), fmt.Sprintf("notes/%d", i), nil); err != nil {
-			break
-		}
-		err = a.UpdateApplied(t.Context(), func(tx *greenroom.Tx) error {
-			_, err := all.Run(tx)
-			return err
-		})
-		err = errors.Join(err, a.Close())
-	}
-	if err := errors.Join(err, store.Close()); err != nil {
-		t.Fatal(err)
 	}
 }
