@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/admin"
 	"github.com/greenroomdb/greenroom/internal/rollout"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
@@ -60,9 +63,15 @@ type opened struct {
 	client *admin.Client // nil if the store is open here
 }
 
+// bulkTTL is how long the actor that is being done stays out of reach if the command is killed.
+const bulkTTL = 3 * time.Second
+
 // run calls do with each actor of the selection, whose name is as a command is given it.
 func (b *bulk) run(ctx context.Context, url string, do func(o opened, actor string) error) error {
-	err := withStore(ctx, url, greenroom.Options{MustExist: true, Limits: b.limits, ReadOnly: b.dryRun || b.reads}, func(s *storeurl.Store) error {
+	err := withStore(ctx, url, greenroom.Options{
+		MustExist: true, Limits: b.limits, ReadOnly: b.dryRun || b.reads,
+		Host: actorstore.HostOptions{TTL: bulkTTL},
+	}, func(s *storeurl.Store) error {
 		return b.each(ctx, opened{Store: s}, do)
 	})
 	if !errors.Is(err, kv.ErrStoreInUse) {
@@ -99,63 +108,135 @@ func (b *bulk) each(ctx context.Context, o opened, do func(o opened, actor strin
 	if b.dryRun {
 		return list(output{b.env, false, "name"}, all(actors), func(name string) ([]any, error) { return []any{name}, nil })
 	}
-	how, todo := b.how, actors
-	if how.MaxFailures -= failed; b.how.MaxFailures > 0 && how.MaxFailures <= 0 {
-		todo = nil
+	r := &bulkRun{bulk: b, ctx: ctx, opened: o, all: len(actors), failed: failed, do: do, held: map[actorstore.HostID]actorstore.HostInfo{}}
+	r.some(actors, b.how)
+	if late := r.late; len(late) > 0 && ctx.Err() == nil {
+		r.late, r.last = nil, true
+		r.await()
+		how := b.how
+		how.Canary = 0
+		r.some(late, how)
 	}
 	of := len(actors) + failed
-	hide := b.hint(0, len(actors), failed)
-	got := rollout.Run(ctx, how, todo, func(actor string) error {
-		err := do(o, actor)
-		if err != nil && b.done(ctx, o, actor) {
+	switch {
+	case ctx.Err() != nil:
+		return say(ctx.Err(), "interrupted after %d of %d actors", r.ended, len(actors))
+	case r.ended < len(actors):
+		return say(nil, "%d of %d actors failed, and %d were not tried", r.failed, of, len(actors)-r.ended)
+	case r.failed > 0:
+		return say(nil, "%d of %d actors failed", r.failed, of)
+	}
+	_, err := fmt.Fprintf(b.stdout, "%d\n", len(actors))
+	return err
+}
+
+// A bulkRun is what is done to the actors of a selection.
+type bulkRun struct {
+	*bulk
+	opened
+	ctx           context.Context
+	do            func(o opened, actor string) error
+	all           int
+	ended, failed int // actors: tried to the end, and in vain, or damaged
+
+	mu   sync.Mutex
+	late []string // actors that other hosts have  +checklocks:mu
+	held map[actorstore.HostID]actorstore.HostInfo
+	last bool // those that other hosts have are failures
+}
+
+// some does it to some actors. Those that other hosts have it leaves to the end.
+func (r *bulkRun) some(actors []string, how rollout.Options) {
+	if most := how.MaxFailures; most > 0 {
+		if how.MaxFailures = most - r.failed; how.MaxFailures <= 0 {
+			return
+		}
+	}
+	before, ended := r.failed, r.ended
+	hide := r.hint()
+	rollout.Run(r.ctx, how, actors, func(actor string) error {
+		err := r.do(r.opened, actor)
+		if err == nil || r.done(actor) || r.postpone(actor, err) {
 			return nil
 		}
 		return err
 	}, func(c rollout.Counts, actor string, err error) {
 		hide()
 		if err != nil {
-			fmt.Fprintf(b.stderr, "greenroom: %s: %s\n", visibleText(actor), message(err))
+			fmt.Fprintf(r.stderr, "greenroom: %s: %s\n", visibleText(actor), message(err))
 		}
-		hide = b.hint(c.Done, len(actors), failed+c.Failed)
+		r.mu.Lock()
+		r.ended, r.failed = ended+c.Done-len(r.late), before+c.Failed
+		r.mu.Unlock()
+		hide = r.hint()
 	})
 	hide()
-	switch failed += got.Failed; {
-	case ctx.Err() != nil:
-		return say(ctx.Err(), "interrupted after %d of %d actors", got.Done, len(actors))
-	case got.Tried < len(actors):
-		return say(nil, "%d of %d actors failed, and %d were not tried", failed, of, len(actors)-got.Tried)
-	case failed > 0:
-		return say(nil, "%d of %d actors failed", failed, of)
+}
+
+// postpone leaves an actor to the end that a host has, which may have died, and says whether it did.
+func (r *bulkRun) postpone(actor string, err error) bool {
+	in := (*actorstore.InUseError)(nil)
+	if r.last || !errors.As(err, &in) || in.Host.ID.IsZero() {
+		return false
 	}
-	_, err := fmt.Fprintf(b.stdout, "%d\n", len(actors))
-	return err
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.late = append(r.late, actor)
+	r.held[in.Host.ID] = in.Host
+	return true
+}
+
+// await waits until those of the hosts that have died are known to have, by a lease that isn't renewed: their actors are free then.
+func (r *bulkRun) await() {
+	defer showHint(r.progress, "waiting for hosts that may have ended …")()
+	began := time.Now()
+	look := time.NewTicker(200 * time.Millisecond)
+	defer look.Stop()
+	for len(r.held) > 0 {
+		select {
+		case <-look.C:
+		case <-r.ctx.Done():
+			return
+		}
+		now := map[actorstore.HostID]actorstore.HostInfo{}
+		for h, err := range r.Lower().Hosts(r.ctx) {
+			if err != nil {
+				return // the actors fail then
+			}
+			now[h.ID] = h
+		}
+		maps.DeleteFunc(r.held, func(id actorstore.HostID, was actorstore.HostInfo) bool {
+			is, there := now[id]
+			return !there || is.Expires.After(was.Expires) || time.Since(began) > was.TTL*5/4
+		})
+	}
 }
 
 // done says whether there is nothing left to do to an actor, since a host was faster.
-func (b *bulk) done(ctx context.Context, o opened, actor string) (done bool) {
-	if b.skip == nil {
+func (r *bulkRun) done(actor string) (done bool) {
+	if r.skip == nil {
 		return false
 	}
-	err := o.View(ctx, actor, func(v *greenroom.View) error {
+	err := r.View(r.ctx, actor, func(v *greenroom.View) error {
 		info := v.Info()
-		done = b.skip(&info)
+		done = r.skip(&info)
 		return nil
 	})
 	return done && err == nil
 }
 
-// hint shows how far a run is.
-func (b *bulk) hint(done, of, failed int) (hide func()) {
-	if done == of {
+// hint shows how far the run is.
+func (r *bulkRun) hint() (hide func()) {
+	if r.ended == r.all {
 		return func() {}
 	}
 	const width = 20
-	bar := strings.Repeat("=", done*width/of) + ">"
-	text := fmt.Sprintf("[%-*s] %d of %d", width, bar, done, of)
-	if failed > 0 {
-		text += fmt.Sprintf(", %d failed", failed)
+	bar := strings.Repeat("=", r.ended*width/r.all) + ">"
+	text := fmt.Sprintf("[%-*s] %d of %d", width, bar, r.ended, r.all)
+	if r.failed > 0 {
+		text += fmt.Sprintf(", %d failed", r.failed)
 	}
-	return showHint(b.progress, text)
+	return showHint(r.progress, text)
 }
 
 // doAll has a verb done to the actor that args name, or to all of the selection.

@@ -51,18 +51,23 @@ func TestMigrateKilled(t *testing.T) {
 		callers.Go(func() { wakeCounters(calls, t, hosts.pick(i), actors) })
 	}
 	migrate := []string{"migrate", url, "--type", "counter", "--dir", dir}
-	text, err := json.Marshal(append(migrate, "--rate", testkit.Pick("0", "120", "1000")))
+	text, err := json.Marshal(append(migrate, "--rate", testkit.Pick("0", "240", "1000")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 3 {
-		brief, cancel := context.WithTimeout(ctx, testkit.Pick(0, time.Second, 2*time.Second))
-		p := exec.CommandContext(brief, os.Args[0], "-test.run=^TestHostChild$")
+	for k := range 3 {
+		p := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestHostChild$")
 		p.Env = append(os.Environ(), hostArgs+"="+string(text))
-		out, err := p.CombinedOutput()
-		cancel()
-		if brief.Err() == nil {
-			t.Errorf("it ended by itself: %v, %s", err, out)
+		if err := p.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for ctx.Err() == nil && upCounters(ctx, t, url) < (k+1)*actors/10 {
+		}
+		if err := p.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
+			t.Errorf("it ended by itself: %v", err)
 		}
 	}
 	stop()
@@ -119,6 +124,24 @@ func makeCounters(ctx context.Context, t *testing.T, url string, n int) {
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// upCounters returns how many actors have the second version of the schema.
+func upCounters(ctx context.Context, t *testing.T, url string) (n int) {
+	store, err := storeurl.Open(ctx, url, greenroom.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	for a, err := range store.Actors(ctx, &greenroom.ActorsOptions{Prefix: "counter/"}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.Attributes.Schema == 2 && !strings.HasPrefix(a.Name, "counter/new ") {
+			n++
+		}
+	}
+	return n
 }
 
 // wakeCounters calls actors, so that they wake, until ctx ends.
