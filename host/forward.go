@@ -8,7 +8,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/conn"
-	"github.com/greenroomdb/greenroom/host/internal/routes"
+	"github.com/greenroomdb/greenroom/internal/routes"
 	"github.com/greenroomdb/greenroom/kv"
 )
 

@@ -5,24 +5,13 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"log/slog"
 	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/greenroomdb/greenroom/host"
+	"github.com/greenroomdb/greenroom/internal/peers"
 	"github.com/greenroomdb/greenroom/internal/signed"
-)
-
-// Reasons for which nothing was done.
-const (
-	reasonSignature = "signature"
-	reasonNotMine   = "another-host"
-	reasonSkew      = "clock"
-	reasonReplayed  = "replayed"
-	reasonBusy      = "busy"
-	reasonTooLarge  = "too-large"
-	reasonRequest   = "request"
 )
 
 // Handler serves the requests of other hosts to h, below /fleet/, but for sockets. It must be reached at Options.Address.
@@ -35,7 +24,7 @@ func (f *Fleet) Handler(h *host.Host) http.Handler {
 // serveRequest answers a request of another host.
 func (f *Fleet) serveRequest(w http.ResponseWriter, r *http.Request, h *host.Host) {
 	if r.ContentLength < 0 || r.ContentLength > maxMessage {
-		f.refuse(w, r, http.StatusRequestEntityTooLarge, reasonTooLarge, nil)
+		f.peers.Refuse(w, r, http.StatusRequestEntityTooLarge, peers.ReasonTooLarge, nil)
 		return
 	}
 	s, ok := f.verify(w, r, h)
@@ -45,14 +34,14 @@ func (f *Fleet) serveRequest(w http.ResponseWriter, r *http.Request, h *host.Hos
 	rc := http.NewResponseController(w)
 	body := bytes.NewBuffer(make([]byte, 0, r.ContentLength+bytes.MinRead))
 	if _, err := body.ReadFrom(r.Body); err != nil {
-		f.refuse(w, r, http.StatusBadRequest, reasonRequest, err)
+		f.peers.Refuse(w, r, http.StatusBadRequest, peers.ReasonRequest, err)
 		return
 	}
 	// The sender has as long as its caller, and the time limits of the server are for clients.
 	_ = rc.SetReadDeadline(time.Time{})
 	ctx, end, err := f.context(r, s)
 	if err != nil {
-		f.refuse(w, r, http.StatusBadRequest, reasonRequest, err)
+		f.peers.Refuse(w, r, http.StatusBadRequest, peers.ReasonRequest, err)
 		return
 	}
 	defer end()
@@ -68,24 +57,7 @@ const answerTime = 30 * time.Second
 
 // verify verifies a request, or refuses it.
 func (f *Fleet) verify(w http.ResponseWriter, r *http.Request, h *host.Host) (*signed.Statement, bool) {
-	s, err := f.keys.Verify(r.Context(), r, h.Store().Lower().Self())
-	switch {
-	case err == nil && s.Hop == 1:
-		return s, true
-	case err == nil:
-		f.refuse(w, r, http.StatusBadRequest, reasonRequest, errors.New("a host forwards once"))
-	case errors.Is(err, signed.ErrNotMine):
-		f.refuse(w, r, http.StatusMisdirectedRequest, reasonNotMine, err)
-	case errors.Is(err, signed.ErrSkew):
-		f.refuse(w, r, http.StatusUnauthorized, reasonSkew, err)
-	case errors.Is(err, signed.ErrReplayed):
-		f.refuse(w, r, http.StatusUnauthorized, reasonReplayed, err)
-	case errors.Is(err, signed.ErrSignature):
-		f.refuse(w, r, http.StatusUnauthorized, reasonSignature, err)
-	default:
-		f.refuse(w, r, http.StatusServiceUnavailable, reasonBusy, err)
-	}
-	return nil, false
+	return f.peers.Verify(w, r, h.Store().Lower().Self())
 }
 
 // context returns the context of what a request asks for.
@@ -109,14 +81,6 @@ func (f *Fleet) context(r *http.Request, s *signed.Statement) (context.Context, 
 // longest bounds a deadline, which a host of another version may write as it likes.
 const longest = 365 * 24 * time.Hour
 
-// refuse says that nothing was done.
-func (f *Fleet) refuse(w http.ResponseWriter, r *http.Request, status int, reason string, err error) {
-	f.log.Warn("fleet: a request is refused", slog.String("from", r.RemoteAddr), slog.String("reason", reason), slog.Any("error", err))
-	w.Header().Set(reasonHeader, reason)
-	w.Header().Set("Connection", "close")
-	w.WriteHeader(status)
-}
-
 // Accept verifies the beginning of a socket that another host has dialled to h, and returns its client, or answers the request. The context that is returned has
 // the caller, and ends with r's.
 func (f *Fleet) Accept(w http.ResponseWriter, r *http.Request, h *host.Host) (ctx context.Context, a host.Address, path string, ok bool) {
@@ -128,7 +92,7 @@ func (f *Fleet) Accept(w http.ResponseWriter, r *http.Request, h *host.Host) (ct
 	}
 	ctx, err := withCaller(r.Context(), s.Caller)
 	if err != nil {
-		f.refuse(w, r, http.StatusBadRequest, reasonRequest, err)
+		f.peers.Refuse(w, r, http.StatusBadRequest, peers.ReasonRequest, err)
 		return nil, a, "", false
 	}
 	return ctx, a, query.Get("path"), true

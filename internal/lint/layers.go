@@ -90,6 +90,8 @@ var layers = []layer{
 	{4, []string{"internal/attributes"}, "what actors are found by, from what they store"},
 	{4, []string{"internal/opentx"}, "transactions of the door that package `host` begins in one place and ends in another"},
 	{4, []string{"internal/limits"}, "permits of what actors do at a time, or how often, together: rows of a store, and their lines"},
+	{4, []string{"internal/peers"}, "signed HTTP requests between the processes that serve a store"},
+	{4, []string{"internal/routes"}, "says at which of these processes an actor is wanted"},
 	{4, []string{"internal/wake"}, "wakes the actors of a store when their time comes"},
 	{5, []string{"."}, "the door: stores, actors, and one transaction over everything that an actor has"},
 	{5, []string{"rivetkit/internal/rivetstore", "rivetkit/internal/runnerproto"}, "what a store has of RivetKit's actors, and what their runners and the engine say to each other"},

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
-	"github.com/greenroomdb/greenroom/host/internal/routes"
+	"github.com/greenroomdb/greenroom/internal/routes"
 )
 
 // A list is the hosts of a store, of which it counts the readings.
