@@ -177,13 +177,11 @@ func (g *gateway) destroyed(w http.ResponseWriter, r *http.Request) {
 		a, err = g.byID(r.Context(), ns, r.PathValue("id"))
 	}
 	if err == nil {
-		err = destroy(r.Context(), g.core, a.ID)
+		err = serveDestroy(g.core, w, r, &a)
 	}
 	if err != nil {
 		writeError(w, err)
-		return
 	}
-	writeJSON(w, http.StatusOK, map[string]any{})
 }
 
 // find returns the actor of a namespace, a name and a key, or errNotFound.

@@ -19,28 +19,20 @@ func (g *gateway) reach(w http.ResponseWriter, r *http.Request, rest string) {
 		return
 	}
 	if isWebSocket(r) {
-		serveSocket(g.core, w, r, a.ID, target)
-	} else if err := serveRequest(g.core, w, r, a.ID, target); err != nil {
-		writeError(w, err)
+		err = serveSocket(g.core, w, r, &a, target)
+	} else {
+		err = serveRequest(g.core, w, r, &a, target)
+	}
+	if err != nil {
+		refuse(w, r, err)
 	}
 }
 
 // resolve returns for which actor a request is, and what follows it in the address.
 func (g *gateway) resolve(r *http.Request, rest string) (a actorInfo, target string, err error) {
-	if strings.Contains(rest, "//") {
-		return a, "", errNoRoute
-	}
-	who, target, _ := strings.Cut(rest, "/")
-	target = "/" + target
-	query, own, err := splitQuery(r.URL.RawQuery)
+	who, target, own, err := splitAddress(r, rest)
 	if err != nil {
-		return a, "", invalid("the query is malformed")
-	}
-	if query != "" {
-		target += "?" + query
-	}
-	if !utf8.ValidString(target) { // no message to a runner can have it
-		return a, "", invalid("the address isn't UTF-8")
+		return a, "", err
 	}
 	if len(own) > 0 {
 		a, err = g.query(r, who, own)
@@ -62,6 +54,27 @@ func (g *gateway) resolve(r *http.Request, rest string) (a actorInfo, target str
 	}
 	a, err = g.byID(r.Context(), ns, id)
 	return a, target, err
+}
+
+// splitAddress takes an address below /gateway/ apart: rest is what follows that. The first result names the actor, together with own, the parameters of the
+// gateway; target is the address that the actor gets.
+func splitAddress(r *http.Request, rest string) (who, target string, own url.Values, err error) {
+	if strings.Contains(rest, "//") {
+		return "", "", nil, errNoRoute
+	}
+	who, target, _ = strings.Cut(rest, "/")
+	target = "/" + target
+	query, own, err := splitQuery(r.URL.RawQuery)
+	if err != nil {
+		return "", "", nil, invalid("the query is malformed")
+	}
+	if query != "" {
+		target += "?" + query
+	}
+	if !utf8.ValidString(target) { // no message to a runner can have it
+		return "", "", nil, invalid("the address isn't UTF-8")
+	}
+	return who, target, own, nil
 }
 
 // splitQuery takes the parameters of the gateway out of a query, and returns the others as they came.

@@ -61,6 +61,9 @@ func (s *alarms) ring(a *actor) {
 // try starts an actor.
 func (s *alarms) try(ctx context.Context, w *actorstore.Waking, _ int) (again time.Duration) {
 	e := s.e
+	if s.leaves(ctx, w.ID) {
+		return -1
+	}
 	a, err := enter(ctx, e, w.ID, false)
 	if err == nil {
 		defer a.leave()
@@ -82,6 +85,16 @@ func (s *alarms) try(ctx context.Context, w *actorstore.Waking, _ int) (again ti
 		e.log.Error("engine: start an actor by its alarm", slog.String("id", w.ID.String()), slog.Any("error", err))
 	}
 	return retry
+}
+
+// leaves reports whether an actor is another engine's to start, which alone has a runner for it.
+func (s *alarms) leaves(ctx context.Context, id actorstore.ID) bool {
+	e := s.e
+	if e.fleet == nil || (follower{e: e, info: &actorInfo{ID: id}}).isOpen() {
+		return false
+	}
+	a, err := look(ctx, e, id)
+	return err == nil && e.fleet.wanted(ctx, &a) != nil
 }
 
 // waits notes that an actor was tried, and has no runner.

@@ -12,14 +12,15 @@ package engine
 
 // Files, from the top down:
 //
-//	runner.go address.go socket.go actors.go engine.go takeover.go gateway.go namespaces.go request.go
-//	alarms.go open.go tunnel.go run.go mailbox.go kv.go jobs.go exchange.go state.go incoming.go
+//	forwarded.go runner.go address.go socket.go actors.go engine.go takeover.go gateway.go namespaces.go request.go
+//	relay.go forward.go alarms.go follow.go open.go tunnel.go run.go mailbox.go kv.go jobs.go exchange.go fleet.go state.go incoming.go
 //	runnerconn.go sequence.go tokens.go outbox.go account.go budget.go pools.go errors.go options.go
 
 import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"time"
@@ -27,6 +28,9 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/peers"
+	"github.com/greenroomdb/greenroom/internal/routes"
+	"github.com/greenroomdb/greenroom/internal/signed"
 	"github.com/greenroomdb/greenroom/kv"
 	rp "github.com/greenroomdb/greenroom/rivetkit/internal/runnerproto"
 )
@@ -41,12 +45,20 @@ type Engine struct {
 // e.
 func Open(ctx context.Context, e kv.Engine, opts *Options) (*Engine, error) {
 	o := opts.withDefaults()
+	var others *peers.Peers
+	if o.Peers != nil && kv.Shared(e) == nil {
+		var err error
+		others, err = peers.Open(ctx, e, &peers.Options{Address: o.Peers.Address, Insecure: o.Peers.Insecure, TLS: o.Peers.TLS, Logger: o.Logger})
+		if err != nil {
+			return nil, fmt.Errorf("engine: %w", err)
+		}
+	}
 	store, err := actorstore.Open(ctx, e, o.Store)
 	if err != nil {
 		return nil, err
 	}
 	en := &Engine{core: core{
-		opts: o, log: o.Logger, kv: e, store: store, budget: newBudget(&o),
+		opts: o, log: o.Logger, kv: e, store: store, budget: newBudget(&o), shared: kv.Shared(e) == nil,
 		actors: map[actorstore.ID]*actor{}, runners: map[runnerKey]*runner{}, pools: pools{}, tunnels: map[rp.TunnelID]*tunnel{},
 		namespaces: map[string]time.Time{}, creating: map[string]chan struct{}{}, doomed: map[actorstore.ID]bool{}, endings: map[actorstore.ID]ending{}, lost: map[runnerKey]time.Time{}, sockets: openSockets{most: o.MaxSockets, from: map[netip.Addr]int{}},
 	}}
@@ -54,8 +66,14 @@ func Open(ctx context.Context, e kv.Engine, opts *Options) (*Engine, error) {
 	en.ctx, en.stop = context.WithCancel(context.WithoutCancel(ctx))
 	en.http = newGateway(&en.core)
 	en.alarms = newAlarms(&en.core)
+	if others != nil {
+		en.fleet = &fleet{e: &en.core, peers: others, routes: routes.New(store, true, o.Clock), changed: make(chan struct{}, 1)}
+	}
 	if err = loadNamespaces(ctx, &en.core); err == nil {
 		err = takeover{&en.core}.load(ctx)
+	}
+	if err == nil {
+		err = en.fleet.start(ctx)
 	}
 	if err == nil {
 		err = en.alarms.Start(ctx)
@@ -63,6 +81,7 @@ func Open(ctx context.Context, e kv.Engine, opts *Options) (*Engine, error) {
 	if err != nil {
 		en.alarms.Close()
 		en.stop()
+		en.work.Wait()
 		return nil, errors.Join(err, store.Close())
 	}
 	en.work.Go(en.alarms.adoptAll)
@@ -96,6 +115,10 @@ func (e *Engine) Apart(ctx context.Context, id actorstore.ID, fn func() error) e
 // ServeHTTP implements http.Handler.
 func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // of the request before
+	if e.fleet != nil && len(r.Header[signed.Header]) > 0 {
+		forwarded{e.fleet}.serve(w, r)
+		return
+	}
 	if !e.opts.allowHost(r) {
 		writeError(w, newError(http.StatusMisdirectedRequest, "guard", "wrong_host", "The engine isn't known by this name."))
 		return
@@ -108,6 +131,7 @@ func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (e *Engine) Shutdown(ctx context.Context) error {
 	e.mu.Lock()
 	e.draining = true
+	e.fleet.poke()
 	for _, a := range e.actors {
 		if a.runner != nil && a.runner.conn != nil && (a.phase == starting || a.phase == running) {
 			a.halt()
@@ -163,6 +187,7 @@ func (e *Engine) Close() error {
 	e.stop()
 	e.alarms.Close()
 	e.work.Wait()
+	e.fleet.close()
 	e.mu.Lock()
 	var handles []*actorstore.Actor
 	for _, a := range e.actors {

@@ -33,6 +33,8 @@ var (
 	errForbidden = newError(http.StatusForbidden, "auth", "forbidden", "The token is missing or wrong.")
 	// errUnavailable says that an actor can't be reached now, and that nothing was done.
 	errUnavailable = newError(http.StatusServiceUnavailable, "guard", "service_unavailable", "The actor can't be reached now.")
+	// errLeaving says that the engine is about to end, and starts no actor any more.
+	errLeaving = fmt.Errorf("%w: the engine is about to end", errUnavailable)
 	// errStopped says that the actor stopped before it answered.
 	errStopped = newError(http.StatusServiceUnavailable, "actor", "stopping", "The actor stopped before it answered.")
 	// errUnknownOutcome says that the runner was lost.
@@ -47,6 +49,18 @@ var (
 	errNoAnswer = newError(http.StatusGatewayTimeout, "guard", "gateway_response_start_timeout", "Timed out waiting for the actor to answer.")
 	// errNotReady says that no runner has started the actor in time.
 	errNotReady = newError(http.StatusServiceUnavailable, "guard", "actor_ready_timeout", "Timed out waiting for the actor to become ready. Is there a runner of its name in its namespace?")
+)
+
+// Errors of an engine about others.
+var (
+	// errMoved says that it has no such actor, or no runner for it.
+	errMoved = errors.New("engine: the other engine hasn't got the actor")
+	// errFar says that an engine can't be reached, and that nothing was done.
+	errFar = newError(errUnavailable.Status, errUnavailable.Group, errUnavailable.Code, "The engine that has the actor can't be reached now.")
+	// errElsewhere says that an actor has no runner here, and has one at another engine; nothing was done.
+	errElsewhere = newError(errUnavailable.Status, errUnavailable.Group, errUnavailable.Code, "Another engine has a runner for the actor.")
+	// errEngineLost says that an engine was lost that was asked for something.
+	errEngineLost = newError(errUnknownOutcome.Status, errUnknownOutcome.Group, errUnknownOutcome.Code, "The engine that has the actor was lost. It isn't known whether the request was served.")
 )
 
 func invalid(why string) error {
@@ -67,6 +81,9 @@ func errorOf(err error) *apiError {
 // writeError answers a request with what a client is told of err, in JSON.
 func writeError(w http.ResponseWriter, err error) {
 	e := errorOf(err)
+	if e.Status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
 	out := map[string]any{"group": e.Group, "code": e.Code, "message": e.Message}
 	if e.Metadata != nil {
 		out["metadata"] = e.Metadata

@@ -22,7 +22,7 @@ func enter(ctx context.Context, e *core, id actorstore.ID, wait bool) (*actor, e
 		e.mu.Lock()
 		if e.closed {
 			e.mu.Unlock()
-			return nil, errUnavailable
+			return nil, errLeaving
 		}
 		a := e.actors[id]
 		if a == nil {
@@ -108,7 +108,7 @@ func open(ctx context.Context, a *actor, wait bool) error {
 		delete(e.doomed, a.id)
 		err = errNotFound
 	case errors.Is(err, actorstore.ErrInUse), errors.Is(err, context.DeadlineExceeded):
-		err = errUnavailable // another process has it
+		err = fmt.Errorf("%w: %w", errUnavailable, err) // another process has it
 	}
 	a.err = err
 	delete(e.actors, a.id)
@@ -145,7 +145,6 @@ func (l *loaded) load(ctx context.Context, e *core, id actorstore.ID, wait bool)
 // +checklocks:a.e.mu
 func (l *loaded) into(a *actor) {
 	a.handle, a.public, a.rec = l.handle, l.public, l.rec
-	a.e.shared = a.e.shared || l.handle.Leased()
 	if at := l.handle.Wake().At; !at.IsZero() {
 		a.alarm = at.UnixMilli()
 	}
@@ -341,39 +340,25 @@ func create(ctx context.Context, e *core, s actorSpec) (a actorInfo, created boo
 	return a, err == nil, err
 }
 
-// destroy begins the end of an actor, and returns when the store says so: the end follows, after a restart too.
-func destroy(ctx context.Context, e *core, id actorstore.ID) error {
-	a, err := enter(ctx, e, id, false)
-	if err != nil {
-		return err
-	}
-	defer a.leave()
-	e.mu.Lock()
-	if a.phase == gone {
-		defer e.mu.Unlock()
-		if a.destroy {
-			return errNotFound
-		}
-		return errUnavailable
-	}
-	stored := make(chan error, 1)
-	a.doom(func(err error) { stored <- err })
-	e.mu.Unlock()
-	select {
-	case err = <-stored:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	return err
-}
+// awaitEvery is how often an actor is looked at that another engine is destroying.
+const awaitEvery = 200 * time.Millisecond
 
-// awaitEnd returns when an actor that is being destroyed is gone.
+// awaitEnd returns when an actor that is being destroyed is gone, or after a while if another engine has it.
 func awaitEnd(ctx context.Context, e *core, id actorstore.ID) error {
 	a, err := enter(ctx, e, id, false)
-	if errors.Is(err, errNotFound) {
+	ended := time.NewTimer(awaitEvery)
+	defer ended.Stop()
+	switch {
+	case errors.Is(err, errNotFound):
 		return nil
-	}
-	if err != nil {
+	case e.fleet != nil && errors.Is(err, actorstore.ErrInUse):
+		select {
+		case <-ended.C: // its end comes, and is looked for again
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	case err != nil:
 		return err
 	}
 	defer a.leave()

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"crypto/tls"
 	"log/slog"
 	"time"
 
@@ -51,6 +52,9 @@ type Options struct {
 	// MaxQueued bounds the bytes that wait to be sent over the WebSocket of one client; a slower one is cut off. 0 means 16 MiB.
 	MaxQueued int
 
+	// Peers make the engine one of several that share a store; nil for one that passes nothing on to others, nor they to it.
+	Peers *Peers
+
 	// Store changes how the store is opened; nil means with its defaults.
 	Store *actorstore.Options
 	// Version is what /metadata says.
@@ -59,6 +63,18 @@ type Options struct {
 	Logger *slog.Logger
 	// Clock returns the time; nil means time.Now.
 	Clock func() time.Time
+}
+
+// Peers make an Engine one of several that share a store: what an actor of another one is asked for here goes there. Where all users of the kv.Engine are in
+// one process they mean nothing.
+type Peers struct {
+	// Address is where the other engines reach this one: HOST:PORT, or https://HOST:PORT if TLS is spoken there, as actorstore.CheckAddress says. What is
+	// served there is the Engine.
+	Address string
+	// Insecure lets engines send requests unencrypted to addresses that aren't of loopback.
+	Insecure bool
+	// TLS is for connections to other engines, such as with the certificates that sign theirs; nil means those of the system. It must not change.
+	TLS *tls.Config
 }
 
 func (o *Options) withDefaults() Options {

@@ -72,6 +72,25 @@ func (s pools) lack(a *actor) bool {
 	return waits
 }
 
+// has reports whether there is a runner that takes actors of a's pool.
+func (s pools) has(a *actor) bool {
+	p := s[a.pool()]
+	return p != nil && len(p.runners) > 0
+}
+
+// refusal returns an error if a sleeps, and can't be started here.
+//
+// +checklocks:a.e.mu
+func (s pools) refusal(a *actor) error {
+	switch {
+	case a.phase == asleep && a.e.draining:
+		return errLeaving
+	case a.phase == asleep && !s.has(a):
+		return errElsewhere
+	}
+	return nil
+}
+
 // forget forgets that a waits for a runner.
 func (s pools) forget(a *actor) {
 	if p := s[a.pool()]; p != nil {

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/peers"
 	rp "github.com/greenroomdb/greenroom/rivetkit/internal/runnerproto"
 )
 
@@ -121,9 +122,9 @@ func repeat(ctx context.Context, try func() error) error {
 	}
 }
 
-// serveRequest passes a request on to an actor, and answers it unless it returns an error.
-func serveRequest(e *core, w http.ResponseWriter, r *http.Request, id actorstore.ID, target string) error {
-	x := newExchange(e, w, r, id)
+// serveRequest passes a request on to an actor, here or at another engine, and answers it unless it returns an error.
+func serveRequest(e *core, w http.ResponseWriter, r *http.Request, info *actorInfo, target string) error {
+	x := newExchange(e, w, r, info.ID)
 	defer x.close()
 	body, err := x.body(e.opts.MaxBody)
 	if err != nil {
@@ -131,26 +132,53 @@ func serveRequest(e *core, w http.ResponseWriter, r *http.Request, id actorstore
 	}
 	x.late = time.AfterFunc(e.opts.AnswerTimeout, func() { x.cancel(errNoAnswer) })
 	defer x.late.Stop()
-	a, err := enter(x.ctx, e, id, false)
-	if err != nil {
-		return x.cause(err)
-	}
-	defer a.leave()
-	x.start = rp.RequestStart{Actor: a.text, Method: r.Method, Path: target, Headers: headersOf(r)}
+	x.start = rp.RequestStart{Actor: info.ID.String(), Method: r.Method, Path: target, Headers: headersOf(r)}
 	if len(body) > 0 {
 		x.start.Body = body
 	}
-	failed := repeat(x.ctx, func() error {
-		err = x.attempt(a)
-		if x.forgotten {
-			return nil // it can't be repeated
+	return x.cause(follower{e, info, false}.follow(x.ctx, func(a *actor) error {
+		var err error
+		failed := repeat(x.ctx, func() error {
+			err = x.attempt(a)
+			if x.forgotten {
+				return nil // it can't be repeated
+			}
+			return err
+		})
+		if failed == nil {
+			failed = err
 		}
-		return err
-	})
-	if failed == nil {
-		failed = err
-	}
-	return x.cause(failed)
+		return failed
+	}, func(to *actorstore.HostInfo) error { return e.fleet.pass(x, to, info.ID, body) }))
+}
+
+// serveDestroy begins the end of an actor, here or at another engine, and answers the request when the store says so: the end follows, after a restart too. If it
+// returns an error nothing was answered.
+func serveDestroy(e *core, w http.ResponseWriter, r *http.Request, info *actorInfo) error {
+	x := newExchange(e, w, r, info.ID)
+	defer x.close()
+	return x.cause(follower{e, info, true}.follow(x.ctx, func(a *actor) error {
+		e.mu.Lock()
+		if a.phase == gone {
+			defer e.mu.Unlock()
+			if a.destroy {
+				return errNotFound
+			}
+			return errUnavailable
+		}
+		stored := make(chan error, 1)
+		a.doom(func(err error) { stored <- err })
+		e.mu.Unlock()
+		select {
+		case err := <-stored:
+			if err == nil {
+				writeJSON(w, http.StatusOK, map[string]any{})
+			}
+			return err
+		case <-x.ctx.Done():
+			return x.ctx.Err()
+		}
+	}, func(to *actorstore.HostInfo) error { return e.fleet.pass(x, to, info.ID, nil) }))
 }
 
 // attempt sends a request to the actor, and answers the client. It returns an error only if the client has got nothing.
@@ -241,11 +269,14 @@ func (q *request) answer(part rp.FromActorBody) (last bool) {
 	return last || err != nil
 }
 
+// ownReason is peers.ReasonHeader, as writeHead compares it.
+var ownReason = strings.ToLower(peers.ReasonHeader)
+
 // writeHead writes the status of an answer and its headers, but for those that the engine writes itself.
 func writeHead(w http.ResponseWriter, p rp.ResponseStart) {
 	for _, h := range p.Headers {
 		switch name := strings.ToLower(h.Name); name {
-		case "transfer-encoding", "connection", "keep-alive", "content-length", "upgrade":
+		case "transfer-encoding", "connection", "keep-alive", "content-length", "upgrade", ownReason:
 		default:
 			if !strings.HasPrefix(name, "access-control-") {
 				w.Header().Set(h.Name, h.Value)

@@ -26,16 +26,21 @@ func newNoKey() string {
 
 func isNoKey(key string) bool { return strings.HasPrefix(key, noKey) }
 
-// await starts the actor, and returns when it runs.
+// lookEvery is how often an actor that has no runner looks for one at other engines.
+const lookEvery = time.Second
+
+// await starts the actor, and returns when it runs. If only another engine has a runner for it the error is errElsewhere.
 func (a *actor) await(ctx context.Context) error {
 	e := a.e
 	timeout := time.NewTimer(e.opts.ReadyTimeout)
 	defer timeout.Stop()
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
 	for {
 		e.mu.Lock()
 		if e.closed {
 			e.mu.Unlock()
-			return errUnavailable
+			return errLeaving
 		}
 		if a.phase == gone || a.destroy {
 			defer e.mu.Unlock()
@@ -48,14 +53,20 @@ func (a *actor) await(ctx context.Context) error {
 			e.mu.Unlock()
 			return nil
 		}
-		if !a.wake() && e.draining {
+		wakes := a.wake()
+		if !wakes && e.draining {
 			e.mu.Unlock()
-			return errUnavailable
+			return errLeaving
 		}
-		changed := a.changed
+		lacks := !wakes && e.fleet != nil && e.pools.lack(a) && !e.pools.has(a)
+		info, changed := a.public, a.changed
 		e.mu.Unlock()
+		if lacks && (isForwarded(ctx) || e.fleet.wanted(ctx, &info) != nil) {
+			return errElsewhere
+		}
 		select {
 		case <-changed:
+		case <-look.C:
 		case <-timeout.C:
 			return errNotReady
 		case <-ctx.Done():

@@ -113,6 +113,7 @@ func (r *runner) actor(text string) *actor {
 func (r *runner) stop() {
 	r.stopping = true
 	r.e.pools.quit(r)
+	r.e.fleet.poke()
 	for a := range r.actors {
 		if a.phase == starting || a.phase == running {
 			a.halt()
@@ -143,6 +144,7 @@ func (r *runner) fromActor(m rp.FromActor) {
 func (r *runner) disconnect() {
 	r.conn = nil
 	r.e.pools.quit(r)
+	r.e.fleet.poke()
 	for a := range r.actors {
 		for _, t := range a.tunnels {
 			if !t.hibernates {

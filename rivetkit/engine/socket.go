@@ -42,50 +42,76 @@ func acceptSocket(w http.ResponseWriter, r *http.Request) (*websocket.Conn, erro
 	})
 }
 
-// serveSocket connects a client's WebSocket with an actor.
-func serveSocket(e *core, w http.ResponseWriter, r *http.Request, id actorstore.ID, target string) {
+// lastWords is how long the client of an engine that is closed may take to hear that its socket is closed.
+const lastWords = time.Second
+
+// serveSocket connects a client's WebSocket with an actor, here or at another engine. If it returns an error the request isn't answered.
+func serveSocket(e *core, w http.ResponseWriter, r *http.Request, info *actorInfo, target string) error {
 	leave, err := e.sockets.admit(remote.Addr(r))
 	if err != nil {
-		refuse(w, r, err)
-		return
+		return err
 	}
 	defer leave()
+	ctx, done, err := e.begin()
+	if err != nil {
+		return err
+	}
+	defer done()
+	ctx = withForwarded(ctx, r.Context())
+	if isForwarded(ctx) { // an engine that asks for an actor that isn't here is told before the socket is open
+		a, err := enter(ctx, e, info.ID, false)
+		if err != nil {
+			return err
+		}
+		defer a.leave()
+		e.mu.Lock()
+		err = e.pools.refusal(a)
+		e.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
 	headers := headersOf(r)
 	ws, err := acceptSocket(w, r)
 	if err != nil {
-		return // it is answered
+		return nil // it is answered
 	}
 	ws.SetReadLimit(e.opts.MaxBody)
-	budget := e.budget.open(remote.Addr(r), id, func() { go func() { _ = ws.CloseNow() }() })
+	budget := e.budget.open(remote.Addr(r), info.ID, func() { go func() { _ = ws.CloseNow() }() })
 	defer budget.close()
 	s := &socket{outbox: outbox{ws: ws, log: e.log, limit: e.opts.MaxQueued, account: budget}, e: e}
-	ctx, done, err := e.begin()
-	if err != nil {
-		_ = ws.Close(websocket.StatusInternalError, closeReason(err))
-		return
-	}
-	defer done()
-	a, err := enter(ctx, e, id, false)
-	if err != nil {
-		s.close(websocket.StatusInternalError, closeReason(err))
-		return
-	}
-	defer a.leave()
-	in := &incoming{ctx: ctx, ws: ws, account: budget, messages: make(chan received)}
+	reading, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(lastWords, cut) })() // to stop reading ends the connection, and the client is to hear why
+	in := &incoming{ctx: reading, ws: ws, account: budget, messages: make(chan received)}
 	go in.read()
-	var t *tunnel
-	err = repeat(ctx, func() error {
-		t, err = s.attempt(ctx, a, in, rp.SocketOpen{Actor: a.text, Path: target, Headers: headers})
+	var far *websocket.Conn
+	err = follower{e, info, false}.follow(ctx, func(a *actor) error {
+		var t *tunnel
+		err := repeat(ctx, func() (err error) {
+			t, err = s.attempt(ctx, a, in, rp.SocketOpen{Actor: a.text, Path: target, Headers: headers})
+			return err
+		})
+		if err == nil {
+			s.serve(ctx, t, in)
+		}
+		return err
+	}, func(to *actorstore.HostInfo) (err error) {
+		far, err = e.fleet.dial(ctx, r, info.ID, to)
 		return err
 	})
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
+		s.close(websocket.StatusInternalError, closeReason(errLeaving))
+	case err != nil:
 		s.close(websocket.StatusInternalError, closeReason(err))
-	} else {
-		s.serve(ctx, t, in)
+	case far != nil:
+		s.relay(ctx, far, in)
 	}
 	for range in.messages { // until the client has heard of its end
 	}
 	_ = ws.CloseNow() // reading has failed: that alone leaves the connection open
+	return nil
 }
 
 // attempt opens a tunnel to the actor, and waits until the actor takes the socket.

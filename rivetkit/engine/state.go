@@ -25,6 +25,7 @@ type core struct {
 	alarms   *alarms
 	budget   *budget // its lock may be taken under mu
 	sockets  openSockets
+	fleet    *fleet  // the other engines; nil for one that asks none
 	instance [4]byte // of this stay in memory: the gateway in the ids of requests
 
 	ctx  context.Context // ends with Close
@@ -61,13 +62,13 @@ func (e *core) spawn(fn func()) {
 	}
 }
 
-// begin returns a context for the caller that ends with Close, which waits until the caller calls done. It returns errUnavailable
+// begin returns a context for the caller that ends with Close, which waits until the caller calls done. It returns errLeaving
 // if the engine is closed.
 func (e *core) begin() (ctx context.Context, done func(), err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
-		return nil, nil, errUnavailable
+		return nil, nil, errLeaving
 	}
 	e.work.Add(1)
 	ctx, cancel := context.WithCancel(e.ctx)

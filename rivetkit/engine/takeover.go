@@ -185,7 +185,7 @@ func (r *runner) giveUp() {
 	ids := r.orphans
 	r.orphans = nil
 	e.spawn(func() {
-		takeover{e}.open(e.ctx, ids) // so that it is known what it had
+		takeover{e}.open(e.ctx, ids, false) // so that it is known what it had
 		e.mu.Lock()
 		if len(r.actors) == 0 {
 			defer e.mu.Unlock()
@@ -248,7 +248,7 @@ func (t takeover) await(ctx context.Context, at runnerKey) error {
 	ids := r.orphans
 	r.orphans = nil
 	e.mu.Unlock()
-	if !t.open(ctx, ids) {
+	if !t.open(ctx, ids, true) {
 		r.giveUp() // another engine may have given it up
 	}
 	e.mu.Lock()
@@ -264,9 +264,9 @@ func (t takeover) await(ctx context.Context, at runnerKey) error {
 	return nil
 }
 
-// open opens actors, some at once, and reports whether this engine has them all. For those of another engine, which may
-// have ended, it waits as long as that may take.
-func (t takeover) open(ctx context.Context, ids []actorstore.ID) bool {
+// open opens actors, some at once, and reports whether this engine has them all. If wait is set it waits for those of another engine, which may
+// have ended, as long as that may take.
+func (t takeover) open(ctx context.Context, ids []actorstore.ID, wait bool) bool {
 	e := t.e
 	ctx, cancel := context.WithTimeout(ctx, e.opts.LostThreshold)
 	defer cancel()
@@ -281,9 +281,11 @@ func (t takeover) open(ctx context.Context, ids []actorstore.ID) bool {
 		}
 		all.Go(func() {
 			defer func() { <-slots }()
-			switch a, err := enter(ctx, e, id, true); {
+			switch a, err := enter(ctx, e, id, wait); {
 			case err == nil:
 				a.leave()
+			case !wait && errors.Is(err, actorstore.ErrInUse):
+				failed.Store(true) // its engine has its runner, or gives that up itself
 			case !errors.Is(err, errNotFound):
 				failed.Store(true)
 				e.log.Warn("engine: open an actor of an engine before", slog.String("id", id.String()), slog.Any("error", err))
@@ -354,6 +356,7 @@ func (r *runner) join() {
 		return
 	}
 	r.e.pools.join(r)
+	r.e.fleet.poke()
 	for name := range r.e.alarms.arrived(r.pool()) {
 		r.e.alarms.Hurry(name)
 	}
