@@ -34,6 +34,8 @@ type engineFlags struct {
 	memory     byteSize
 	minFree    byteSize
 	verbose    bool
+	fleet      fleetFlags
+	tls        tlsFlags
 	admin      adminFlags
 	backup     backupFlags
 }
@@ -42,7 +44,7 @@ type engineFlags struct {
 const engineStore = "greenroom.store"
 
 func newEngine(e *env) *cobra.Command {
-	f := &engineFlags{memory: 1 << 30, minFree: defaultMinFree}
+	f := &engineFlags{memory: 1 << 30, minFree: defaultMinFree, fleet: fleetFlags{place: "here"}}
 	cmd := &cobra.Command{
 		Use:   "engine [STORE]",
 		Short: "Run the actors of RivetKit programs",
@@ -59,8 +61,8 @@ ends with status 3, for a supervisor to start it again. While the disk has less 
 
 It listens on loopback, where no token is needed. To listen elsewhere takes a file with the
 tokens of runners, which open everything, and may take one with those of clients: lines with
-a token each, at least 16 characters long; lines that begin with # are left out. There is no
-TLS: that is for a proxy.
+a token each, at least 16 characters long; lines that begin with # are left out. It speaks TLS
+with --tls-cert and --tls-key, or behind a proxy.
 
 On an interrupt or SIGTERM it takes nothing new, lets all actors sleep, and ends. What hasn't
 ended within --drain is cut off. An actor that doesn't sleep in time runs on in its program,
@@ -70,6 +72,8 @@ seconds. Clients reconnect.
 What clients send and are sent has half of --memory, and one address a quarter of that half;
 more has to wait. Without GOMEMLIMIT in the environment the garbage collector keeps the
 whole process near --memory.
+
+` + engineFleetHelp + `
 
 ` + backupFlagsHelp + `
 
@@ -95,6 +99,8 @@ whole process near --memory.
 	flags.Var(&f.memory, "memory", "about how much memory the process may have, such as 512MiB or 4GiB")
 	flags.Var(&f.minFree, "min-free", "how much of the disk stays free: with less, what is to be stored is refused")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log more")
+	f.tls.flags(cmd)
+	f.fleet.flags(cmd)
 	f.admin.flags(cmd)
 	f.backup.flags(cmd)
 	return cmd
@@ -153,6 +159,9 @@ func serveEngine(ctx context.Context, e *env, f *engineFlags, url string) error 
 		return err
 	}
 	opts, err := f.options(log, &actorstore.Options{Limits: limits})
+	if err == nil {
+		err = errors.Join(f.tls.check(), f.fleet.check())
+	}
 	if err != nil {
 		return err
 	}
@@ -165,6 +174,10 @@ func serveEngine(ctx context.Context, e *env, f *engineFlags, url string) error 
 		return err
 	}
 	defer ln.Close() // again, unless it was never served
+	served, err := f.tls.listen(ln, log)
+	if err != nil {
+		return err
+	}
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(int64(f.memory))
 	}
@@ -179,6 +192,13 @@ func serveEngine(ctx context.Context, e *env, f *engineFlags, url string) error 
 			defer cancel()
 			saved.end(end, log)
 		}()
+		among, err := f.fleet.options(st.Engine(), f.tls.address(ln), &f.tls, log)
+		if err != nil {
+			return err
+		}
+		if among != nil {
+			opts.Peers = &engine.Peers{Address: among.Address, Insecure: among.Insecure, TLS: among.TLS}
+		}
 		en, err := engine.Open(ctx, st.Engine(), opts)
 		if err != nil {
 			return err
@@ -195,9 +215,9 @@ func serveEngine(ctx context.Context, e *env, f *engineFlags, url string) error 
 				Handler: en, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
 				MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 			},
-			listener: ln, log: log, drain: f.drain,
+			listener: served, limit: ln, log: log, drain: f.drain,
 			announce: func() error {
-				_, err := fmt.Fprintf(e.stdout, "serving at http://%s\n%send it with Ctrl-C\n", ln.Addr(), api.at)
+				_, err := fmt.Fprintf(e.stdout, "serving at %s\n%send it with Ctrl-C\n", f.tls.address(ln), api.at)
 				return err
 			},
 			failed: kv.Failed(st.Engine()),

@@ -73,6 +73,8 @@ func TestEngineRefuses(t *testing.T) {
 		{[]string{"--runner-tokens", short}, exitFailed, "line 1"},
 		{[]string{"--runner-tokens", tokens, "--client-tokens", short}, exitFailed, "line 1"},
 		{[]string{"--listen", "nothing"}, exitUsage, "--runner-tokens"},
+		{[]string{"--tls-cert", tokens}, exitUsage, "--tls-key"},
+		{[]string{"--advertise", "nothing"}, exitUsage, "--advertise"},
 	} {
 		r := program(t.Context(), strings.NewReader(""), append([]string{"engine", filepath.Join(dir, "data")}, c.args...)...)
 		if r.code != c.code || !strings.Contains(r.stderr, c.want) || strings.Contains(r.stderr, "secret") {
@@ -81,5 +83,9 @@ func TestEngineRefuses(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "data")); !os.IsNotExist(err) {
 		t.Errorf("a store was made: %v", err)
+	}
+	r := program(t.Context(), strings.NewReader(""), "engine", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0", "--advertise", "127.0.0.1:1")
+	if r.code != exitUsage || !strings.Contains(r.stderr, "PostgreSQL") {
+		t.Errorf("--advertise for a folder: status %d, %s", r.code, r.stderr)
 	}
 }

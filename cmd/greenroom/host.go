@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -109,6 +108,7 @@ needs that room to tidy up. All heals when there is room.
 	f.jwt.flags(cmd)
 	f.tls.flags(cmd)
 	f.fleet.flags(cmd)
+	flags.StringVar(&f.fleet.place, "place", "hash", "`where` an actor goes that no host has: hash, for the one that all agree on, or here")
 	f.admin.flags(cmd)
 	f.backup.flags(cmd)
 	return cmd
@@ -256,9 +256,4 @@ func (s *hostServer) frontOptions(secret []byte) *front.Options {
 }
 
 // address returns how the listener is reached.
-func (s *hostServer) address() string {
-	if s.flags.tls.cert != "" {
-		return fmt.Sprintf("https://%s", s.listener.Addr())
-	}
-	return fmt.Sprintf("http://%s", s.listener.Addr())
-}
+func (s *hostServer) address() string { return s.flags.tls.address(s.listener) }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"fmt"
 	"log/slog"
 	"net"
 	"strings"
@@ -30,9 +28,17 @@ loopback and without TLS they forward nothing, unless --fleet-insecure is set. A
 no host has goes to one that all hosts agree on, or, with --place here, to the one that is
 asked.`
 
+// engineFleetHelp is what greenroom engine says about them.
+const engineFleetHelp = `Where several engines serve a store in PostgreSQL, any of them takes any request and socket:
+those for an actor that another engine has go there, once, and an actor that no engine has
+goes to one that its program is connected to. An engine tells the others its address: that
+of --listen, or --advertise, such as https://ADDRESS:PORT of a proxy in front of it that
+speaks TLS. What engines send each other is signed and not encrypted: beyond loopback and
+without TLS they pass nothing on, unless --fleet-insecure is set.`
+
+// flags adds the flags, but for --place, which is a host's.
 func (f *fleetFlags) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.advertise, "advertise", "", "`address` and port at which the other hosts of the store reach this one, or https://ADDRESS:PORT; default that of --listen")
-	cmd.Flags().StringVar(&f.place, "place", "hash", "`where` an actor goes that no host has: hash, for the one that all agree on, or here")
 	cmd.Flags().BoolVar(&f.insecure, "fleet-insecure", false, "let hosts forward calls without TLS beyond loopback")
 }
 
@@ -49,8 +55,8 @@ func (f *fleetFlags) check() error {
 	return nil
 }
 
-// open returns the host's place among those of its store, nil for one that forwards nothing. listens is the beginning of its URLs.
-func (f *fleetFlags) open(ctx context.Context, engine kv.Engine, listens string, t *tlsFlags, log *slog.Logger) (*fleet.Fleet, error) {
+// options returns how a host finds the others of its store, nil for one that forwards nothing. listens is the beginning of its URLs.
+func (f *fleetFlags) options(engine kv.Engine, listens string, t *tlsFlags, log *slog.Logger) (*fleet.Options, error) {
 	if kv.Shared(engine) != nil {
 		if f.advertise != "" {
 			return nil, &usageError{"--advertise is for a store that several hosts may serve, in PostgreSQL"}
@@ -71,9 +77,5 @@ func (f *fleetFlags) open(ctx context.Context, engine kv.Engine, listens string,
 			return nil, nil
 		}
 	}
-	peers, err := fleet.Open(ctx, engine, o)
-	if err != nil {
-		return nil, fmt.Errorf("greenroom: %w", err)
-	}
-	return peers, nil
+	return o, nil
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/conn"
 	"github.com/greenroomdb/greenroom/host"
+	"github.com/greenroomdb/greenroom/host/fleet"
 	"github.com/greenroomdb/greenroom/host/front"
 	"github.com/greenroomdb/greenroom/host/front/jwt"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
@@ -54,11 +55,15 @@ type hostServer struct {
 
 // serve opens the host, serves it until ctx ends, and closes it.
 func (s *hostServer) serve(ctx context.Context, store *storeurl.Store, registry *prometheus.Registry, limits batch.Limits) (err error) {
-	peers, err := s.flags.fleet.open(ctx, store.Engine(), s.address(), &s.flags.tls, s.log)
+	among, err := s.flags.fleet.options(store.Engine(), s.address(), &s.flags.tls, s.log)
 	if err != nil {
 		return err
 	}
-	if peers != nil {
+	var peers *fleet.Fleet
+	if among != nil {
+		if peers, err = fleet.Open(ctx, store.Engine(), among); err != nil {
+			return fmt.Errorf("greenroom: %w", err)
+		}
 		defer peers.Close()
 	}
 	opts, err := s.hostOptions(limits, peers)

@@ -46,6 +46,14 @@ func (f *tlsFlags) listen(ln net.Listener, log *slog.Logger) (net.Listener, erro
 	return tls.NewListener(ln, &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.get, NextProtos: []string{"http/1.1"}}), nil
 }
 
+// address returns the beginning of the URLs of what is served by a listener.
+func (f *tlsFlags) address(ln net.Listener) string {
+	if f.cert != "" {
+		return "https://" + ln.Addr().String()
+	}
+	return "http://" + ln.Addr().String()
+}
+
 // config returns what is believed about other hosts, nil for what the system believes.
 func (f *tlsFlags) config() (*tls.Config, error) {
 	if f.roots == "" {
