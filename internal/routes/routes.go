@@ -45,7 +45,7 @@ type Table struct {
 	offer   actorstore.Offer                // +checklocks:mu
 	hosts   []actorstore.HostInfo           // the living ones that take calls, by their addresses  +checklocks:mu
 	listed  time.Time                       // when they were listed  +checklocks:mu
-	stale   bool                            // one of them is gone  +checklocks:mu
+	stale   bool                            // one of them is gone, or another one is wanted  +checklocks:mu
 	down    map[actorstore.HostID]time.Time // until when  +checklocks:mu
 	learned map[string]route                // by the names of actors  +checklocks:mu
 }
@@ -144,6 +144,13 @@ func (t *Table) Hosts(ctx context.Context) []actorstore.HostInfo {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Clone(t.hosts)
+}
+
+// Stale says that the list of hosts may lack one that is wanted: it is read again with the next question, unless that was done just now.
+func (t *Table) Stale() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stale = true
 }
 
 // Refresh lists the hosts anew.

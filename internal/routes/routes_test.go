@@ -195,8 +195,11 @@ func TestList(t *testing.T) {
 	want("at once", 2)
 	v.now = v.now.Add(time.Second)
 	want("as a host is gone", 3)
+	v.Stale()
+	v.now = v.now.Add(time.Second)
+	want("as a host is wanted", 4)
 	v.fails, v.now = errors.New("out of reach"), v.now.Add(time.Minute)
-	want("out of reach", 4)
+	want("out of reach", 5)
 	if !v.Runs(t.Context(), "room") {
 		t.Error("its own type isn't known")
 	}

@@ -67,6 +67,9 @@ func (s *alarms) try(ctx context.Context, w *actorstore.Waking, _ int) (again ti
 	a, err := enter(ctx, e, w.ID, false)
 	if err == nil {
 		defer a.leave()
+		if e.fleet.gives(ctx, a) {
+			return -1
+		}
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		if a.wake() {

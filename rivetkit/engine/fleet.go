@@ -108,6 +108,34 @@ func withForwarded(ctx, from context.Context) context.Context {
 	return ctx
 }
 
+// gives reports whether an actor that is open here is wanted at another engine, since it sleeps, and that has a runner for it. Then this one keeps no
+// sockets of its. f may be nil.
+func (f *fleet) gives(ctx context.Context, a *actor) bool {
+	if f == nil || f.wanted(ctx, &a.public) == nil {
+		return false
+	}
+	f.e.mu.Lock()
+	defer f.e.mu.Unlock()
+	if a.phase != asleep || f.e.pools.has(a) {
+		return false
+	}
+	a.mail.yield()
+	return true
+}
+
+// lost returns why an actor that was open here isn't any more. f may be nil.
+//
+// +checklocks:a.e.mu
+func (f *fleet) lost(a *actor) error {
+	switch {
+	case a.destroy:
+		return errNotFound
+	case f != nil:
+		return errElsewhere // it is looked for
+	}
+	return errUnavailable
+}
+
 // far returns errFar with why.
 func far(to *actorstore.HostInfo, err error) error {
 	return fmt.Errorf("%w: host %q at %s: %w", errFar, to.Name, to.Offer.Address, err)

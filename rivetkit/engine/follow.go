@@ -37,7 +37,7 @@ func (w follower) follow(ctx context.Context, here func(*actor) error, there fun
 		return visit()
 	}
 	until := e.now().Add(e.opts.ReadyTimeout)
-	var owner *actorstore.HostInfo // as the last error says
+	var owner *actorstore.HostInfo // where it is, or is wanted, as the last error says
 	for {
 		to := owner
 		if to == nil && !w.anywhere && !w.isOpen() {
@@ -59,10 +59,16 @@ func (w follower) follow(ctx context.Context, here func(*actor) error, there fun
 				return far
 			}
 		}
-		owner = w.owner(err)
-		if moved := errors.Is(err, errMoved); moved {
+		switch owner = w.owner(err); {
+		case errors.Is(err, errMoved):
 			f.routes.Forget(name)
-		} else if owner == nil && !errors.Is(err, errElsewhere) && !(errors.Is(err, errLeaving) && f.wanted(ctx, info) != nil) {
+		case errors.Is(err, errElsewhere):
+			owner = f.wanted(ctx, info)
+		case errors.Is(err, errLeaving):
+			if owner = f.wanted(ctx, info); owner == nil {
+				return err
+			}
+		case owner == nil:
 			return err
 		}
 		if e.now().After(until) {
@@ -82,7 +88,8 @@ func (w follower) follow(ctx context.Context, here func(*actor) error, there fun
 func (w follower) isOpen() bool {
 	w.e.mu.Lock()
 	defer w.e.mu.Unlock()
-	return w.e.actors[w.info.ID] != nil
+	a := w.e.actors[w.info.ID]
+	return a != nil && !a.closing && a.phase != gone
 }
 
 // owner returns the engine that has an actor, by an error of enter, nil if that isn't known, or takes no requests.

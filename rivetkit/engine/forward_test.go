@@ -420,6 +420,49 @@ func TestPlaceLater(t *testing.T) {
 	}
 }
 
+// TestGive: an actor whose runner has gone to another engine goes there, though it has sockets here. They end, and what came over them comes to the actor.
+func TestGive(t *testing.T) {
+	for _, by := range []string{"message", "request", "socket"} {
+		t.Run(by, func(t *testing.T) {
+			owner, other, p, id := twoEngines(t, nil)
+			ws := owner.dial("/gateway/"+id+"/connect", "rivet")
+			p.toClient(toActor[rp.SocketOpen](p).ID.Tunnel, rp.SocketMessage{Data: []byte("hello")})
+			if _, _, err := ws.Read(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			generation, _ := p.generation(id)
+			p.event(rp.Checkpoint{Actor: id, Generation: generation}, rp.Intent(rp.IntentSleep))
+			p.toldToStop(id)
+			must(t, p.ws.CloseNow())
+			<-p.ended
+			eventually(t, "the runner is gone", func() bool {
+				_, text := owner.call("GET", "/runners?name=default", "")
+				return strings.Contains(text, `"runners":[]`)
+			})
+			if by != "message" { // that waits for the other engine
+				must(t, ws.Write(t.Context(), websocket.MessageText, []byte("precious")))
+				eventually(t, "the message is kept", func() bool { return owner.kept(id) > 0 })
+			}
+			q := other.connect("default", "l")
+			switch by {
+			case "message":
+				eventually(t, "the socket is closed", func() bool { return ws.Write(t.Context(), websocket.MessageText, []byte("precious")) != nil })
+			case "request":
+				other.want(200, "GET /x", "GET", "/gateway/"+id+"/x", "")
+			case "socket":
+				other.dial("/gateway/"+id+"/connect", "rivet")
+			}
+			q.started(id)
+			if m := toActor[rp.SocketMessage](q); string(m.Body.(rp.SocketMessage).Data) != "precious" {
+				t.Errorf("%+v", m)
+			}
+			if code, reason := closed(t, ws); code != websocket.StatusInternalError || reason != "guard.service_unavailable" {
+				t.Errorf("%d %s", code, reason)
+			}
+		})
+	}
+}
+
 // TestForwardOnce: an engine that hasn't got an actor says so to one that thinks it has, doesn't ask others, and that is over after a while.
 func TestForwardOnce(t *testing.T) {
 	below := memkv.New()

@@ -70,6 +70,33 @@ func (b *mailbox) store() {
 	})
 }
 
+// yield ends the sockets of an actor that sleeps, and that another engine is to have: what is kept of them stays in the store, as at the end of an engine.
+//
+// +checklocks:b.a.e.mu
+func (b *mailbox) yield() {
+	a := b.a
+	if len(b.forgotten) > 0 {
+		b.store()
+	}
+	for id, t := range a.tunnels {
+		delete(a.e.tunnels, id)
+		delete(a.tunnels, id)
+		for _, p := range t.pending {
+			if p.stored {
+				p.release()
+			}
+		}
+		if c := t.client; c != nil {
+			t.client = nil
+			c.fail(t, errUnavailable)
+		}
+	}
+	b.makeRoom()
+	a.phase = gone // it is opened anew, here or there
+	a.notify()
+	a.abandon()
+}
+
 // changes are what is to be changed of the rows of an actor's tunnels.
 type changes struct {
 	fresh []*pendingMessage // to be stored
@@ -113,6 +140,7 @@ func (b *mailbox) landed(c *changes, failed map[*tunnel]error) {
 		t := p.t
 		switch {
 		case !t.isOpen(): // it has ended
+			p.release()
 		case !p.stored:
 			t.refuse(errUnavailable)
 		case p.n >= t.sent:

@@ -149,7 +149,7 @@ func serveRequest(e *core, w http.ResponseWriter, r *http.Request, info *actorIn
 			failed = err
 		}
 		return failed
-	}, func(to *actorstore.HostInfo) error { return e.fleet.pass(x, to, info.ID, body) }))
+	}, func(to *actorstore.HostInfo) error { return e.fleet.pass(x, to, info.ID, x.start.Body) }))
 }
 
 // serveDestroy begins the end of an actor, here or at another engine, and answers the request when the store says so: the end follows, after a restart too. If it
@@ -161,10 +161,7 @@ func serveDestroy(e *core, w http.ResponseWriter, r *http.Request, info *actorIn
 		e.mu.Lock()
 		if a.phase == gone {
 			defer e.mu.Unlock()
-			if a.destroy {
-				return errNotFound
-			}
-			return errUnavailable
+			return e.fleet.lost(a)
 		}
 		stored := make(chan error, 1)
 		a.doom(func(err error) { stored <- err })

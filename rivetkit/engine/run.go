@@ -27,7 +27,7 @@ func newNoKey() string {
 func isNoKey(key string) bool { return strings.HasPrefix(key, noKey) }
 
 // lookEvery is how often an actor that has no runner looks for one at other engines.
-const lookEvery = time.Second
+const lookEvery = 250 * time.Millisecond
 
 // await starts the actor, and returns when it runs. If only another engine has a runner for it the error is errElsewhere.
 func (a *actor) await(ctx context.Context) error {
@@ -44,10 +44,7 @@ func (a *actor) await(ctx context.Context) error {
 		}
 		if a.phase == gone || a.destroy {
 			defer e.mu.Unlock()
-			if a.destroy {
-				return errNotFound
-			}
-			return errUnavailable // it was lost
+			return e.fleet.lost(a)
 		}
 		if a.runner.takes(a) {
 			e.mu.Unlock()
@@ -59,14 +56,17 @@ func (a *actor) await(ctx context.Context) error {
 			return errLeaving
 		}
 		lacks := !wakes && e.fleet != nil && e.pools.lack(a) && !e.pools.has(a)
-		info, changed := a.public, a.changed
+		changed := a.changed
 		e.mu.Unlock()
-		if lacks && (isForwarded(ctx) || e.fleet.wanted(ctx, &info) != nil) {
+		if lacks && (e.fleet.gives(ctx, a) || isForwarded(ctx)) {
 			return errElsewhere
 		}
 		select {
 		case <-changed:
 		case <-look.C:
+			if lacks {
+				e.fleet.routes.Stale()
+			}
 		case <-timeout.C:
 			return errNotReady
 		case <-ctx.Done():

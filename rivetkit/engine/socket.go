@@ -68,6 +68,7 @@ func serveSocket(e *core, w http.ResponseWriter, r *http.Request, info *actorInf
 		err = e.pools.refusal(a)
 		e.mu.Unlock()
 		if err != nil {
+			e.fleet.gives(ctx, a)
 			return err
 		}
 	}

@@ -65,6 +65,7 @@ var failures = []failure{
 type suite struct {
 	version, folder, node string
 	program               string // greenroom
+	home                  string // the address of the engine to which the programs connect; "" for that of the clients
 }
 
 func newSuite(t *testing.T, version string) *suite {
@@ -110,7 +111,7 @@ func (s *suite) run(t *testing.T, match, engine, hook string) (passed, failed []
 	defer cancel()
 	cmd := exec.CommandContext(ctx, s.node, "node_modules/vitest/vitest.mjs", "run", "engine.test.mjs", "-t", match, "--reporter=json", "--outputFile="+report)
 	cmd.Dir = s.folder
-	cmd.Env = append(os.Environ(), "GREENROOM_ENGINE="+engine, "GREENROOM_AFTER_EACH="+hook, "PATH="+filepath.Dir(s.node)+":"+os.Getenv("PATH"))
+	cmd.Env = append(os.Environ(), "GREENROOM_ENGINE="+engine, "GREENROOM_PROGRAM="+s.home, "GREENROOM_AFTER_EACH="+hook, "PATH="+filepath.Dir(s.node)+":"+os.Getenv("PATH"))
 	out, _ := cmd.CombinedOutput() // the report says what failed
 	text, err := os.ReadFile(report)
 	if err != nil {
@@ -243,6 +244,24 @@ func TestSuitePostgres(t *testing.T) {
 	must(t, err)
 	defer p.kill()
 	s.check(t, "cbor", p.url, "")
+}
+
+// TestSuiteApart runs them with the programs at one engine, and the clients at another one of the same store.
+func TestSuiteApart(t *testing.T) {
+	s := newSuite(t, "2.1.5")
+	n := pgtest.Shared(t)
+	var engines []*served
+	for range 2 {
+		p, err := s.serve(n.URL("schema="+n.Schema()), anyPort)
+		must(t, err)
+		defer p.kill()
+		engines = append(engines, p)
+	}
+	s.home = engines[0].url
+	s.check(t, "cbor", engines[1].url, "")
+	if t.Failed() {
+		t.Logf("%s\n%s", &engines[0].stderr, &engines[1].stderr)
+	}
 }
 
 // TestSuiteKilled kills the engine after every test, and checks that what it acknowledged is stored.
