@@ -8,6 +8,9 @@
 // sleep, or its alarm. Then the engine opens it, which keeps other processes away, and tells a runner of the actor's
 // namespace and runner name to start it. From then on the actor's keys are the runner's to read and write, until it
 // says that the actor stopped. A write is answered when it is durable.
+//
+// Several engines may serve one store (Options.Peers): what is asked of an actor goes to the one that has it, and an actor that isn't open goes to one that has
+// a runner for it.
 package engine
 
 // Files, from the top down:

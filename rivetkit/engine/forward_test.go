@@ -19,6 +19,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 	"github.com/greenroomdb/greenroom/rivetkit/engine"
 	rp "github.com/greenroomdb/greenroom/rivetkit/internal/runnerproto"
@@ -500,18 +501,47 @@ func TestForwardOnce(t *testing.T) {
 	a.want(503, "actor_ready_timeout", "GET", "/gateway/"+id+"/x", "")
 }
 
+// TestForwardLeaving: an actor whose engine ends is at another one, which has a runner for it, for what is asked of that one meanwhile.
+func TestForwardLeaving(t *testing.T) {
+	owner, other, p, id := twoEngines(t, nil)
+	q := other.connect("default", "l")
+	other.want(200, "GET /x", "GET", "/gateway/"+id+"/x", "")
+	p.mu.Lock()
+	p.hold = true // it takes its time to stop
+	p.mu.Unlock()
+	down := make(chan error, 1)
+	go func() { down <- owner.engine.Shutdown(t.Context()) }()
+	at := p.toldToStop(id)
+	answer := make(chan string, 1)
+	go func() {
+		_, text := other.call("GET", "/gateway/"+id+"/y", "")
+		answer <- text
+	}()
+	p.event(at, rp.Stopped{})
+	if text := <-answer; text != "GET /y " {
+		t.Error(text)
+	}
+	q.started(id)
+	must(t, <-down)
+}
+
 // TestDead: the actor of an engine that has died is another one's when its lease is over.
 func TestDead(t *testing.T) {
 	below, opts := memkv.New(), engine.Options{LostThreshold: time.Second}
-	owner, other := member(t, below, opts, nil), member(t, below, opts, nil)
+	faults := faultkv.New(below)
+	owner, other := member(t, faults, opts, nil), member(t, below, opts, nil)
 	p := owner.connect("default", "k")
 	id := owner.actor("counter", "a")
 	p.started(id)
 	other.want(200, "GET /x", "GET", "/gateway/"+id+"/x", "")
+	faults.Tear(0)
 	owner.stop()
 	q := other.connect("default", "l")
 	other.want(503, "service_unavailable", "GET", "/gateway/"+id+"/x", "") // its lease holds
-	must(t, owner.engine.Close())
-	other.want(200, "GET /x", "GET", "/gateway/"+id+"/x", "")
+	eventually(t, "its lease ends", func() bool {
+		code, _ := other.call("GET", "/gateway/"+id+"/x", "")
+		return code == 200
+	})
 	q.started(id)
+	_ = owner.engine.Close() // it can't say that it ends
 }
