@@ -250,9 +250,10 @@ func TestSuitePostgres(t *testing.T) {
 func TestSuiteApart(t *testing.T) {
 	s := newSuite(t, "2.1.5")
 	n := pgtest.Shared(t)
+	url := n.URL("schema=" + n.Schema())
 	var engines []*served
 	for range 2 {
-		p, err := s.serve(n.URL("schema="+n.Schema()), anyPort)
+		p, err := s.serve(url, anyPort)
 		must(t, err)
 		defer p.kill()
 		engines = append(engines, p)
