@@ -72,9 +72,15 @@ func (l *course) shutLost() {
 
 // turnAway ends the turns that wait without running them, until the actor's last user is gone: they are for the actor as it is next.
 func (l *course) turnAway() {
+	line := l.host.elsewhere(l.addr)
+	var last *place
 	for {
 		select {
 		case t := <-l.mailbox:
+			if line {
+				last = last.next()
+				t.place = last
+			}
 			t.finish(errAgain)
 		case t := <-l.inner:
 			l.exec(t)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"time"
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
@@ -68,6 +69,39 @@ var (
 
 // errHanded says that an actor goes to another host. Callers here follow it.
 var errHanded = fmt.Errorf("%w: its actors go to other hosts", ErrClosed)
+
+// A handedError is errHanded for a call that waited for the actor.
+type handedError struct{ at *place }
+
+func (*handedError) Error() string { return errHanded.Error() }
+func (*handedError) Unwrap() error { return errHanded }
+
+// A place is that of a call in the line of those that waited for an actor when it left for another host. A call is made there when the one before it was answered.
+type place struct {
+	before *place
+	left   chan struct{}
+}
+
+// next returns the place behind p, the first one for nil.
+func (p *place) next() *place { return &place{p, make(chan struct{})} }
+
+// linePatience bounds waiting for the call before, whose caller may follow no actor.
+const linePatience = time.Second
+
+// await waits until the call before was answered.
+func (p *place) await(ctx context.Context) {
+	if p.before == nil {
+		return
+	}
+	over := time.NewTimer(linePatience)
+	defer over.Stop()
+	select {
+	case <-p.before.left:
+	case <-over.C:
+	case <-ctx.Done():
+	}
+	p.before = nil // so that a long line isn't kept
+}
 
 // An Error is what an actor's code returns for its caller to be told. Any other error of
 // it goes to the log alone: a front says "internal" then.

@@ -96,7 +96,11 @@ func (f *forwarder) ask(ctx context.Context, a Address, say func() (*request, er
 // here. A host without Options.Peers calls here.
 func (f *forwarder) Follow(ctx context.Context, a Address, here func(ctx context.Context) error, there func(ctx context.Context, to *actorstore.HostInfo) error) error {
 	if f.routes == nil || ctx.Value(forwardedKey{}) != nil {
-		return here(ctx)
+		err := here(ctx)
+		if handed := (*handedError)(nil); errors.As(err, &handed) {
+			close(handed.at.left) // its caller is at another host
+		}
+		return err
 	}
 	name := a.String()
 	// Where the actor is as the last error says; a nil owner is this host.
@@ -123,6 +127,10 @@ func (f *forwarder) Follow(ctx context.Context, a Address, here func(ctx context
 			}
 		} else if err == nil || !moved(err) {
 			f.routes.Learn(name, to)
+		}
+		if handed := (*handedError)(nil); errors.As(err, &handed) {
+			handed.at.await(ctx)
+			defer close(handed.at.left)
 		}
 		if newer := (*actorstore.SchemaError)(nil); moved(err) && errors.As(err, &newer) {
 			f.routes.Forget(name)

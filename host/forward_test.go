@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -32,6 +33,7 @@ type peers struct {
 	refuses map[string]error // what carrying to an address returns instead  +checklocks:mu
 	loses   map[string]error // what it returns after the request was done  +checklocks:mu
 	carried int              // +checklocks:mu
+	slow    bool             // carrying takes a while, not the same each time; set before there are hosts
 	engines map[string]*faultkv.Engine
 }
 
@@ -45,6 +47,9 @@ func (f *peers) Carry(ctx context.Context, to *actorstore.HostInfo, request []by
 	f.carried++
 	h, refused, lost := f.hosts[to.Offer.Address], f.refuses[to.Offer.Address], f.loses[to.Offer.Address]
 	f.mu.Unlock()
+	if f.slow {
+		<-time.After(rand.N(20 * time.Millisecond))
+	}
 	if h == nil || refused != nil {
 		return nil, errors.Join(ErrUnreachable, refused)
 	}
@@ -436,6 +441,45 @@ func TestHandOver(t *testing.T) {
 			t.Errorf("the sum is %d, %v", n, err)
 		}
 		must(t, b.Close(ctx))
+	})
+}
+
+// TestHandOverOrder: calls that wait for an actor when it goes to another host are made there in their order.
+func TestHandOverOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun, going := make(chan struct{}), make(chan struct{})
+		f := newPeers(t, func() []*Type {
+			return []*Type{thing(
+				NewAction("hold", func(*Context, struct{}) (int, error) { close(begun); <-going; return 0, nil }),
+				NewAction("host", func(c *Context, _ struct{}) (string, error) { return c.life.host.opts.Peers.Address, nil }),
+				NewAction("note", func(c *Context, n int) (all []int, err error) {
+					return all, greenroom.Mutate(c, func(v *[]int) error { *v = append(*v, n); all = *v; return nil })
+				}))}
+		})
+		f.slow = true
+		a := f.open("a:1")
+		f.open("b:1")
+		at := Address{"thing", f.placed(a)["a:1"]}
+		var work sync.WaitGroup
+		work.Go(func() { must(t, testkit.Second(invoke[int](t.Context(), a, at, "hold", nil))) })
+		<-begun
+		var want []int
+		for i := range 50 {
+			want = append(want, i)
+			work.Go(func() { must(t, testkit.Second(invoke[[]int](t.Context(), a, at, "note", i))) })
+			synctest.Wait()
+		}
+		over := make(chan error, 1)
+		go func() { over <- a.HandOver(t.Context()) }()
+		pass(time.Second)
+		close(going)
+		work.Wait()
+		must(t, <-over)
+		got, err := invoke[[]int](t.Context(), a, at, "note", 50)
+		if must(t, err); !slices.Equal(got, append(want, 50)) {
+			t.Errorf("the order is %v", got)
+		}
+		f.close()
 	})
 }
 

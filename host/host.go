@@ -269,8 +269,11 @@ func (h *Host) turn(ctx context.Context, a Address, b *birth, t *turn) error {
 			l.leave()
 			return err
 		}
-		if err := t.wait(ctx); err != errAgain {
+		switch err := t.wait(ctx); {
+		case err != errAgain:
 			return err
+		case t.place != nil:
+			return &handedError{t.place}
 		}
 		t = &turn{name: t.name, run: t.run, turnOrigin: t.turnOrigin, must: t.must, in: t.in, courier: t.courier, caller: t.caller, done: make(chan error, 1)}
 	}

@@ -26,6 +26,7 @@ type turn struct {
 	must    bool           // it waits for room in the mailbox
 	in      kv.Incarnation // in which alone it may land, 0 for any
 	courier bool           // it brings letters, or tells that they have come: other callers go first
+	place   *place         // in the line of calls that are to follow the actor, if it wasn't run; nil for none
 	took    atomic.Bool    // it is being run, or its caller has gone
 	// patient: the reply to a call that destroys the actor waits until the actor is gone. The
 	// actor's own parts must not wait for that, since the actor waits for them.
