@@ -1,10 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"math"
+	"net"
+	"net/http"
 	"runtime"
 	"runtime/metrics"
 	"sync"
@@ -12,6 +16,8 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/host"
+	"github.com/greenroomdb/greenroom/host/fleet"
+	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
@@ -149,4 +155,93 @@ func openTimers(s *stand) {
 			return nil
 		})
 	})
+}
+
+// Names of the peers of host/forwarded.
+const (
+	atItsHost = "at-its-host" // the same calls, asked for at the host that has the actor
+	withTrip  = "with-trip"   // these, and a request of HTTP before each, of as many bytes, that is answered at once
+)
+
+// A fleetPair is two hosts of the stand's store, of which one forwards calls to the other over HTTP.
+type fleetPair struct {
+	*stand
+	near, far *host.Host
+	server    string // the address of the far one
+}
+
+// begin opens them, and has the far one wake the actors.
+func (p *fleetPair) begin() {
+	engine := farEngine{p.openEngine()} // which several hosts may have open
+	p.near, _ = p.open(engine)
+	p.far, p.server = p.open(engine)
+	for i := range p.sizes.actors {
+		check(caller(p.stand, p.far)(i, "put", inCBOR(noisy(1))))
+	}
+}
+
+// open opens a host, and serves what others forward to it.
+func (p *fleetPair) open(engine kv.Engine) (*host.Host, string) {
+	listener := must((&net.ListenConfig{}).Listen(p.ctx, "tcp", "127.0.0.1:0"))
+	address := listener.Addr().String()
+	quiet := slog.New(slog.DiscardHandler)
+	f := must(fleet.Open(p.ctx, engine, &fleet.Options{Address: address, Here: true, Logger: quiet}))
+	h := must(host.Open(p.ctx, engine, []*host.Type{putter()}, &host.Options{
+		Store: &greenroom.Options{Limits: limits()}, MaxAwake: p.sizes.actors, Logger: quiet, IdleTimeout: 1 << 60, Peers: f.Peers(),
+	}))
+	p.end(func() error { return h.Close(context.Background()) })
+	echo := http.NewServeMux()
+	echo.Handle("/", f.Handler(h))
+	echo.HandleFunc("/echo", func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })
+	server := &http.Server{Handler: echo, ErrorLog: slog.NewLogLogger(quiet.Handler(), 0)}
+	go func() { _ = server.Serve(listener) }()
+	p.end(func() error { f.Close(); return server.Close() })
+	return h, address
+}
+
+// forwarded returns what opens host/forwarded or one of its peers: a call of an action that reads one user key, of an actor that another host has, by one caller of each actor.
+func forwarded(by string) func(*stand) {
+	return func(s *stand) {
+		p := &fleetPair{stand: s}
+		p.begin()
+		h, first := p.far, func() error { return nil }
+		switch by {
+		case "":
+			h = p.near
+		case withTrip:
+			first = p.trips()
+		}
+		call := caller(s, h)
+		for i := range s.sizes.actors {
+			s.workers = append(s.workers, repeat(func() error {
+				if err := first(); err != nil {
+					return err
+				}
+				return call(i, "get", nil)
+			}))
+		}
+	}
+}
+
+// trips returns what makes a request that is answered at once.
+func (p *fleetPair) trips() func() error {
+	const size = 100
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: p.sizes.actors}}
+	p.end(func() error { client.CloseIdleConnections(); return nil })
+	body := noisy(size)
+	return func() error {
+		r, err := http.NewRequestWithContext(p.ctx, http.MethodPost, "http://"+p.server+"/echo", bytes.NewReader(body))
+		if err != nil {
+			return err
+		}
+		answer, err := client.Do(r)
+		if err != nil {
+			return err
+		}
+		defer answer.Body.Close()
+		if n, err := io.Copy(io.Discard, answer.Body); err != nil || n != size {
+			return fmt.Errorf("an echo of %d bytes: %w", n, err)
+		}
+		return nil
+	}
 }

@@ -112,6 +112,8 @@ func workloads() []workload {
 		{name: "workflow/step", unit: "step/s", open: crowd(beginSteps), commits: stepCommits, kept: stepForgets, peers: []peer{{rawEngine, 0.8, anywhere, nil}}},
 		{name: "host/turn", unit: "turn/s", open: openTurns, commits: 1, kept: 8, peers: []peer{{rawEngine, 0, anywhere, nil}}},
 		{name: "host/turn-many", unit: "turn/s", open: workBy(byThousands, openTurns), commits: 1, kept: 8, peers: []peer{{rawEngine, 0, anywhere, nil}}},
+		{name: "host/forwarded", unit: "call/s", open: forwarded(""),
+			peers: []peer{{atItsHost, 0, anywhere, forwarded(atItsHost)}, {withTrip, 0.5, anywhere, forwarded(withTrip)}}},
 		{name: "items/put", unit: "put/s", open: openItemPut,
 			peers: []peer{{rawEngine, 0.5, anywhere, openRawPut}, {playback, 0, anywhere, openPlaybackPut}, {sqliteTable, 0, near, openFilePut}}},
 		{name: "items/get", unit: "get/s", open: openItemGet,

@@ -87,6 +87,7 @@ var checks = map[string]func(*testing.T, result){
 	"docs/size":         silently,
 	"host/turn":         turnCounts,
 	"host/turn-many":    turnCounts,
+	"host/forwarded":    silently,
 	"host/awake":        silently,
 	"host/asleep":       silently,
 	"sqlite/bulk": func(t *testing.T, r result) {
