@@ -175,6 +175,8 @@ func describeHost(rest []byte) string {
 		return "host/nonce"
 	case string(rest) == "e":
 		return "rivetkit/engine"
+	case string(rest) == "h":
+		return "rivetkit/head"
 	case string(rest) == "m":
 		return "host/import"
 	case len(rest) == 1+8+8 && rest[0] == hostSocket:

@@ -22,6 +22,7 @@
 //	68 6f + number u64be               a message to another actor     host/out/NUMBER
 //	68 73                              the nonce of those             host/nonce
 //	68 65                              what RivetKit's engine knows   rivetkit/engine
+//	68 68                              the head of RivetKit's pages   rivetkit/head
 //	68 6d                              the mark of an import          host/import
 //	68 67 + socket of 8 bytes, u64be   a message that waits there     host/sockets/SOCKET/NUMBER
 //	anything else                      unknown                        unknown/HEX

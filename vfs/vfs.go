@@ -18,7 +18,7 @@ package vfs
 
 // Files, from the top down:
 //
-//	export.go update.go open.go check.go checksqlite.go conn.go stmt.go rows.go lost.go kept.go declared.go
+//	pages.go export.go update.go open.go check.go checksqlite.go conn.go stmt.go rows.go lost.go kept.go declared.go
 //	recover.go vfs.go handle.go lock.go attach.go logfile.go logmode.go rollbackmode.go journalfile.go
 //	database.go leftover.go log.go writer.go journal.go committer.go
 //	counter.go states.go pin.go turns.go staged.go session.go settings.go cause.go base.go

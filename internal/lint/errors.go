@@ -30,7 +30,7 @@ var plainErrors = []plain{
 		"kv.ErrInvalid", "kv/txn.ErrManaged", "kv/keys.ErrMisuse", "kv/txn.ErrNoVersionstamp", "kv/keys.ErrOtherKey", "kv/txn.ErrUnreadable",
 		"kv/txn.ErrCanceled", "kv.ErrNotAStore", "kv/pgkv.ErrURL",
 		"docstore.ErrExpression", "docstore.ErrOperation", "docstore.ErrPath", "docstore.ErrValue", "docstore/internal/element.ErrValue",
-		"greenroom.ErrMigrations", "greenroom.ErrNested", "itemstore.ErrIncompatible", "itemstore.ErrInvalid", "itemstore.ErrMoved", "itemstore.ErrPath", "itemstore.ErrSchema",
+		"greenroom.ErrMigrations", "greenroom.ErrNested", "vfs.ErrPage", "itemstore.ErrIncompatible", "itemstore.ErrInvalid", "itemstore.ErrMoved", "itemstore.ErrPath", "itemstore.ErrSchema",
 		"itemstore.ErrToken", "itemstore.ErrUnknownType", "persist.ErrJob", "persist.ErrStarted",
 		"queue.ErrID", "queue.ErrInvalid", "queue.ErrOptions", "queue.ErrPrevious", "queue.ErrUnknownName",
 		"traces.ErrID", "traces.ErrOptions", "traces/otlp.ErrOptions",

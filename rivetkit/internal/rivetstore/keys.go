@@ -30,6 +30,8 @@ import (
 //	                                     generation u32, input optional<data>, started i64 ms,
 //	                                     slept i64 ms; 0 for never; runner id str, runner key
 //	                                     str, doomed bool. v1 ends before the runner id
+//	68 68                                v1: the head of the database of a program of RivetKit 2.3: how
+//	                                     many commits of pages there were, u64. It lands with each
 //	68 6d                                v1: the actor is being imported (nothing follows)
 //	68 67 + gateway, request, n u64be    v1: a message of the client that the actor hasn't
 //	                                     acknowledged: binary bool, data. n is 0 for the opening
@@ -48,6 +50,7 @@ const (
 	recordVersion = 2
 
 	recordByte = 'e'
+	headByte   = 'h'
 	importByte = 'm'
 	socketByte = 'g'
 )
@@ -159,6 +162,20 @@ func ImportKey() []byte { return []byte{actorstore.NamespaceHost, importByte} }
 
 // AppendImport appends the value of an ImportKey to dst.
 func AppendImport(dst []byte) []byte { return bare.AppendVersion(dst, version) }
+
+// HeadKey returns the key of the head of an actor's database: how many commits of its pages there were. Without a value it is 0.
+func HeadKey() []byte { return []byte{actorstore.NamespaceHost, headByte} }
+
+// AppendHead appends the value of a HeadKey to dst.
+func AppendHead(dst []byte, head uint64) []byte {
+	return bare.AppendU64(bare.AppendVersion(dst, version), head)
+}
+
+// ParseHead parses the value of a HeadKey. Its errors wrap kv.ErrCorrupt or kv.ErrNewerFormat.
+func ParseHead(b []byte) (head uint64, err error) {
+	err = parse("head of a database", b, func(r *bare.Reader) { head = r.U64() })
+	return head, err
+}
 
 // SocketRange returns the range, within the keys of an actor, of what the engine keeps of WebSockets. [start, end).
 func SocketRange() (start, end []byte) {

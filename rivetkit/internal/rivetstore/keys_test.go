@@ -93,3 +93,20 @@ func TestValues(t *testing.T) {
 		t.Error("a newer version is read")
 	}
 }
+
+// TestHead: the head of a database, as it is stored.
+func TestHead(t *testing.T) {
+	const want = "0100" + "0807060504030201"
+	got := rs.AppendHead(nil, 0x0102030405060708)
+	if hex.EncodeToString(got) != want {
+		t.Errorf("got %x, want %s", got, want)
+	}
+	if head, err := rs.ParseHead(got); head != 0x0102030405060708 || err != nil {
+		t.Errorf("got %d, %v", head, err)
+	}
+	for _, bad := range [][]byte{nil, got[:9], append(got, 0), {2, 0}} {
+		if _, err := rs.ParseHead(bad); err == nil {
+			t.Errorf("%x is read", bad)
+		}
+	}
+}
