@@ -4,7 +4,8 @@ package runnerproto
 type Checkpoint struct {
 	Actor      string // the actor's id
 	Generation uint32 // how often the engine has started the actor
-	Index      int64  // 0 for the first event or command of a generation, then one more for each
+	// Index is 0 for the first event or command of a generation, then one more for each. The first command to an envoy has 1.
+	Index int64
 }
 
 func (p *Checkpoint) fields(c *codec) {
@@ -110,12 +111,35 @@ type StartActor struct {
 	Input     []byte // what the creator of the actor gave it; nil is left out, an empty one isn't
 	// Hibernating are the sockets that stayed open while the actor slept. The actor's other sockets have ended.
 	Hibernating []TunnelID
+	Preloaded   Optional[PreloadedKV] // spares the envoy to ask for keys; since Envoy6
+}
+
+// PreloadedKV has keys of an actor.
+type PreloadedKV struct {
+	Entries  []KVEntry
+	Keys     [][]byte // of these it has all that exist
+	Prefixes [][]byte // of these it has all keys
 }
 
 // StopActor tells the runner to end the actor, and answer with Stopped.
-type StopActor struct{}
+type StopActor struct {
+	Reason StopReason // since Envoy6: in older versions it isn't written, and read as 0
+}
 
-var commandBodies = union[CommandBody]{of[CommandBody]((*StartActor).fields), of[CommandBody](nothing[StopActor])}
+// A StopReason says why an actor ends.
+type StopReason uint8
+
+// The reasons.
+const (
+	StopToSleep   StopReason = iota // it had IntentSleep
+	StopAsWished                    // it had IntentStop
+	StopToDestroy                   // it is destroyed from outside
+	StopGoingAway                   // its runner is Stopping
+	StopLost                        // the engine has lost it
+	stopReasons
+)
+
+var commandBodies = union[CommandBody]{of[CommandBody]((*StartActor).fields), of[CommandBody]((*StopActor).fields)}
 
 func (Commands) toRunner()  {}
 func (StartActor) command() {}
@@ -134,6 +158,25 @@ func (s *StartActor) fields(c *codec) {
 	c.i64(&s.CreatedAt)
 	c.body(&s.Input)
 	list(c, &s.Hibernating, (*TunnelID).fields)
+	if c.has(Envoy6, "PreloadedKV", s.Preloaded.Set) {
+		optional(c, &s.Preloaded, func(c *codec, p *PreloadedKV) { p.fields(c) })
+	}
+}
+
+func (p *PreloadedKV) fields(c *codec) {
+	list(c, &p.Entries, func(e *KVEntry, c *codec) {
+		c.data(&e.Key)
+		c.data(&e.Value)
+		e.metadata(c)
+	})
+	c.datas(&p.Keys)
+	c.datas(&p.Prefixes)
+}
+
+func (s *StopActor) fields(c *codec) {
+	if c.v >= Envoy6 {
+		c.enum((*uint8)(&s.Reason), int(stopReasons), "stop reason")
+	}
 }
 
 // AckCommands tell the engine which commands the runner has seen: the last one of each actor.

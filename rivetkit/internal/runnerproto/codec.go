@@ -3,6 +3,7 @@ package runnerproto
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"unicode/utf8"
@@ -31,7 +32,7 @@ type codec struct {
 	v Version
 	r *bare.Reader // nil to write
 
-	name  string // of the message that is written
+	name  string // of the message, noKind until it is known
 	b     []byte
 	start int // where the message begins in b
 	err   error
@@ -50,8 +51,17 @@ func (c *codec) fail(format string, args ...any) {
 // since makes c fail, if it hasn't yet, with an error that wraps ErrVersion: the version is below v.
 func (c *codec) since(v Version, what string) {
 	if c.err == nil {
-		c.err = fmt.Errorf("%w: %s needs version %d of the protocol, this connection has %d", ErrVersion, what, v, c.v)
+		c.err = fmt.Errorf("%w: %s needs the %s, this connection has the %s", ErrVersion, what, v.protocol(), c.v.protocol())
 	}
+}
+
+// has reports whether the version has a field that exists since v. It makes c fail if the version has it not, and a message that is
+// written says something in it.
+func (c *codec) has(v Version, what string, says bool) bool {
+	if c.v < v && c.r == nil && says {
+		c.since(v, what)
+	}
+	return c.v >= v
 }
 
 // failed reports whether c has failed.
@@ -79,6 +89,16 @@ func (c *codec) u16(p *uint16) { field(c, p, 2, (*bare.Reader).U16, bare.AppendU
 func (c *codec) u32(p *uint32) { field(c, p, 4, (*bare.Reader).U32, bare.AppendU32) }
 func (c *codec) u64(p *uint64) { field(c, p, 8, (*bare.Reader).U64, bare.AppendU64) }
 func (c *codec) i64(p *int64)  { field(c, p, 8, (*bare.Reader).I64, bare.AppendI64) }
+
+// float goes over a float with its first byte first, unlike all other numbers.
+func (c *codec) float(p *float64) {
+	field(c, p, 8, func(r *bare.Reader) (f float64) {
+		if b := r.Fixed(8); b != nil {
+			f = math.Float64frombits(binary.BigEndian.Uint64(b))
+		}
+		return f
+	}, func(b []byte, f float64) []byte { return binary.BigEndian.AppendUint64(b, math.Float64bits(f)) })
+}
 
 // tag goes over a tag below n.
 func (c *codec) tag(p *uint8, n int) {
@@ -149,12 +169,12 @@ func optional[T any](c *codec, o *Optional[T], value func(*codec, *T)) {
 }
 
 // count goes over the number of elements of a list or a map, which is n when it is written.
-func (c *codec) count(n int) int {
+func (c *codec) count(n, limit int) int {
 	if c.r != nil {
-		return c.r.Len(maxCount)
+		return c.r.Len(limit)
 	}
-	if n > maxCount {
-		c.fail("count %d, limit %d", n, maxCount)
+	if n > limit {
+		c.fail("count %d, limit %d", n, limit)
 	}
 	c.length(n, 0)
 	return n
@@ -162,17 +182,30 @@ func (c *codec) count(n int) int {
 
 // list goes over a list, which is nil if it is read and has no elements. A T is at most some dozen bytes, and takes at least
 // one byte of the message.
-func list[T any](c *codec, p *[]T, fields func(*T, *codec)) {
-	if n := c.count(len(*p)); c.r != nil && n > 0 {
+func list[T any](c *codec, p *[]T, fields func(*T, *codec)) { limited(c, p, maxCount, fields) }
+
+// limited goes over a list of at most limit elements.
+func limited[T any](c *codec, p *[]T, limit int, fields func(*T, *codec)) {
+	if n := c.count(len(*p), limit); c.r != nil && n > 0 {
 		*p = make([]T, n)
 	}
 	each(c, *p, fields)
 }
 
+// maybe goes over a list that may be left out: it is nil then, and only then.
+func maybe[T any](c *codec, p *[]T, list func(*codec, *[]T)) {
+	here := *p != nil
+	if c.bool(&here); here {
+		if list(c, p); *p == nil {
+			*p = []T{}
+		}
+	}
+}
+
 // column goes over a list that has one value for each element of rows, which an earlier list has made. mismatch is the format of
 // an error of two numbers of elements.
 func column[T any](c *codec, rows []T, mismatch string, fields func(*T, *codec)) {
-	if n := c.count(len(rows)); n != len(rows) {
+	if n := c.count(len(rows), maxCount); n != len(rows) {
 		c.fail(mismatch, len(rows), n)
 	}
 	each(c, rows, fields)
@@ -220,6 +253,7 @@ type union[U any] []member[U]
 // A member is one type of a union, or a union that has one tag in another.
 type member[U any] struct {
 	name   string
+	since  Version // the first that has it
 	has    func(U) bool
 	fields func(*U, *codec)
 }
@@ -248,20 +282,51 @@ func (s union[U]) has(u U) bool {
 	return slices.ContainsFunc(s, func(m member[U]) bool { return m.has(u) })
 }
 
+// from returns the member for a union that has it since v. In older versions the tags behind it are lower.
+func (m member[U]) from(v Version) member[U] {
+	m.since = v
+	return m
+}
+
+// size returns how many members version v has.
+func (s union[U]) size(v Version) (n int) {
+	for i := range s {
+		if s[i].since <= v {
+			n++
+		}
+	}
+	return n
+}
+
 // value goes over the tag and the fields of u. missing is the error of one that is nil.
 func (s union[U]) value(c *codec, u *U, missing string) {
 	var tag uint8
+	var i int
 	if c.r == nil {
-		i := slices.IndexFunc(s, func(m member[U]) bool { return m.has(*u) })
-		if i < 0 {
+		if i = slices.IndexFunc(s, func(m member[U]) bool { return m.has(*u) }); i < 0 {
 			c.fail("%s", missing)
 			return
 		}
-		tag = uint8(i)
-		if c.name == noKind {
-			c.name = s[i].name
+		if !c.has(s[i].since, s[i].name, true) {
+			return
 		}
+		tag = uint8(s[:i].size(c.v))
+		c.call(s[i].name)
 	}
-	c.tag(&tag, len(s))
-	s[tag].fields(u, c)
+	if c.tag(&tag, s.size(c.v)); c.failed() {
+		return
+	}
+	if c.r != nil {
+		for i = int(tag); s[i].since > c.v || s[:i].size(c.v) < int(tag); i++ {
+		}
+		c.call(s[i].name)
+	}
+	s[i].fields(u, c)
+}
+
+// call gives the message its name, unless it has one.
+func (c *codec) call(name string) {
+	if c.name == noKind {
+		c.name = name
+	}
 }

@@ -41,7 +41,7 @@ func (g golden[M]) in(t testing.TB, each func(v rp.Version, b []byte)) {
 	b := unhex(t, g.hex)
 	versions := g.versions
 	if versions == nil {
-		versions = []rp.Version{rp.V5, rp.V6, rp.V7}
+		versions = all
 	}
 	for _, v := range versions {
 		each(v, b)
@@ -49,15 +49,21 @@ func (g golden[M]) in(t testing.TB, each func(v rp.Version, b []byte)) {
 }
 
 var (
-	old    = []rp.Version{rp.V5, rp.V6}
-	newest = []rp.Version{rp.V7}
+	all     = []rp.Version{rp.V5, rp.V6, rp.V7, rp.Envoy6, rp.Envoy8}
+	runners = all[:3]
+	envoys  = all[3:]
+	old     = all[:2]
+	from7   = all[2:]
+	not8    = all[:4]
+	only6   = all[3:4]
+	only8   = all[4:]
 )
 
 var toEngine = []golden[rp.ToEngine]{
-	{"00 0161 01000000 a0860100 00 00", rp.RunnerInit{Name: "a", Version: 1, TotalSlots: 100000}, nil},
-	{"00 00 ffffffff 00000000 01 00 01 00", rp.RunnerInit{Version: 1<<32 - 1, ActorNames: []rp.ActorName{}, Metadata: rp.Some("")}, nil},
+	{"00 0161 01000000 a0860100 00 00", rp.RunnerInit{Name: "a", Version: 1, TotalSlots: 100000}, runners},
+	{"00 00 ffffffff 00000000 01 00 01 00", rp.RunnerInit{Version: 1<<32 - 1, ActorNames: []rp.ActorName{}, Metadata: rp.Some("")}, runners},
 	{"00 0161 00000000 00000000 01 02 017a 00 0162 027b7d 01 027b7d",
-		rp.RunnerInit{Name: "a", ActorNames: []rp.ActorName{{"z", ""}, {"b", "{}"}}, Metadata: rp.Some("{}")}, nil},
+		rp.RunnerInit{Name: "a", ActorNames: []rp.ActorName{{"z", ""}, {"b", "{}"}}, Metadata: rp.Some("{}")}, runners},
 	{"01 00", rp.Events(nil), nil},
 	{"01 01" + checkpoint + "00 00", event(rp.IntentSleep), nil},
 	{"01 01" + checkpoint + "00 01", event(rp.IntentStop), nil},
@@ -85,20 +91,20 @@ var toEngine = []golden[rp.ToEngine]{
 		ask(rp.KVPut{Pairs: []rp.KVPair{{[]byte{1}, []byte{}}, {[]byte{2}, []byte{4, 5, 6}}}}), nil},
 	{"05 0161 07000000 03 01 0101", ask(rp.KVDelete{Keys: [][]byte{{1}}}), nil},
 	{"05 0161 07000000 04", ask(rp.KVDrop{}), old},
-	{"05 0161 07000000 04 0101 020200", ask(rp.KVDeleteRange{Start: []byte{1}, End: []byte{2, 0}}), newest},
-	{"05 0161 07000000 05", ask(rp.KVDrop{}), newest},
+	{"05 0161 07000000 04 0101 020200", ask(rp.KVDeleteRange{Start: []byte{1}, End: []byte{2, 0}}), from7},
+	{"05 0161 07000000 05", ask(rp.KVDrop{}), from7},
 	{"06" + message + "00 c800 00 00 00", fromActor(rp.ResponseStart{Status: 200}), nil},
 	{"06" + message + "00 9401 02 017a 0131 0161 00 01 00 01",
 		fromActor(rp.ResponseStart{Status: 404, Headers: []rp.Header{{"z", "1"}, {"a", ""}}, Body: []byte{}, Stream: true}), nil},
 	{"06" + message + "01 0101 00", fromActor(rp.ResponseChunk{Data: []byte{1}}), nil},
 	{"06" + message + "01 00 01", fromActor(rp.ResponseChunk{Data: []byte{}, Finish: true}), nil},
-	{"06" + message + "02", fromActor(rp.ResponseAbort{}), nil},
-	{"06" + message + "03 01", fromActor(rp.SocketAccept{CanHibernate: true}), nil},
-	{"06" + message + "04 026869 00", fromActor(rp.SocketMessage{Data: []byte("hi")}), nil},
-	{"06" + message + "05 feff", fromActor(rp.SocketAck{Index: 65534}), nil},
-	{"06" + message + "06 00 00 00", fromActor(rp.ActorClose{}), nil},
+	{"06" + message + "02", fromActor(rp.ResponseAbort{}), not8},
+	{"06" + message + "03 01", fromActor(rp.SocketAccept{CanHibernate: true}), not8},
+	{"06" + message + "04 026869 00", fromActor(rp.SocketMessage{Data: []byte("hi")}), not8},
+	{"06" + message + "05 feff", fromActor(rp.SocketAck{Index: 65534}), not8},
+	{"06" + message + "06 00 00 00", fromActor(rp.ActorClose{}), not8},
 	{"06" + message + "06 01 e803 01 03627965 01",
-		fromActor(rp.ActorClose{Code: rp.Some[uint16](1000), Reason: rp.Some("bye"), Hibernate: true}), nil},
+		fromActor(rp.ActorClose{Code: rp.Some[uint16](1000), Reason: rp.Some("bye"), Hibernate: true}), not8},
 }
 
 var toRunner = []golden[rp.ToRunner]{
@@ -108,12 +114,12 @@ var toRunner = []golden[rp.ToRunner]{
 	{"00 0172 0000000000000000 0000000000000000 01 0100000000000000", rp.EngineInit{RunnerID: "r", DrainGrace: rp.Some[int64](1)},
 		[]rp.Version{rp.V6, rp.V7}},
 	{"01 00", rp.Commands(nil), nil},
-	{"01 01" + checkpoint + "00 016e 00 0100000000000000 00 00", command(rp.StartActor{Name: "n", CreatedAt: 1}), nil},
+	{"01 01" + checkpoint + "00 016e 00 0100000000000000 00 00", command(rp.StartActor{Name: "n", CreatedAt: 1}), runners},
 	{"01 01" + checkpoint + "00 016e 01 016b ffffffffffffffff 01 00 02 67773031 00000003 00000000 00000000",
-		command(rp.StartActor{Name: "n", Key: rp.Some("k"), CreatedAt: -1, Input: []byte{}, Hibernating: []rp.TunnelID{tunnel, {}}}), nil},
-	{"01 01" + checkpoint + "01", command(rp.StopActor{}), nil},
+		command(rp.StartActor{Name: "n", Key: rp.Some("k"), CreatedAt: -1, Input: []byte{}, Hibernating: []rp.TunnelID{tunnel, {}}}), runners},
+	{"01 01" + checkpoint + "01", command(rp.StopActor{}), runners},
 	{"01 02" + checkpoint + "01 0162 00000000 0000000000000000 00 00 00 0000000000000000 01 0109 00",
-		rp.Commands{{place, rp.StopActor{}}, {rp.Checkpoint{Actor: "b"}, rp.StartActor{Input: []byte{9}}}}, nil},
+		rp.Commands{{place, rp.StopActor{}}, {rp.Checkpoint{Actor: "b"}, rp.StartActor{Input: []byte{9}}}}, runners},
 	{"02 00", rp.AckEvents(nil), nil},
 	{"02 02" + checkpoint + "00 00000000 0000000000000000", rp.AckEvents{place, {}}, nil},
 	{"03 07000000 00 026e6f", answer(rp.KVError{Message: "no"}), nil},
@@ -125,16 +131,16 @@ var toRunner = []golden[rp.ToRunner]{
 	{"03 07000000 03", answer(rp.KVPutDone{}), nil},
 	{"03 07000000 04", answer(rp.KVDeleted{}), nil},
 	{"03 07000000 05", answer(rp.KVDropped{}), nil},
-	{"04" + message + "00 0161 03474554 012f 00 00 00", toActor(rp.RequestStart{Actor: "a", Method: "GET", Path: "/"}), nil},
+	{"04" + message + "00 0161 03474554 012f 00 00 00", toActor(rp.RequestStart{Actor: "a", Method: "GET", Path: "/"}), not8},
 	{"04" + message + "00 0161 04504f5354 032f3f71 01 0162 0131 01 0101 01",
-		toActor(rp.RequestStart{Actor: "a", Method: "POST", Path: "/?q", Headers: []rp.Header{{"b", "1"}}, Body: []byte{1}, Stream: true}), nil},
+		toActor(rp.RequestStart{Actor: "a", Method: "POST", Path: "/?q", Headers: []rp.Header{{"b", "1"}}, Body: []byte{1}, Stream: true}), not8},
 	{"04" + message + "01 0101 00", toActor(rp.RequestChunk{Data: []byte{1}}), nil},
 	{"04" + message + "01 00 01", toActor(rp.RequestChunk{Data: []byte{}, Finish: true}), nil},
-	{"04" + message + "02", toActor(rp.RequestAbort{}), nil},
-	{"04" + message + "03 0161 012f 01 0162 0131", toActor(rp.SocketOpen{Actor: "a", Path: "/", Headers: []rp.Header{{"b", "1"}}}), nil},
-	{"04" + message + "04 0100 01", toActor(rp.SocketMessage{Data: []byte{0}, Binary: true}), nil},
-	{"04" + message + "05 00 00", toActor(rp.ClientClose{}), nil},
-	{"04" + message + "05 01 e903 01 00", toActor(rp.ClientClose{Code: rp.Some[uint16](1001), Reason: rp.Some("")}), nil},
+	{"04" + message + "02", toActor(rp.RequestAbort{}), not8},
+	{"04" + message + "03 0161 012f 01 0162 0131", toActor(rp.SocketOpen{Actor: "a", Path: "/", Headers: []rp.Header{{"b", "1"}}}), not8},
+	{"04" + message + "04 0100 01", toActor(rp.SocketMessage{Data: []byte{0}, Binary: true}), not8},
+	{"04" + message + "05 00 00", toActor(rp.ClientClose{}), not8},
+	{"04" + message + "05 01 e903 01 00", toActor(rp.ClientClose{Code: rp.Some[uint16](1001), Reason: rp.Some("")}), not8},
 	{"05 0100000000000000", rp.Ping{At: 1}, nil},
 }
 

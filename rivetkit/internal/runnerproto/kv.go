@@ -1,7 +1,5 @@
 package runnerproto
 
-import "slices"
-
 // A KVRequest asks the engine for something about the keys of one actor, which must be one of the runner's. The bytes in
 // it alias what it was decoded from.
 type KVRequest struct {
@@ -59,11 +57,10 @@ var (
 		of[KVRequestBody]((*KVList).fields),
 		of[KVRequestBody]((*KVPut).fields),
 		of[KVRequestBody]((*KVDelete).fields),
-		of[KVRequestBody]((*KVDeleteRange).fields),
+		of[KVRequestBody]((*KVDeleteRange).fields).from(V7),
 		of[KVRequestBody](nothing[KVDrop]),
 	}
-	kvRequestsV6 = slices.Delete(slices.Clone(kvRequests), 4, 5) // without KVDeleteRange
-	kvQueries    = union[KVQuery]{of[KVQuery](nothing[KVAll]), of[KVQuery]((*KVRange).fields), of[KVQuery]((*KVPrefix).fields)}
+	kvQueries = union[KVQuery]{of[KVQuery](nothing[KVAll]), of[KVQuery]((*KVRange).fields), of[KVQuery]((*KVPrefix).fields)}
 )
 
 func (KVRequest) toEngine()      {}
@@ -80,14 +77,7 @@ func (KVPrefix) kvQuery()        {}
 func (q *KVRequest) fields(c *codec) {
 	c.str(&q.Actor)
 	c.u32(&q.ID)
-	bodies := kvRequests
-	if c.v < V7 {
-		if _, ok := q.Body.(KVDeleteRange); ok {
-			c.since(V7, "KVDeleteRange")
-		}
-		bodies = kvRequestsV6
-	}
-	bodies.value(c, &q.Body, "request without a body")
+	kvRequests.value(c, &q.Body, "request without a body")
 }
 
 func (q *KVGet) fields(c *codec) { c.datas(&q.Keys) }
@@ -182,8 +172,10 @@ func (l *KVListed) fields(c *codec) { entries(c, &l.Entries) }
 func entries(c *codec, p *[]KVEntry) {
 	list(c, p, func(e *KVEntry, c *codec) { c.data(&e.Key) })
 	column(c, *p, "%d keys, %d values", func(e *KVEntry, c *codec) { c.data(&e.Value) })
-	column(c, *p, "%d keys, metadata of %d", func(e *KVEntry, c *codec) {
-		c.data(&e.Version)
-		c.i64(&e.UpdatedAt)
-	})
+	column(c, *p, "%d keys, metadata of %d", (*KVEntry).metadata)
+}
+
+func (e *KVEntry) metadata(c *codec) {
+	c.data(&e.Version)
+	c.i64(&e.UpdatedAt)
 }

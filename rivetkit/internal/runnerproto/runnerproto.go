@@ -1,12 +1,18 @@
-// Package runnerproto encodes and decodes the messages of RivetKit's runner protocol, versions 5, 6 and 7:
+// Package runnerproto encodes and decodes the messages of RivetKit's runner protocol, versions 5, 6 and 7, and of the
+// envoy protocol that RivetKit 2.3 has in its place, versions 6 and 8:
 // what a RivetKit program, the runner, and the engine that it is connected to say to each other over a WebSocket. The
 // engine tells the runner which actors to start and stop, and passes clients' requests on to them; the runner
-// says what becomes of its actors, and asks for their keys.
+// says what becomes of its actors, and asks for their keys. An envoy is a runner that also asks for pages of its actors' databases,
+// or has the engine run SQL on them.
+//
+// Each message is described once, for all versions of both protocols: a later one has more messages and fields. Encoding a
+// message, or something in it, that the version doesn't have is an error, unless the documentation of the field says that it
+// isn't written.
 //
 // A message is one binary frame, a BARE message (https://baremessages.org) without a version before it: it is of the
 // version that the connection has. The package has no connection, and knows nothing of the order of messages.
 //
-// Decoding is strict. An unknown tag, a list or a map of more than 65536 elements, a key that occurs twice in a map, and
+// Decoding is strict. An unknown tag, a list or a map of more than 65536 elements (but for rows of a database), a key that occurs twice in a map, and
 // bytes behind the message are errors, and memory is set aside for no more elements than the message has bytes. A map is a
 // list of its pairs, in the order of the message, so that a message that was decoded encodes to the same bytes.
 //
@@ -21,10 +27,12 @@ import (
 )
 
 // ToEngine is a message from a runner to the engine: one of RunnerInit, Events, AckCommands, Stopping, Pong,
-// KVRequest and FromActor.
+// KVRequest and FromActor; and from an envoy also GetPages, Commit, BeginStage, StageSegment, FinishStage, Exec, Execute
+// and ExecuteBatch.
 type ToEngine interface{ toEngine() }
 
-// RunnerInit is the first message of a connection.
+// RunnerInit is the first message of a runner. An envoy sends it without Name, Version and TotalSlots, which aren't written, and
+// read as zero: its address has the first two.
 type RunnerInit struct {
 	Name       string // the runners of one name run the same actors
 	Version    uint32 // of the program
@@ -49,20 +57,23 @@ type Pong struct {
 }
 
 // ToRunner is a message from the engine to a runner: one of EngineInit, Commands, AckEvents, KVResponse, ToActor and
-// Ping.
+// Ping; and to an envoy also Reply.
 type ToRunner interface{ toRunner() }
 
-// EngineInit answers RunnerInit. All times are in milliseconds.
+// EngineInit answers RunnerInit. An envoy gets it unasked. All times are in milliseconds.
 type EngineInit struct {
 	// RunnerID is the same after a runner has connected anew. A runner that gets another one stops its actors.
+	// An envoy has chosen its own: it isn't written, and read as empty.
 	RunnerID string
 	// LostThreshold is how long the engine leaves the actors of a runner alone that has lost its connection.
 	LostThreshold int64
 	// StopThreshold is how long an actor may take to stop. V5 doesn't have it: it isn't written, and read as 0.
 	StopThreshold int64
-	// DrainGrace is how long a runner that is started for each request may take to end. V5 doesn't have it:
+	// DrainGrace is how long a runner that is started for each request may take to end. V5 and envoys don't have it:
 	// it isn't written, and read as left out.
 	DrainGrace Optional[int64]
+	// MaxResponse bounds the body of a response, in bytes. Only envoys have it: else it isn't written, and read as 0.
+	MaxResponse uint64
 }
 
 // Ping asks for a Pong.
@@ -82,6 +93,14 @@ var EngineBound = Direction[ToEngine]{union[ToEngine]{
 	of[ToEngine]((*Pong).fields),
 	of[ToEngine]((*KVRequest).fields),
 	of[ToEngine]((*FromActor).fields),
+	of[ToEngine]((*GetPages).fields).from(Envoy6),
+	of[ToEngine]((*Commit).fields).from(Envoy6),
+	of[ToEngine]((*BeginStage).fields).from(Envoy8),
+	of[ToEngine]((*StageSegment).fields).from(Envoy8),
+	of[ToEngine]((*FinishStage).fields).from(Envoy8),
+	of[ToEngine]((*Exec).fields).from(Envoy6),
+	of[ToEngine]((*Execute).fields).from(Envoy6),
+	of[ToEngine]((*ExecuteBatch).fields).from(Envoy6),
 }}
 
 // RunnerBound is the direction of the messages from the engine to a runner.
@@ -92,6 +111,14 @@ var RunnerBound = Direction[ToRunner]{union[ToRunner]{
 	of[ToRunner]((*KVResponse).fields),
 	of[ToRunner]((*ToActor).fields),
 	of[ToRunner]((*Ping).fields),
+	reply((*Pages).fields).from(Envoy6),
+	reply((*Committed).fields).from(Envoy6),
+	reply((*StageBegun).fields).from(Envoy8),
+	reply((*SegmentStaged).fields).from(Envoy8),
+	reply((*StageFinished).fields).from(Envoy8),
+	reply((*Table).fields).from(Envoy6),
+	reply((*Result).fields).from(Envoy6),
+	reply((*Results).fields).from(Envoy6),
 }}
 
 // Append appends m, a message of version v, to dst and returns the extended slice. A message that
@@ -111,14 +138,10 @@ func (d Direction[M]) Decode(v Version, b []byte) (m M, err error) {
 	if err := v.check(); err != nil {
 		return m, err
 	}
-	c := codec{v: v, r: bare.NewReader(b)}
+	c := codec{v: v, name: noKind, r: bare.NewReader(b)}
 	d.messages.value(&c, &m, "")
 	if err := c.r.Done(); err != nil {
-		name := noKind
-		if len(b) > 0 && int(b[0]) < len(d.messages) {
-			name = d.messages[b[0]].name
-		}
-		return *new(M), fmt.Errorf("%w: %s: %w", ErrMalformed, name, err)
+		return *new(M), fmt.Errorf("%w: %s: %w", ErrMalformed, c.name, err)
 	}
 	return m, nil
 }
@@ -130,16 +153,12 @@ func (EngineInit) toRunner() {}
 func (Ping) toRunner()       {}
 
 func (i *RunnerInit) fields(c *codec) {
-	c.str(&i.Name)
-	c.u32(&i.Version)
-	c.u32(&i.TotalSlots)
-	named := i.ActorNames != nil
-	if c.bool(&named); named {
-		pairs(c, &i.ActorNames, (*ActorName).name, (*ActorName).fields)
-		if i.ActorNames == nil {
-			i.ActorNames = []ActorName{}
-		}
+	if c.v < Envoy6 {
+		c.str(&i.Name)
+		c.u32(&i.Version)
+		c.u32(&i.TotalSlots)
 	}
+	maybe(c, &i.ActorNames, func(c *codec, p *[]ActorName) { pairs(c, p, (*ActorName).name, (*ActorName).fields) })
 	optional(c, &i.Metadata, (*codec).str)
 }
 
@@ -154,10 +173,17 @@ func (p *Pong) fields(c *codec) { c.i64(&p.At) }
 func (p *Ping) fields(c *codec) { c.i64(&p.At) }
 
 func (i *EngineInit) fields(c *codec) {
-	c.str(&i.RunnerID)
+	if c.v < Envoy6 {
+		c.str(&i.RunnerID)
+	}
 	c.i64(&i.LostThreshold)
 	if c.v >= V6 {
 		c.i64(&i.StopThreshold)
+	}
+	switch {
+	case c.v >= Envoy6:
+		c.u64(&i.MaxResponse)
+	case c.v >= V6:
 		optional(c, &i.DrainGrace, (*codec).i64)
 	}
 }

@@ -45,17 +45,21 @@ type ToActor struct {
 	Body ToActorBody
 }
 
-// A ToActorBody is one of RequestStart, RequestChunk, RequestAbort, SocketOpen, SocketMessage and ClientClose.
+// A ToActorBody is one of RequestStart, RequestChunk, RequestAbort, BodyCancel, ResponseWindow, SocketOpen, SocketMessage
+// and ClientClose.
 type ToActorBody interface{ toActor() }
 
 // RequestStart is an HTTP request.
 type RequestStart struct {
-	Actor   string // the actor's id
-	Method  string
-	Path    string // with the query
-	Headers []Header
-	Body    []byte // nil is left out, an empty one isn't
-	Stream  bool   // RequestChunks follow, with the rest of the body
+	Actor      string           // the actor's id
+	Generation Optional[uint32] // of the actor; since Envoy8
+	Method     string
+	Path       string // with the query
+	Headers    []Header
+	Body       []byte // nil is left out, an empty one isn't
+	Stream     bool   // RequestChunks follow, with the rest of the body
+	// StreamResponse lets the actor send the response in parts. It exists since Envoy8.
+	StreamResponse bool
 }
 
 // RequestChunk is the next part of the body of a request.
@@ -65,13 +69,49 @@ type RequestChunk struct {
 }
 
 // RequestAbort says that the client no longer waits for the response.
-type RequestAbort struct{}
+type RequestAbort struct {
+	Actor      Optional[string] // the actor's id; since Envoy8
+	Generation Optional[uint32] // of the actor; since Envoy8
+	Reason     AbortReason
+}
+
+// An AbortReason says why a request or a response was aborted, for the log. It exists since Envoy8: in older versions it isn't
+// written, and read as the zero value.
+type AbortReason struct {
+	Kind   AbortKind
+	Detail Optional[string]
+}
+
+// An AbortKind is the kind of an AbortReason.
+type AbortKind uint8
+
+// The kinds of reasons.
+const (
+	AbortUnknown AbortKind = iota
+	AbortCancelled
+	AbortHandlerError
+	AbortInternalError
+	abortKinds
+)
+
+// BodyCancel says, in either direction, that the rest of the body of a request isn't wanted or won't come. It exists since
+// Envoy8.
+type BodyCancel struct{}
+
+// ResponseWindow says how much of the body of a response has been consumed, so that the actor may send more. It exists since
+// Envoy8.
+type ResponseWindow struct{ Bytes uint64 }
+
+// RequestWindow says how much of the body of a request has been consumed, so that the engine may send more. It exists since
+// Envoy8.
+type RequestWindow struct{ Bytes uint64 }
 
 // SocketOpen says that a client has opened a WebSocket. The answer is SocketAccept, or ActorClose, which refuses it.
 type SocketOpen struct {
-	Actor   string // the actor's id
-	Path    string // with the query
-	Headers []Header
+	Actor      string           // the actor's id
+	Generation Optional[uint32] // of the actor; since Envoy8
+	Path       string           // with the query
+	Headers    []Header
 }
 
 // SocketMessage is one message of a WebSocket, in either direction.
@@ -93,8 +133,8 @@ type FromActor struct {
 	Body FromActorBody
 }
 
-// A FromActorBody is one of ResponseStart, ResponseChunk, ResponseAbort, SocketAccept, SocketMessage, SocketAck
-// and ActorClose.
+// A FromActorBody is one of ResponseStart, ResponseChunk, ResponseAbort, RequestWindow, BodyCancel, SocketAccept,
+// SocketMessage, SocketAck and ActorClose.
 type FromActorBody interface{ fromActor() }
 
 // ResponseStart is the answer to an HTTP request.
@@ -112,7 +152,7 @@ type ResponseChunk struct {
 }
 
 // ResponseAbort says that the client gets no response, or not the rest of it.
-type ResponseAbort struct{}
+type ResponseAbort struct{ Reason AbortReason }
 
 // SocketAccept answers SocketOpen.
 type SocketAccept struct {
@@ -133,24 +173,30 @@ type ActorClose struct {
 var toActorBodies = union[ToActorBody]{
 	of[ToActorBody]((*RequestStart).fields),
 	of[ToActorBody]((*RequestChunk).fields),
-	of[ToActorBody](nothing[RequestAbort]),
+	of[ToActorBody]((*RequestAbort).fields),
+	of[ToActorBody](nothing[BodyCancel]).from(Envoy8),
+	of[ToActorBody]((*ResponseWindow).fields).from(Envoy8),
 	of[ToActorBody]((*SocketOpen).fields),
 	of[ToActorBody]((*SocketMessage).fields),
 	of[ToActorBody]((*ClientClose).fields),
 }
 
-func (ToActor) toRunner()      {}
-func (RequestStart) toActor()  {}
-func (RequestChunk) toActor()  {}
-func (RequestAbort) toActor()  {}
-func (SocketOpen) toActor()    {}
-func (SocketMessage) toActor() {}
-func (ClientClose) toActor()   {}
+func (ToActor) toRunner()       {}
+func (RequestStart) toActor()   {}
+func (RequestChunk) toActor()   {}
+func (RequestAbort) toActor()   {}
+func (BodyCancel) toActor()     {}
+func (ResponseWindow) toActor() {}
+func (SocketOpen) toActor()     {}
+func (SocketMessage) toActor()  {}
+func (ClientClose) toActor()    {}
 
 var fromActorBodies = union[FromActorBody]{
 	of[FromActorBody]((*ResponseStart).fields),
 	of[FromActorBody]((*ResponseChunk).fields),
-	of[FromActorBody](nothing[ResponseAbort]),
+	of[FromActorBody]((*ResponseAbort).fields),
+	of[FromActorBody]((*RequestWindow).fields).from(Envoy8),
+	of[FromActorBody](nothing[BodyCancel]).from(Envoy8),
 	of[FromActorBody]((*SocketAccept).fields),
 	of[FromActorBody]((*SocketMessage).fields),
 	of[FromActorBody]((*SocketAck).fields),
@@ -161,6 +207,8 @@ func (FromActor) toEngine()      {}
 func (ResponseStart) fromActor() {}
 func (ResponseChunk) fromActor() {}
 func (ResponseAbort) fromActor() {}
+func (RequestWindow) fromActor() {}
+func (BodyCancel) fromActor()    {}
 func (SocketAccept) fromActor()  {}
 func (SocketMessage) fromActor() {}
 func (SocketAck) fromActor()     {}
@@ -178,11 +226,22 @@ func (m *FromActor) fields(c *codec) {
 
 func (s *RequestStart) fields(c *codec) {
 	c.str(&s.Actor)
+	c.generation(&s.Generation)
 	c.str(&s.Method)
 	c.str(&s.Path)
 	pairs(c, &s.Headers, (*Header).name, (*Header).fields)
 	c.body(&s.Body)
 	c.bool(&s.Stream)
+	if c.has(Envoy8, "StreamResponse", s.StreamResponse) {
+		c.bool(&s.StreamResponse)
+	}
+}
+
+// generation goes over the generation of an actor in a message of the tunnel.
+func (c *codec) generation(p *Optional[uint32]) {
+	if c.has(Envoy8, "the actor's generation", p.Set) {
+		optional(c, p, (*codec).u32)
+	}
 }
 
 func (b *RequestChunk) fields(c *codec) {
@@ -190,8 +249,28 @@ func (b *RequestChunk) fields(c *codec) {
 	c.bool(&b.Finish)
 }
 
+func (a *RequestAbort) fields(c *codec) {
+	if c.has(Envoy8, "the actor of an abort", a.Actor.Set) {
+		optional(c, &a.Actor, (*codec).str)
+	}
+	c.generation(&a.Generation)
+	a.Reason.fields(c)
+}
+
+func (r *AbortReason) fields(c *codec) {
+	if c.v >= Envoy8 {
+		c.enum((*uint8)(&r.Kind), int(abortKinds), "kind of abort")
+		optional(c, &r.Detail, (*codec).str)
+	}
+}
+
+func (w *ResponseWindow) fields(c *codec) { c.u64(&w.Bytes) }
+func (w *RequestWindow) fields(c *codec)  { c.u64(&w.Bytes) }
+func (a *ResponseAbort) fields(c *codec)  { a.Reason.fields(c) }
+
 func (o *SocketOpen) fields(c *codec) {
 	c.str(&o.Actor)
+	c.generation(&o.Generation)
 	c.str(&o.Path)
 	pairs(c, &o.Headers, (*Header).name, (*Header).fields)
 }
