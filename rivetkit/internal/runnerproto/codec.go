@@ -55,8 +55,8 @@ func (c *codec) since(v Version, what string) {
 	}
 }
 
-// has reports whether the version has a field that exists since v. It makes c fail if the version has it not, and a message that is
-// written says something in it.
+// has reports whether the version has a field that exists since v. If not, and the message is written and says something in
+// the field, c fails.
 func (c *codec) has(v Version, what string, says bool) bool {
 	if c.v < v && c.r == nil && says {
 		c.since(v, what)
@@ -193,10 +193,10 @@ func limited[T any](c *codec, p *[]T, limit int, fields func(*T, *codec)) {
 }
 
 // maybe goes over a list that may be left out: it is nil then, and only then.
-func maybe[T any](c *codec, p *[]T, list func(*codec, *[]T)) {
+func maybe[T any](c *codec, p *[]T, list func(*[]T, *codec)) {
 	here := *p != nil
 	if c.bool(&here); here {
-		if list(c, p); *p == nil {
+		if list(p, c); *p == nil {
 			*p = []T{}
 		}
 	}
@@ -218,6 +218,8 @@ func each[T any](c *codec, list []T, fields func(*T, *codec)) {
 		}
 	}
 }
+
+func (c *codec) numbers(p *[]uint32) { list(c, p, func(n *uint32, c *codec) { c.u32(n) }) }
 
 func (c *codec) datas(p *[][]byte) { list(c, p, func(b *[]byte, c *codec) { c.data(b) }) }
 
@@ -301,7 +303,7 @@ func (s union[U]) size(v Version) (n int) {
 // value goes over the tag and the fields of u. missing is the error of one that is nil.
 func (s union[U]) value(c *codec, u *U, missing string) {
 	var tag uint8
-	var i int
+	var i int // of the member in s, which is more than its tag if older versions lack members before it
 	if c.r == nil {
 		if i = slices.IndexFunc(s, func(m member[U]) bool { return m.has(*u) }); i < 0 {
 			c.fail("%s", missing)
@@ -317,7 +319,8 @@ func (s union[U]) value(c *codec, u *U, missing string) {
 		return
 	}
 	if c.r != nil {
-		for i = int(tag); s[i].since > c.v || s[:i].size(c.v) < int(tag); i++ {
+		for s[i].since > c.v || s[:i].size(c.v) < int(tag) {
+			i++
 		}
 		c.call(s[i].name)
 	}

@@ -2,12 +2,11 @@
 // envoy protocol that RivetKit 2.3 has in its place, versions 6 and 8:
 // what a RivetKit program, the runner, and the engine that it is connected to say to each other over a WebSocket. The
 // engine tells the runner which actors to start and stop, and passes clients' requests on to them; the runner
-// says what becomes of its actors, and asks for their keys. An envoy is a runner that also asks for pages of its actors' databases,
-// or has the engine run SQL on them.
+// says what becomes of its actors, and asks for their keys. An envoy is a runner whose actors' databases are in the engine: it
+// reads and writes their pages, or sends SQL to be run on them.
 //
-// Each message is described once, for all versions of both protocols: a later one has more messages and fields. Encoding a
-// message, or something in it, that the version doesn't have is an error, unless the documentation of the field says that it
-// isn't written.
+// Each message is described once, for all versions of both protocols. Encoding a message, or a value of a field, that the
+// version lacks is an error, unless the documentation of the field says that it isn't written.
 //
 // A message is one binary frame, a BARE message (https://baremessages.org) without a version before it: it is of the
 // version that the connection has. The package has no connection, and knows nothing of the order of messages.
@@ -158,7 +157,7 @@ func (i *RunnerInit) fields(c *codec) {
 		c.u32(&i.Version)
 		c.u32(&i.TotalSlots)
 	}
-	maybe(c, &i.ActorNames, func(c *codec, p *[]ActorName) { pairs(c, p, (*ActorName).name, (*ActorName).fields) })
+	maybe(c, &i.ActorNames, func(p *[]ActorName, c *codec) { pairs(c, p, (*ActorName).name, (*ActorName).fields) })
 	optional(c, &i.Metadata, (*codec).str)
 }
 

@@ -247,7 +247,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestLacking: what a version doesn't have isn't encoded, and the error says which one has it.
+// TestLacking: what a version lacks isn't encoded, and the error names the version that it needs.
 func TestLacking(t *testing.T) {
 	for _, c := range []struct {
 		v     rp.Version

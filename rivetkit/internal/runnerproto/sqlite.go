@@ -2,8 +2,8 @@ package runnerproto
 
 import "reflect"
 
-// The messages of this file exist since Envoy6: an actor's database is in the engine, as pages, which the envoy reads and
-// writes, or as what runs the envoy's SQL. The engine answers each with a Reply.
+// The messages of this file exist since Envoy6. With the first five the envoy runs SQLite itself, and the engine keeps pages;
+// with the others the engine runs SQLite. It answers each with a Reply.
 
 // A Fence says in what state an envoy takes an actor to be. The engine refuses what comes from another.
 type Fence struct {
@@ -110,7 +110,7 @@ type Reply[T any] struct {
 // SQLiteError says why the engine hasn't done what it was asked for.
 type SQLiteError struct{ Group, Code, Message string }
 
-// Pages answers GetPages. It has all pages asked for, and may have more.
+// Pages answers GetPages: at least the pages asked for, in any order.
 type Pages struct {
 	Pages []Page // Data is nil, and only then left out, of a page behind the end
 	Head  Optional[uint64]
@@ -195,8 +195,6 @@ func (p *Page) stored(c *codec) {
 	c.body(&p.Data)
 }
 
-func (c *codec) numbers(p *[]uint32) { list(c, p, func(n *uint32, c *codec) { c.u32(n) }) }
-
 func (g *GetPages) fields(c *codec) {
 	c.u32(&g.ID)
 	c.str(&g.Actor)
@@ -246,11 +244,11 @@ func (d *Database) fields(c *codec) {
 
 func (s *Statement) fields(c *codec) {
 	c.str(&s.SQL)
-	maybe(c, &s.Params, (*codec).row)
+	maybe(c, &s.Params, row)
 }
 
 // row goes over the values of a row, or of parameters.
-func (c *codec) row(p *[]Value) {
+func row(p *[]Value, c *codec) {
 	list(c, p, func(v *Value, c *codec) { values.value(c, v, "value of no type of SQLite") })
 }
 
@@ -290,7 +288,7 @@ func (f *StageFinished) fields(c *codec) { optional(c, &f.Head, (*codec).u64) }
 
 func (t *Table) fields(c *codec) {
 	list(c, &t.Columns, func(s *string, c *codec) { c.str(s) })
-	limited(c, &t.Rows, maxSize, func(row *[]Value, c *codec) { c.row(row) })
+	limited(c, &t.Rows, maxSize, row)
 }
 
 func (r *Result) fields(c *codec) {

@@ -226,7 +226,7 @@ func (m *FromActor) fields(c *codec) {
 
 func (s *RequestStart) fields(c *codec) {
 	c.str(&s.Actor)
-	c.generation(&s.Generation)
+	generation(&s.Generation, c)
 	c.str(&s.Method)
 	c.str(&s.Path)
 	pairs(c, &s.Headers, (*Header).name, (*Header).fields)
@@ -238,7 +238,7 @@ func (s *RequestStart) fields(c *codec) {
 }
 
 // generation goes over the generation of an actor in a message of the tunnel.
-func (c *codec) generation(p *Optional[uint32]) {
+func generation(p *Optional[uint32], c *codec) {
 	if c.has(Envoy8, "the actor's generation", p.Set) {
 		optional(c, p, (*codec).u32)
 	}
@@ -253,7 +253,7 @@ func (a *RequestAbort) fields(c *codec) {
 	if c.has(Envoy8, "the actor of an abort", a.Actor.Set) {
 		optional(c, &a.Actor, (*codec).str)
 	}
-	c.generation(&a.Generation)
+	generation(&a.Generation, c)
 	a.Reason.fields(c)
 }
 
@@ -270,7 +270,7 @@ func (a *ResponseAbort) fields(c *codec)  { a.Reason.fields(c) }
 
 func (o *SocketOpen) fields(c *codec) {
 	c.str(&o.Actor)
-	c.generation(&o.Generation)
+	generation(&o.Generation, c)
 	c.str(&o.Path)
 	pairs(c, &o.Headers, (*Header).name, (*Header).fields)
 }
