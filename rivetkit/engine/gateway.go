@@ -13,7 +13,7 @@ type gateway struct {
 	mux    *http.ServeMux
 }
 
-// runtime is what /metadata and /health say.
+// runtime is what /metadata says. /health says "engine": programs of RivetKit 2.3 take nothing else for one.
 const runtime = "greenroom"
 
 func newGateway(e *core) *gateway {
@@ -28,12 +28,13 @@ func newGateway(e *core) *gateway {
 	g.mux.HandleFunc("POST /actors", func(w http.ResponseWriter, r *http.Request) { g.made(w, r, true) })
 	g.mux.HandleFunc("DELETE /actors/{id}", g.destroyed)
 	g.mux.HandleFunc("GET /actors/{id}/kv/keys/{key}", g.guarded(true, getKey))
-	g.mux.HandleFunc("GET /runners/connect", func(w http.ResponseWriter, r *http.Request) { serveRunner(g, w, r) })
-	g.mux.HandleFunc("GET /runners", client(listRunners))
+	g.mux.HandleFunc("GET /runners/connect", func(w http.ResponseWriter, r *http.Request) { arrival{g, w, r}.runner() })
+	g.mux.HandleFunc("GET /runners", client(func(_ *core, w http.ResponseWriter, r *http.Request) { arrival{g, w, r}.runners() }))
 	g.mux.HandleFunc("POST /namespaces", g.guarded(true, postNamespace))
-	g.mux.HandleFunc("GET /datacenters", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, http.StatusOK, map[string]any{"datacenters": []any{map[string]any{"label": 1, "name": "default"}}})
-	})
+	g.mux.HandleFunc("GET /datacenters", func(w http.ResponseWriter, r *http.Request) { arrival{g, w, r}.datacenters() })
+	g.mux.HandleFunc("GET /envoys/connect", func(w http.ResponseWriter, r *http.Request) { arrival{g, w, r}.envoy() })
+	g.mux.HandleFunc("GET /envoys", client(func(_ *core, w http.ResponseWriter, r *http.Request) { arrival{g, w, r}.envoys() }))
+	g.mux.HandleFunc("PUT /runner-configs/{pool}", g.guarded(true, func(_ *core, w http.ResponseWriter, r *http.Request) { arrival{g, w, r}.config() }))
 	g.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { writeError(w, errNoRoute) })
 	return g
 }
@@ -105,12 +106,12 @@ func (g *gateway) allowOrigin(w http.ResponseWriter, r *http.Request) bool {
 }
 
 func (g *gateway) health(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, map[string]any{"status": "ok", "runtime": runtime, "version": g.opts.Version})
+	writeJSON(w, http.StatusOK, map[string]any{"status": "ok", "runtime": "engine", "version": g.opts.Version})
 }
 
 func (g *gateway) metadata(w http.ResponseWriter, r *http.Request) {
 	out := map[string]any{
-		"runtime": runtime, "version": g.opts.Version,
+		"runtime": runtime, "version": g.opts.Version, "envoy_protocol_version": 8,
 		"runner": map[string]any{"kind": map[string]any{"normal": map[string]any{}}},
 	}
 	names := map[string]any{}

@@ -262,7 +262,7 @@ func watch(a *actor) {
 	}
 	e.log.Warn("engine: an actor was lost", a.attr(), slog.Any("error", a.handle.Err()))
 	if a.told && a.phase != stopping {
-		a.tell(rp.StopActor{})
+		a.tell(rp.StopActor{Reason: rp.StopLost})
 	}
 	if a.runner != nil {
 		e.endings[a.id] = ending{a.rec.Generation, !a.told, a.runner.conn != nil}

@@ -92,7 +92,7 @@ func (a *actor) wake() bool {
 	a.phase, a.runner, a.told = starting, r, false
 	r.actors[a] = struct{}{}
 	a.e.alarms.started(a)
-	a.command, a.event, a.again, a.wanted = 0, -1, false, false
+	a.command, a.event, a.again, a.wanted = firstCommand(r.envoy), -1, false, false
 	a.rec.Generation++
 	a.rec.Started = a.e.now().UnixMilli()
 	a.rec.RunnerID, a.rec.RunnerKey = r.id, r.at.key
@@ -145,6 +145,7 @@ func (a *actor) start() {
 	}
 	for _, t := range a.tunnels {
 		if t.hibernates {
+			t.awaits = a.runner.envoy
 			s.Hibernating = append(s.Hibernating, t.id)
 		} else if t.closing {
 			t.remove() // it has ended before this start
@@ -191,7 +192,7 @@ func (a *actor) limit(d time.Duration) {
 		}
 		a.e.log.Warn("engine: an actor takes too long to start or stop", a.attr())
 		if at == starting && a.told {
-			a.tell(rp.StopActor{})
+			a.tell(rp.StopActor{Reason: rp.StopLost})
 		}
 		a.stopped(false)
 	})
@@ -245,6 +246,10 @@ func (a *actor) heard(r *runner, ev rp.Event) (done bool) {
 		if body.Code != rp.StopOK && a.phase != stopping { // from 2.2 on it is an error to sleep
 			a.e.log.Warn("engine: an actor has ended by an error", a.attr(), slog.String("message", body.Message.Value))
 		}
+		if r.envoy && body.Code == rp.StopOK && !a.wanted && (a.phase == starting || a.phase == running) {
+			a.doom(func(error) {}) // it is over
+			return true
+		}
 		a.stopped(true)
 	case rp.SetAlarm:
 		a.alarm = 0
@@ -265,7 +270,7 @@ func (a *actor) halt() {
 		for _, t := range a.tunnels {
 			t.atStop = t.sent
 		}
-		a.tell(rp.StopActor{})
+		a.tell(rp.StopActor{Reason: stopReason(a.destroy, a.wanted)})
 		a.via = a.runner.conn
 	} else { // it wasn't told to start it
 		a.stopped(true)
@@ -273,6 +278,27 @@ func (a *actor) halt() {
 	}
 	a.limit(a.e.opts.StopThreshold)
 	a.notify()
+}
+
+// stopReason says why an actor is told to stop.
+func stopReason(destroyed, wanted bool) rp.StopReason {
+	switch {
+	case destroyed && wanted:
+		return rp.StopAsWished
+	case destroyed:
+		return rp.StopToDestroy
+	case wanted:
+		return rp.StopToSleep
+	}
+	return rp.StopGoingAway
+}
+
+// firstCommand is the index of an actor's first command.
+func firstCommand(ofEnvoy bool) int64 {
+	if ofEnvoy {
+		return 1
+	}
+	return 0
 }
 
 // detach takes the actor from its runner.

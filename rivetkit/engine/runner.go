@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"net/http"
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
@@ -13,64 +12,6 @@ const maxMessage = 64 << 20
 
 // initTimeout is how long a runner may take to introduce itself.
 const initTimeout = 10 * time.Second
-
-// serveRunner is GET /runners/connect.
-func serveRunner(g *gateway, w http.ResponseWriter, r *http.Request) {
-	at, version, err := runnerOf(g, r)
-	if err != nil {
-		writeError(w, err)
-		return
-	}
-	ws, err := acceptSocket(w, r)
-	if err != nil {
-		return // it is answered
-	}
-	ws.SetReadLimit(maxMessage)
-	e := g.core
-	c := &runnerConn{outbox: outbox{ws: ws, log: e.log}, e: e, version: version, heard: e.now()}
-	ctx, done, err := e.begin()
-	if err != nil {
-		_ = ws.CloseNow()
-		return
-	}
-	defer done()
-	go c.ping(ctx)
-	c.serve(ctx, at)
-}
-
-// runnerOf returns which runner wants to connect, but for its name, and the version that it speaks.
-func runnerOf(g *gateway, r *http.Request) (at runnerKey, v rp.Version, err error) {
-	q := r.URL.Query()
-	at = runnerKey{namespace: namespaceOf(r), key: q.Get("runner_key")}
-	if err := g.tokens.allow(tokenOf(r), true); err != nil {
-		return at, v, err
-	}
-	if err := knownNamespace(r.Context(), g.core, at.namespace); err != nil {
-		return at, v, err
-	}
-	v, err = rp.ParseVersion(q.Get("protocol_version"))
-	switch {
-	case err != nil || at.key == "" || len(at.key) > 1024:
-		return at, v, newError(http.StatusBadRequest, "ws", "invalid_request", "The runner's key is missing, or its version isn't 5, 6 or 7.")
-	case !isWebSocket(r):
-		return at, v, errNoRoute
-	}
-	return at, v, nil
-}
-
-// listRunners is GET /runners.
-func listRunners(e *core, w http.ResponseWriter, r *http.Request) {
-	ns, name := namespaceOf(r), r.URL.Query().Get("name")
-	list := []any{}
-	e.mu.Lock()
-	for k, ru := range e.runners {
-		if k.namespace == ns && (name == "" || k.name == name) && ru.conn != nil && !ru.stopping {
-			list = append(list, map[string]any{"runner_id": ru.id, "name": k.name, "key": k.key, "namespace_id": ns})
-		}
-	}
-	e.mu.Unlock()
-	writeJSON(w, http.StatusOK, map[string]any{"runners": list, "pagination": map[string]any{"cursor": nil}})
-}
 
 // events takes events of actors, and acknowledges them.
 //
@@ -131,6 +72,11 @@ func (r *runner) fromActor(m rp.FromActor) {
 	}
 	if ack, ok := m.Body.(rp.SocketAck); ok {
 		t.acknowledged(ack.Index)
+		return
+	}
+	if _, ok := m.Body.(rp.SocketAccept); ok && t.awaits {
+		t.awaits = false
+		t.flush()
 		return
 	}
 	if t.client != nil {

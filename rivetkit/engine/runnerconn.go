@@ -46,6 +46,10 @@ func weight(m rp.ToRunner) int {
 	switch m := m.(type) {
 	case rp.ToActor:
 		return weightOfBody(m.Body)
+	case rp.Reply[rp.Pages]:
+		for _, p := range m.Result.Pages {
+			n += len(p.Data)
+		}
 	case rp.Commands:
 		for _, c := range m {
 			if s, ok := c.Body.(rp.StartActor); ok {
@@ -102,7 +106,13 @@ func (e *runnerError) Unwrap() error { return e.err }
 
 // serve takes what the runner says until its connection ends.
 func (c *runnerConn) serve(ctx context.Context, at runnerKey) {
-	err := c.read(ctx, at)
+	var err error
+	if c.isEnvoy() {
+		err = c.take(rp.RunnerInit{Name: at.name}, at, 0) // its address says the rest
+	}
+	if err == nil {
+		err = c.read(ctx, at)
+	}
 	if refused := (*runnerError)(nil); errors.As(err, &refused) {
 		c.e.log.Warn("engine: a runner is cut off", slog.String("runner", at.key), slog.Any("error", err))
 		c.close(websocket.StatusPolicyViolation, refused.reason)
@@ -141,6 +151,9 @@ func (c *runnerConn) read(ctx context.Context, at runnerKey) error {
 func (c *runnerConn) take(m rp.ToEngine, at runnerKey, size int) error {
 	e := c.e
 	init, first := m.(rp.RunnerInit)
+	if first && c.isEnvoy() {
+		first = size == 0 // what an envoy sends says no more than its types
+	}
 	if first {
 		if at.name = init.Name; at.name == "" {
 			return &runnerError{"ws.invalid_message", errors.New("an Init without a name")}
@@ -173,6 +186,8 @@ func (c *runnerConn) take(m rp.ToEngine, at runnerKey, size int) error {
 		return nil // another connection has its place
 	}
 	switch m := m.(type) {
+	case rp.RunnerInit:
+		c.learn(m)
 	case rp.Events:
 		c.r.events(m)
 	case rp.Pong:
@@ -185,8 +200,26 @@ func (c *runnerConn) take(m rp.ToEngine, at runnerKey, size int) error {
 		asked(e, c.r, m, size)
 	case rp.FromActor:
 		c.r.fromActor(m)
+	case rp.GetPages, rp.Commit, rp.BeginStage, rp.StageSegment, rp.FinishStage, rp.Exec, rp.Execute, rp.ExecuteBatch:
+		databaseCall{c.r, m, size}.run()
 	}
 	return nil
+}
+
+// maxEnvoyResponse is how large a response of an envoy may be, in bytes.
+const maxEnvoyResponse = 20 << 20
+
+// isEnvoy says whether the runner is of RivetKit 2.3.
+func (c *runnerConn) isEnvoy() bool { return c.version >= rp.Envoy6 }
+
+// learn learns what types of actors the runner has.
+//
+// +checklocks:c.e.mu
+func (c *runnerConn) learn(m rp.RunnerInit) {
+	c.r.types = nil
+	for _, n := range m.ActorNames {
+		c.r.types = append(c.r.types, n.Name)
+	}
 }
 
 // enter makes c the connection of its runner.
@@ -210,13 +243,15 @@ func (c *runnerConn) enter(at runnerKey, init rp.RunnerInit) {
 		r.lost.Stop()
 	}
 	c.r, r.conn, r.stopping, r.came, r.broken = r, c, false, true, false
-	r.types = nil
-	for _, n := range init.ActorNames {
-		r.types = append(r.types, n.Name)
+	r.envoy = c.isEnvoy()
+	c.learn(init)
+	hello := rp.EngineInit{LostThreshold: e.opts.LostThreshold.Milliseconds(), StopThreshold: e.opts.StopThreshold.Milliseconds()}
+	if r.envoy {
+		hello.MaxResponse = maxEnvoyResponse
+	} else {
+		hello.RunnerID = r.id
 	}
-	c.send(rp.EngineInit{
-		RunnerID: r.id, LostThreshold: e.opts.LostThreshold.Milliseconds(), StopThreshold: e.opts.StopThreshold.Milliseconds(),
-	})
+	c.send(hello)
 	r.hasten(fresh)
 	if fresh {
 		r.join()

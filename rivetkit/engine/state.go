@@ -136,7 +136,8 @@ type actor struct {
 	tunnels map[rp.TunnelID]*tunnel
 	said    sequence
 
-	jobs     []func() // what is done with its keys, in order
+	pages    actorPages // its database, of RivetKit 2.3. It belongs to the jobs
+	jobs     []func()   // what is done with its keys, in order
 	jobBytes int
 	working  bool
 	mail     mailbox
@@ -202,6 +203,7 @@ type runner struct {
 	orphans  []actorstore.ID // actors of an engine before, which aren't opened yet
 	lost     *time.Timer     // gives it up; nil if it was never lost
 	until    time.Time       // when it does
+	envoy    bool            // it is of RivetKit 2.3
 	again    bool            // one with its key was given up: it may have actors of that
 	came     bool            // it was connected to this engine before
 	broken   bool            // its connection broke off: its process may be gone
@@ -244,6 +246,7 @@ type tunnel struct {
 	id rp.TunnelID
 	n  uint64 // the number of the next message
 
+	awaits bool   // its envoy, which was told of the socket at a start of the actor, hasn't opened it anew
 	client client // nil when the client of a socket has gone
 
 	opened     bool // the actor has taken the socket

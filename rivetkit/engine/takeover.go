@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -332,7 +333,7 @@ func (r *runner) resume() {
 		switch a.phase {
 		case starting:
 			if a.told && a.event < 0 && a.via != r.conn { // it hasn't heard of it
-				a.command = 0
+				a.command = firstCommand(r.envoy)
 				a.start()
 			}
 		case running:
@@ -369,7 +370,7 @@ func (r *runner) join() {
 func (r *runner) remind(a *actor) {
 	a.limit(a.e.opts.StopThreshold)
 	if a.via == nil && r.conn != nil {
-		a.tell(rp.StopActor{})
+		a.tell(rp.StopActor{Reason: stopReason(a.destroy, a.wanted)})
 		a.via = r.conn
 		return
 	}
@@ -378,7 +379,7 @@ func (r *runner) remind(a *actor) {
 		a.e.mu.Lock()
 		defer a.e.mu.Unlock()
 		if a.phase == stopping && a.rec.Generation == generation && !a.e.closed {
-			a.tell(rp.StopActor{})
+			a.tell(rp.StopActor{Reason: stopReason(a.destroy, a.wanted)})
 		}
 	})
 }
@@ -432,13 +433,25 @@ func (p *probe) await(t *tunnel) {
 func (p *probe) take(t *tunnel, m rp.FromActor) {
 	start, ok := m.Body.(rp.ResponseStart)
 	t.remove()
-	if a := t.a; ok && start.Status >= 500 && a.phase == running && a.rec.Generation == p.generation {
+	if a := t.a; ok && missed(start) && a.phase == running && a.rec.Generation == p.generation {
+		a.runner.missing(a)
+	} else if ok && start.Status >= 500 && a.phase == running && a.rec.Generation == p.generation {
 		a.halt() // its runner has only a part of it
 	}
 }
 
 // sent implements client.
 func (p *probe) sent() {}
+
+// missed reports whether an answer is that of an envoy for an actor that it doesn't have.
+func missed(start rp.ResponseStart) bool {
+	for _, h := range start.Headers {
+		if h.Name == "x-rivet-error" && h.Value == "envoy.actor_not_found" {
+			return start.Status == http.StatusServiceUnavailable
+		}
+	}
+	return false
+}
 
 // fail implements client: the actor stops, or its runner is lost.
 func (p *probe) fail(*tunnel, error) {}

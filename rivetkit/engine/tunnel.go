@@ -135,7 +135,7 @@ func (t *tunnel) first() uint64 {
 // +checklocks:t.e.mu
 func (t *tunnel) flush() {
 	a := t.a
-	if !a.told || !a.runner.reachable() {
+	if !a.told || t.awaits || !a.runner.reachable() {
 		return
 	}
 	for _, p := range t.unsent() {

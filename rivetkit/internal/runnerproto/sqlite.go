@@ -110,6 +110,9 @@ type Reply[T any] struct {
 // SQLiteError says why the engine hasn't done what it was asked for.
 type SQLiteError struct{ Group, Code, Message string }
 
+// Error implements error.
+func (e *SQLiteError) Error() string { return e.Group + "." + e.Code + ": " + e.Message }
+
 // Pages answers GetPages: at least the pages asked for, in any order.
 type Pages struct {
 	Pages []Page // Data is nil, and only then left out, of a page behind the end

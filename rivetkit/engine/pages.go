@@ -1,0 +1,268 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/errkind"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/rivetkit/internal/rivetstore"
+	rp "github.com/greenroomdb/greenroom/rivetkit/internal/runnerproto"
+	"github.com/greenroomdb/greenroom/vfs"
+)
+
+// All that an actor of RivetKit 2.3 has is one SQLite database, whose pages its program reads here, and stores here when a transaction is over. SQLite runs in the program. The pages
+// lie where the database of an actor of RivetKit 2.1 and 2.2 does (vfs.Pages), and beside them the head, how many commits there were, which each commit stores, too.
+//
+// The head makes a commit whose answer is lost safe: the program takes it for one that wasn't made, and comes with the head of before. If it was made the heads differ. The program is told so and
+// gives the actor up, which then starts with what is stored.
+
+const (
+	// maxStage bounds the pages of a commit that comes in parts, in bytes.
+	maxStage = 64 << 20
+	// maxAsked bounds the pages that are read at once.
+	maxAsked = 8192
+)
+
+// Errors that programs know. They look at the text of the first two.
+var (
+	errNoSuchActor  = &rp.SQLiteError{Group: "actor", Code: "not_found", Message: "actor does not exist"}
+	errNoDatabase   = &rp.SQLiteError{Group: "depot", Code: "database_not_found", Message: "sqlite database was not found in this bucket branch"}
+	errHead         = &rp.SQLiteError{Group: "depot", Code: "head_fence_mismatch", Message: "the database has another head: it was written since"}
+	errStage        = &rp.SQLiteError{Group: "depot", Code: "stage_not_found", Message: "there is no such commit under way"}
+	errStageSize    = &rp.SQLiteError{Group: "depot", Code: "commit_too_large", Message: "the transaction is too large for one commit"}
+	errBusyDatabase = &rp.SQLiteError{Group: "depot", Code: "overloaded", Message: "too many requests of the actor wait"}
+	errNoRemote     = &rp.SQLiteError{Group: "sqlite", Code: "remote_execution_failed", Message: "this engine runs no SQL: use the backend in the program"}
+)
+
+// actorPages is the database of an actor, as long as one start of the actor lasts. It is for one goroutine at a time.
+type actorPages struct {
+	handle     *actorstore.Actor
+	log        *slog.Logger
+	generation uint32
+	db         *vfs.Pages // nil until it is wanted
+	head       uint64
+	stage      *stage // nil for none
+}
+
+// A stage is a commit that comes in parts. It is nowhere but in memory until it is made.
+type stage struct {
+	segments map[uint32][]rp.Page
+	bytes    int
+}
+
+// at returns the database as it is for a start of the actor.
+func (p *actorPages) at(generation uint32, h *actorstore.Actor, log *slog.Logger) *actorPages {
+	if p.handle != h || p.generation != generation {
+		*p = actorPages{handle: h, log: log, generation: generation}
+	}
+	return p
+}
+
+// open reads what the store has of the database.
+func (p *actorPages) open(ctx context.Context) error {
+	if p.db != nil {
+		return nil
+	}
+	value, err := p.handle.Get(ctx, rivetstore.HeadKey(), nil)
+	switch {
+	case errors.Is(err, kv.ErrNotFound):
+		p.head = 0
+	case err != nil:
+		return err
+	default:
+		if p.head, err = rivetstore.ParseHead(value); err != nil {
+			return err
+		}
+	}
+	p.db, err = vfs.OpenPages(ctx, p.handle, nil)
+	return err
+}
+
+// read answers GetPages.
+func (p *actorPages) read(ctx context.Context, q *rp.GetPages) (got rp.Pages, err error) {
+	if err := p.fenced(ctx, q.Fence.Head); err != nil {
+		return got, err
+	}
+	if len(q.Numbers) > maxAsked {
+		return got, vfs.ErrPage
+	}
+	if p.db.Count() == 0 {
+		return got, errNoDatabase
+	}
+	pages, err := p.db.Read(ctx, q.Numbers)
+	if err != nil {
+		return got, err
+	}
+	for i, n := range q.Numbers {
+		got.Pages = append(got.Pages, rp.Page{Number: n, Data: pages[i]})
+	}
+	got.Head = rp.Some(p.head)
+	return got, nil
+}
+
+// fenced opens the database, and refuses a head that it hasn't.
+func (p *actorPages) fenced(ctx context.Context, head rp.Optional[uint64]) error {
+	if err := p.open(ctx); err != nil {
+		return err
+	}
+	if head.Set && head.Value != p.head {
+		return errHead
+	}
+	return nil
+}
+
+// commit makes a commit, which is durable when it returns.
+func (p *actorPages) commit(ctx context.Context, pages []rp.Page, count uint32) (head uint64, err error) {
+	p.stage = nil
+	staged := make([]vfs.Page, len(pages))
+	for i, page := range pages {
+		staged[i] = vfs.Page(page)
+	}
+	var b batch.Batch
+	if err := p.db.Stage(&b, staged, count); err != nil {
+		return 0, err
+	}
+	b.Put(rivetstore.HeadKey(), rivetstore.AppendHead(nil, p.head+1))
+	if err := p.handle.Commit(ctx, &b); err != nil {
+		return 0, err
+	}
+	p.head++
+	return p.head, nil
+}
+
+// begin begins a commit in parts, and returns the head that it will make.
+func (p *actorPages) begin(ctx context.Context, q *rp.BeginStage) (uint64, error) {
+	if err := p.fenced(ctx, q.Fence.Head); err != nil {
+		return 0, err
+	}
+	p.stage = &stage{segments: map[uint32][]rp.Page{}}
+	return p.head + 1, nil
+}
+
+// add adds a part. One that came before it replaces.
+func (p *actorPages) add(q *rp.StageSegment) (uint64, error) {
+	if p.db == nil || p.stage == nil || q.TxID != p.head+1 {
+		return 0, errStage
+	}
+	n := sizeOfPages(q.Pages)
+	if p.stage.bytes -= sizeOfPages(p.stage.segments[q.First]); p.stage.bytes+n > maxStage {
+		p.stage = nil
+		return 0, errStageSize
+	}
+	p.stage.segments[q.First], p.stage.bytes = q.Pages, p.stage.bytes+n
+	return uint64(n), nil
+}
+
+func sizeOfPages(pages []rp.Page) (n int) {
+	for _, p := range pages {
+		n += len(p.Data)
+	}
+	return n
+}
+
+// finish makes the commit of the parts that it names.
+func (p *actorPages) finish(ctx context.Context, q *rp.FinishStage) (uint64, error) {
+	if p.db == nil || p.stage == nil || q.TxID != p.head+1 {
+		return 0, errStage
+	}
+	var all []rp.Page
+	for _, first := range q.Segments {
+		pages, ok := p.stage.segments[first]
+		if !ok {
+			return 0, errStage
+		}
+		all = append(all, pages...)
+	}
+	return p.commit(ctx, all, q.Size)
+}
+
+// A databaseQuestion is what an envoy asks about a database.
+type databaseQuestion interface {
+	answer(ctx context.Context, p *actorPages) rp.ToRunner
+	refuse(why *rp.SQLiteError) rp.ToRunner
+}
+
+// A pageQuestion is answered with a T.
+type pageQuestion[T any] struct {
+	id uint32
+	do func(ctx context.Context, p *actorPages) (T, error)
+}
+
+func (q pageQuestion[T]) refuse(why *rp.SQLiteError) rp.ToRunner {
+	return rp.Reply[T]{ID: q.id, Err: why}
+}
+
+func (q pageQuestion[T]) answer(ctx context.Context, p *actorPages) rp.ToRunner {
+	got, err := q.do(ctx, p)
+	if err != nil {
+		return q.refuse(p.refusal(err))
+	}
+	return rp.Reply[T]{ID: q.id, Result: got}
+}
+
+// databaseRequest returns what a message asks, of which actor, and in which start of it. m is of one of these types.
+func databaseRequest(m rp.ToEngine) (q databaseQuestion, actor string, generation rp.Optional[uint64]) {
+	noSQL := func(context.Context, *actorPages) error { return errNoRemote }
+	switch m := m.(type) {
+	case rp.GetPages:
+		return pageQuestion[rp.Pages]{m.ID, func(ctx context.Context, p *actorPages) (rp.Pages, error) { return p.read(ctx, &m) }}, m.Actor, m.Fence.Generation
+	case rp.Commit:
+		return pageQuestion[rp.Committed]{m.ID, func(ctx context.Context, p *actorPages) (c rp.Committed, err error) {
+			if err := p.fenced(ctx, m.Fence.Head); err != nil {
+				return c, err
+			}
+			head, err := p.commit(ctx, m.Pages, m.Size)
+			return rp.Committed{Head: rp.Some(head)}, err
+		}}, m.Actor, m.Fence.Generation
+	case rp.BeginStage:
+		return pageQuestion[rp.StageBegun]{m.ID, func(ctx context.Context, p *actorPages) (rp.StageBegun, error) {
+			id, err := p.begin(ctx, &m)
+			return rp.StageBegun{TxID: id}, err
+		}}, m.Actor, m.Fence.Generation
+	case rp.StageSegment:
+		return pageQuestion[rp.SegmentStaged]{m.ID, func(_ context.Context, p *actorPages) (rp.SegmentStaged, error) {
+			n, err := p.add(&m)
+			return rp.SegmentStaged{Bytes: n}, err
+		}}, m.Actor, m.Generation
+	case rp.FinishStage:
+		return pageQuestion[rp.StageFinished]{m.ID, func(ctx context.Context, p *actorPages) (rp.StageFinished, error) {
+			head, err := p.finish(ctx, &m)
+			return rp.StageFinished{Head: rp.Some(head)}, err
+		}}, m.Actor, m.Generation
+	case rp.Exec:
+		return pageQuestion[rp.Table]{m.ID, func(ctx context.Context, p *actorPages) (rp.Table, error) { return rp.Table{}, noSQL(ctx, p) }}, m.Database.Actor, rp.Some(m.Database.Generation)
+	case rp.Execute:
+		return pageQuestion[rp.Result]{m.ID, func(ctx context.Context, p *actorPages) (rp.Result, error) { return rp.Result{}, noSQL(ctx, p) }}, m.Database.Actor, rp.Some(m.Database.Generation)
+	case rp.ExecuteBatch:
+		return pageQuestion[rp.Results]{m.ID, func(ctx context.Context, p *actorPages) (rp.Results, error) { return nil, noSQL(ctx, p) }}, m.Database.Actor, rp.Some(m.Database.Generation)
+	}
+	panic("engine: a message that isn't about a database")
+}
+
+// refusal returns what the program is told of an error.
+func (p *actorPages) refusal(err error) *rp.SQLiteError {
+	say := func(code, message string) *rp.SQLiteError {
+		return &rp.SQLiteError{Group: "depot", Code: code, Message: message}
+	}
+	own := (*rp.SQLiteError)(nil)
+	switch {
+	case errors.As(err, &own):
+		return own
+	case errors.Is(err, vfs.ErrPage):
+		return say("invalid_request", err.Error())
+	case errors.Is(err, batch.ErrTooLarge):
+		return errStageSize
+	case errors.Is(err, errkind.ErrNoSpace):
+		return say("no_space", "the store has no room; try again later")
+	case errors.Is(err, errkind.ErrQuota):
+		return say("quota_exceeded", "the actor may not store more")
+	case errors.Is(err, actorstore.ErrFenced), errors.Is(err, actorstore.ErrClosed):
+		return errNoSuchActor
+	}
+	p.log.Error("engine: pages of an actor", slog.Any("error", err))
+	return say("internal_error", "internal error")
+}
