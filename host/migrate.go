@@ -78,7 +78,7 @@ func (u *upgrader) Migrate(ctx context.Context, typ string, opts *MigrateOptions
 			got.Done++
 		case errors.Is(err, errAwake):
 			got.Awake++
-		case errors.Is(err, greenroom.ErrNotFound): // it was destroyed meanwhile
+		case errors.Is(err, errGone):
 		default:
 			got.Failed = append(got.Failed, MigrateFailure{a, err})
 		}
@@ -96,13 +96,19 @@ func (u *upgrader) Migrate(ctx context.Context, typ string, opts *MigrateOptions
 	return got, nil
 }
 
-// errAwake says that an actor is awake.
-var errAwake = errors.New("host: the actor is awake")
+// errAwake says that an actor is awake, and errGone that it was destroyed meanwhile.
+var (
+	errAwake = fmt.Errorf("%w: the actor is awake", rollout.ErrLeft)
+	errGone  = fmt.Errorf("%w: the actor is gone", rollout.ErrLeft)
+)
 
 // migrate brings an actor up that sleeps.
 func (u *upgrader) migrate(ctx context.Context, a Address) error {
 	h := u.host
 	l, isAwake, err := visitor{h}.place(ctx, a, a.String(), byUser)
+	if errors.Is(err, greenroom.ErrNested) { // it waits for the caller
+		return errAwake
+	}
 	if err != nil {
 		return err
 	}
@@ -112,10 +118,12 @@ func (u *upgrader) migrate(ctx context.Context, a Address) error {
 	}
 	defer visitor{h}.release(l)
 	door, err := h.door.Actor(ctx, l.name, l.creation.options())
-	if errors.Is(err, actorstore.ErrInUse) {
+	switch {
+	case errors.Is(err, actorstore.ErrInUse):
 		return errAwake
-	}
-	if err != nil {
+	case errors.Is(err, actorstore.ErrUnknownActor):
+		return errGone
+	case err != nil:
 		return err
 	}
 	_, err = l.kind.Migrations.Migrate(ctx, door)

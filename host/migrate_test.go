@@ -152,3 +152,50 @@ func TestMigrateBeside(t *testing.T) {
 		f.close()
 	})
 }
+
+// TestMigrateAwake: actors that are awake are no failures, neither as canaries, nor the one in whose turn Migrate is called.
+func TestMigrateAwake(t *testing.T) {
+	var woken atomic.Int64
+	var h *Host
+	got := &Migrated{}
+	one := notes(1, &woken, nil)
+	one.Actions = append(one.Actions, NewCommand("migrate", func(c *Context, _ struct{}) (err error) {
+		got, err = h.Migrate(c, "thing", &MigrateOptions{Canary: 2, MaxFailures: 1})
+		return err
+	}))
+	bubble(t, Options{IdleTimeout: time.Hour}, func(r *rig) {
+		h = r.Host
+		for i := range 6 {
+			a := Address{"thing", fmt.Sprint(i)}
+			r.call(a, "tables", nil)
+			if i > 1 {
+				must(t, r.Sleep(r.ctx, idOf(a)))
+			}
+		}
+		replaced := make(chan error, 1)
+		go func() { replaced <- r.Replace(r.ctx, notes(2, &woken, nil), time.Minute) }()
+		pass(time.Second)
+		_, err := invoke[struct{}](r.ctx, r.Host, Address{"thing", "0"}, "migrate", nil)
+		must(t, err)
+		if got.Done != 4 || got.Awake != 2 || got.Left != 0 {
+			t.Errorf("got %+v", got)
+		}
+		must(t, <-replaced)
+	}, one)
+}
+
+// TestMigrateMissing: a migration that lacks something has failed.
+func TestMigrateMissing(t *testing.T) {
+	var woken atomic.Int64
+	bubble(t, Options{IdleTimeout: time.Second}, func(r *rig) {
+		r.call(lobby, "tables", nil)
+		pass(time.Minute)
+		two := notes(2, &woken, nil)
+		two.Migrations[1].Func = func(*greenroom.Tx) error { return fmt.Errorf("a key: %w", greenroom.ErrNotFound) }
+		must(t, r.Replace(r.ctx, two, 0))
+		got, err := r.Migrate(r.ctx, "thing", nil)
+		if wantErr(t, err, greenroom.ErrNotFound); len(got.Failed) != 1 {
+			t.Errorf("got %+v", got)
+		}
+	}, notes(1, &woken, nil))
+}

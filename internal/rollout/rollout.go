@@ -3,6 +3,7 @@ package rollout
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 )
@@ -10,7 +11,7 @@ import (
 // Options say how. The zero value does one after the other, whatever fails.
 type Options struct {
 	Parallel    int     // how many are done at a time; 0 means one
-	Canary      int     // so many are done first, one after the other, and the others only if none of these has failed
+	Canary      int     // so many are done first, one after the other, and the others only if none of these has failed; ErrLeft doesn't count
 	Rate        float64 // how many are begun in a second at most; 0 means as many as go
 	MaxFailures int     // after so many failures no other one is begun; 0 means that all are tried
 }
@@ -18,13 +19,21 @@ type Options struct {
 // Counts are how far a run is: Tried have begun, Done have ended, and Failed of these failed.
 type Counts struct{ Tried, Done, Failed int }
 
+// ErrLeft is what do returns, or wraps, for something that was left as it is for a reason that says nothing of the others.
+var ErrLeft = errors.New("rollout: left as it is")
+
 // Run calls do with each of all, and told after each, one call at a time, with its error. When ctx ends no other one is begun, and what ends then isn't counted. Run returns when all
 // calls of do have.
 func Run[T any](ctx context.Context, o Options, all []T, do func(T) error, told func(Counts, T, error)) Counts {
 	r := &run[T]{o: o, began: time.Now(), do: do, told: told}
-	canary := min(o.Canary, len(all))
-	if r.some(ctx, all[:canary], 1); r.Failed == 0 {
-		r.some(ctx, all[canary:], max(o.Parallel, 1))
+	for more := o.Canary; more > 0 && len(all) > 0 && r.Failed == 0; more = r.left {
+		n := min(more, len(all))
+		r.left = 0
+		r.some(ctx, all[:n], 1)
+		all = all[n:]
+	}
+	if r.Failed == 0 {
+		r.some(ctx, all, max(o.Parallel, 1))
 	}
 	return r.Counts
 }
@@ -36,7 +45,8 @@ type run[T any] struct {
 	told  func(Counts, T, error)
 
 	mu     sync.Mutex
-	Counts // +checklocks:mu
+	Counts     // +checklocks:mu
+	left   int // of those that have ended, by ErrLeft  +checklocks:mu
 }
 
 // some does some of all, so many at a time.
@@ -57,7 +67,10 @@ func (r *run[T]) some(ctx context.Context, all []T, at int) {
 			}
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			if r.Done++; err != nil {
+			switch r.Done++; {
+			case errors.Is(err, ErrLeft):
+				r.left++
+			case err != nil:
 				r.Failed++
 			}
 			r.told(r.Counts, it, err)

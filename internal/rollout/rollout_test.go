@@ -3,6 +3,7 @@ package rollout_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -72,4 +73,32 @@ func TestPace(t *testing.T) {
 			t.Errorf("in ten seconds %+v, %d at a time", got, most.Load())
 		}
 	})
+}
+
+// TestLeft: what is left as it is is no failure, and no canary.
+func TestLeft(t *testing.T) {
+	for name, tt := range map[string]struct {
+		o         rollout.Options
+		left, bad []int // of 0 to 9
+		want      rollout.Counts
+	}{
+		"others are canaries":         {rollout.Options{Canary: 2}, []int{0, 1}, []int{3}, rollout.Counts{Tried: 4, Done: 4, Failed: 1}},
+		"behind the canaries":         {rollout.Options{Canary: 2}, []int{0, 1}, []int{4}, rollout.Counts{Tried: 10, Done: 10, Failed: 1}},
+		"it counts for no failure":    {rollout.Options{Canary: 1, MaxFailures: 2}, []int{0, 2, 3}, []int{4}, rollout.Counts{Tried: 10, Done: 10, Failed: 1}},
+		"all are left":                {rollout.Options{Canary: 3, MaxFailures: 1}, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, nil, rollout.Counts{Tried: 10, Done: 10}},
+		"a canary fails behind a few": {rollout.Options{Canary: 1}, []int{0, 1, 2}, []int{3}, rollout.Counts{Tried: 4, Done: 4, Failed: 1}},
+	} {
+		got := rollout.Run(t.Context(), tt.o, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, func(n int) error {
+			switch {
+			case slices.Contains(tt.left, n):
+				return fmt.Errorf("%w: held", rollout.ErrLeft)
+			case slices.Contains(tt.bad, n):
+				return errBad
+			}
+			return nil
+		}, func(rollout.Counts, int, error) {})
+		if got != tt.want {
+			t.Errorf("%s: got %+v, want %+v", name, got, tt.want)
+		}
+	}
 }
