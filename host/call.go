@@ -85,7 +85,7 @@ func (call *Call) do(ctx context.Context, h *Host) (Raw, error) {
 	if kind == nil {
 		return nil, fmt.Errorf("%w: %.80q", ErrNoType, call.Actor.Type)
 	}
-	if kind.handler(call.Action) == nil {
+	if kind.handler(call.Action) == nil && !h.keeps(kind, call) {
 		return nil, fmt.Errorf("%w: %.80q", ErrNoAction, call.Action)
 	}
 	fn := func(c *Context, args Raw) (Raw, error) {

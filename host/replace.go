@@ -46,6 +46,12 @@ func (u *upgrader) Replace(ctx context.Context, t *Type, keep time.Duration) err
 	return ctx.Err()
 }
 
+// keeps says whether the actor of a call has a version of its type still that was replaced, and has the action.
+func (u *upgrader) keeps(now *kind, c *Call) bool {
+	l := u.host.life(c.Actor.String())
+	return l != nil && l.kind != now && l.kind.handler(c.Action) != nil
+}
+
 // swap puts a type in the place of that of the same name, which it returns.
 func (u *upgrader) swap(k *kind) (before *kind, err error) {
 	u.host.mu.Lock() // with which actors begin to wake
@@ -74,6 +80,7 @@ func (u *upgrader) retire(ctx, lasts context.Context, l *life) {
 	}
 	select {
 	case <-l.woken:
+	case <-l.left: // of one that sleeps, and was only visited
 	case <-ctx.Done():
 	}
 	if ctx.Err() != nil {

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/metrics"
 )
 
@@ -130,4 +132,57 @@ func TestReplaceHeld(t *testing.T) {
 		limited.Limits = []*Limit{{Name: "few", Concurrency: 1}}
 		wantErr(t, r.Replace(r.ctx, limited, 0), ErrTypes)
 	}, one)
+}
+
+// TestReplaceVisited: an actor that is visited while it sleeps doesn't keep its version.
+func TestReplaceVisited(t *testing.T) {
+	bubble(t, Options{IdleTimeout: time.Minute}, func(r *rig) {
+		_, err := invoke[string](r.ctx, r.Host, lobby, "version", nil)
+		must(t, err)
+		must(t, r.Sleep(r.ctx, idOf(lobby)))
+		entered, let := make(chan struct{}), make(chan struct{})
+		visited, replaced := make(chan error, 1), make(chan error, 1)
+		go func() {
+			visited <- r.Visit(r.ctx, idOf(lobby), func(context.Context, *greenroom.Actor) error { close(entered); <-let; return nil })
+		}()
+		<-entered
+		ctx, cancel := context.WithCancel(r.ctx)
+		defer cancel()
+		go func() { replaced <- r.Replace(ctx, edition("two"), time.Second) }()
+		pass(2 * time.Second)
+		close(let)
+		must(t, <-visited)
+		pass(time.Second)
+		if len(replaced) == 0 {
+			cancel()
+			t.Error("it waits for an actor that has left memory")
+		}
+		if err := <-replaced; ctx.Err() == nil {
+			must(t, err)
+		}
+	}, edition("one"))
+}
+
+// TestReplaceKeeps: an actor that is awake is called with what its version has.
+func TestReplaceKeeps(t *testing.T) {
+	only := NewAction("only one", func(*Context, struct{}) (string, error) { return "one", nil })
+	bubble(t, Options{IdleTimeout: time.Minute}, func(r *rig) {
+		replaced := make(chan error, 1)
+		for i, want := range []error{nil, ErrNoAction} {
+			_, err := invoke[string](r.ctx, r.Host, lobby, "only one", nil)
+			if !errors.Is(err, want) {
+				t.Errorf("got %v, want %v", err, want)
+			}
+			if i > 0 {
+				break
+			}
+			go func() { replaced <- r.Replace(r.ctx, edition("two"), time.Second) }()
+			synctest.Wait()
+			_, err = invoke[string](r.ctx, r.Host, lobby, "only one", nil)
+			must(t, err)
+			_, err = invoke[string](r.ctx, r.Host, Address{"thing", "new"}, "only one", nil)
+			wantErr(t, err, ErrNoAction)
+			must(t, <-replaced)
+		}
+	}, edition("one", only))
 }
