@@ -263,7 +263,15 @@ func moved(err error) bool {
 	return errors.As(err, new(*remoteError)) && (errors.Is(err, ErrClosed) || errors.Is(err, ErrNotAwake))
 }
 
-// A ranError is one that an actor's code has returned, and is about another actor: what was asked for was done, and failed.
+// A ranError is one that an actor's code has returned, and is about another actor, or another host: what was asked for was done, and failed.
 type ranError struct{ error }
+
+// ran returns an error of an actor's code, as a ranError if it could be taken for one about the actor itself, here or at the host that has forwarded what was asked for.
+func ran(err error) error {
+	if moved(err) || errors.Is(err, ErrClosed) || errors.Is(err, ErrNotAwake) {
+		return &ranError{err}
+	}
+	return err
+}
 
 func (e *ranError) Unwrap() error { return e.error }

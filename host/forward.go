@@ -92,7 +92,7 @@ func (f *forwarder) ask(ctx context.Context, a Address, say func() (*request, er
 }
 
 // Follow does something with an actor where it is: by here at this host, or by there at another one, and again if the actor turns out to be somewhere else, or to
-// move. The error is that of the last of these. ErrUnreachable of there says that nothing was done, ToldError is what the other host says, and anything else is as it is of
+// move. The error is that of the last of these. ErrUnreachable of there says that nothing was done, unless the other host has told it; ToldError is what the other host says, and anything else is as it is of
 // here. A host without Options.Peers calls here.
 func (f *forwarder) Follow(ctx context.Context, a Address, here func(ctx context.Context) error, there func(ctx context.Context, to *actorstore.HostInfo) error) error {
 	if f.routes == nil || ctx.Value(forwardedKey{}) != nil {
@@ -117,7 +117,7 @@ func (f *forwarder) Follow(ctx context.Context, a Address, here func(ctx context
 		var err error
 		if to == nil {
 			err = here(ctx)
-		} else if err = there(ctx, to); errors.Is(err, ErrUnreachable) {
+		} else if err = there(ctx, to); errors.Is(err, ErrUnreachable) && !errors.As(err, new(*remoteError)) {
 			unreachable := err
 			f.routes.Down(to.ID)
 			f.routes.Forget(name)

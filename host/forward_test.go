@@ -146,7 +146,7 @@ func counters() []*Type {
 var (
 	aboutOthers = []error{
 		&actorstore.InUseError{Host: actorstore.HostInfo{ID: actorstore.HostID{1}, Offer: actorstore.Offer{Address: "b:1"}}}, actorstore.ErrFenced,
-		&actorstore.SchemaError{Found: 2, Known: 1}, &remoteError{is: []error{ErrClosed}},
+		&actorstore.SchemaError{Found: 2, Known: 1}, ErrUnreachable, ErrClosed, ErrNotAwake, &remoteError{is: []error{ErrClosed}},
 	}
 	ranAbout atomic.Int32
 )
@@ -155,15 +155,44 @@ var (
 func TestForwardRan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newPeers(t, counters)
-		a := f.open("a:1")
-		f.open("b:1")
+		asleep := func(o *Options) { o.IdleTimeout = -1 } // so that each host could have it
+		a := f.open("a:1", asleep)
+		f.open("b:1", asleep)
 		for address, key := range f.placed(a) {
 			for i, want := range aboutOthers {
 				ranAbout.Store(0)
 				_, err := invoke[int](t.Context(), a, Address{"thing", key}, "fails about another", i)
-				if n := ranAbout.Load(); n != 1 || err == nil || i < 3 && Code(err) != Code(want) {
+				if n := ranAbout.Load(); n != 1 || err == nil || i < 6 && Code(err) != Code(want) {
 					t.Errorf("%v at %s: it ran %d times, and the caller got %v", want, address, n, err)
 				}
+				time.Sleep(10 * time.Second)
+			}
+		}
+		f.close()
+	})
+}
+
+// TestForwardVars: neither is an error about another actor that Type.Vars has returned.
+func TestForwardVars(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newPeers(t, func() []*Type {
+			k := counters()[0]
+			k.Vars = func(_ context.Context, a Address) (any, error) {
+				ranAbout.Add(1)
+				if a.Key == "odd" {
+					return nil, aboutOthers[0]
+				}
+				return nil, nil
+			}
+			return []*Type{k}
+		})
+		a := f.open("a:1")
+		for _, h := range []*Host{a, f.open("b:1")} {
+			f.placed(a) // which know of each other
+			ranAbout.Store(0)
+			_, err := invoke[int](t.Context(), h, Address{"thing", "odd"}, "add", 1)
+			if n := ranAbout.Load(); n != 1 || Code(err) != Code(aboutOthers[0]) {
+				t.Errorf("at %s: it ran %d times, and the caller got %v", h.opts.Peers.Address, n, err)
 			}
 		}
 		f.close()

@@ -44,7 +44,7 @@ func (l *course) openVars() (err error) {
 	}
 	err = l.traced(spanCreateVars, func() (err error) {
 		l.vars, err = l.kind.Vars(l.ctx, l.addr)
-		return err
+		return ran(err)
 	})
 	if err != nil {
 		return fmt.Errorf("host: variables of %s: %w", l.name, err)

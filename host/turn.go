@@ -215,8 +215,8 @@ func (l *life) conclude(c *Context, err error, began time.Time) {
 		err = c.commit()
 	} else {
 		c.abort(err)
-		if err = c.refusal(err); moved(err) && l.actor.Err() == nil {
-			err = &ranError{err}
+		if err = c.refusal(err); l.actor.Err() == nil {
+			err = ran(err)
 		}
 	}
 	c.ends.end()
