@@ -220,7 +220,7 @@ func (c *client) there(ctx context.Context, to *actorstore.HostInfo) (*link, err
 	l, _, err := c.dial(ctx, to, &request{Type: typeResume, Conn: c.joined.ID, Token: c.front.resumeToken(c.actor, c.joined)})
 	if err != nil {
 		if errors.Is(err, host.ErrUnknownOutcome) { // it is only resumed once more
-			err = fmt.Errorf("%w: %w", host.ErrUnreachable, errors.Unwrap(err))
+			err = fmt.Errorf("%w: %v", host.ErrUnreachable, err)
 		}
 		return nil, err
 	}
