@@ -110,11 +110,11 @@ func (b *bulk) each(ctx context.Context, o opened, do func(o opened, actor strin
 	}
 	r := &bulkRun{bulk: b, ctx: ctx, opened: o, all: len(actors), failed: failed, do: do, held: map[actorstore.HostID]actorstore.HostInfo{}}
 	r.some(actors, b.how)
-	if late := r.late; len(late) > 0 && ctx.Err() == nil {
+	if late := r.late; len(late) > 0 && r.ended+len(late) == len(actors) && ctx.Err() == nil {
 		r.late, r.last = nil, true
 		r.await()
 		how := b.how
-		how.Canary = 0
+		how.Canary = max(how.Canary-r.ended, 0)
 		r.some(late, how)
 	}
 	of := len(actors) + failed
@@ -156,13 +156,16 @@ func (r *bulkRun) some(actors []string, how rollout.Options) {
 	hide := r.hint()
 	rollout.Run(r.ctx, how, actors, func(actor string) error {
 		err := r.do(r.opened, actor)
-		if err == nil || r.done(actor) || r.postpone(actor, err) {
+		switch {
+		case err == nil || r.done(actor):
 			return nil
+		case r.postpone(actor, err):
+			return rollout.ErrLeft
 		}
 		return err
 	}, func(c rollout.Counts, actor string, err error) {
 		hide()
-		if err != nil {
+		if err != nil && err != rollout.ErrLeft {
 			fmt.Fprintf(r.stderr, "greenroom: %s: %s\n", visibleText(actor), message(err))
 		}
 		r.mu.Lock()
@@ -222,7 +225,7 @@ func (r *bulkRun) done(actor string) (done bool) {
 		done = r.skip(&info)
 		return nil
 	})
-	return done && err == nil
+	return done && err == nil || errors.Is(err, greenroom.ErrNotFound) // it was removed meanwhile
 }
 
 // hint shows how far the run is.
