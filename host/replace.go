@@ -90,6 +90,7 @@ func (u *upgrader) retire(ctx, lasts context.Context, l *life) {
 	if l.phase == awake {
 		l.depart()
 		close(l.sleep)
+		l.cancel() // a running step of its workflow is a user, which would keep it
 	}
 	u.host.mu.Unlock()
 	select {

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/metrics"
+	"github.com/greenroomdb/greenroom/queue"
+	"github.com/greenroomdb/greenroom/workflow"
 )
 
 // edition returns a version of a type, whose actors tell it.
@@ -185,4 +188,47 @@ func TestReplaceKeeps(t *testing.T) {
 			must(t, <-replaced)
 		}
 	}, edition("one", only))
+}
+
+// TestReplaceSteps: a step of a workflow, and work for a message, end when the time is over for which versions are kept, and are done again by the new one.
+func TestReplaceSteps(t *testing.T) {
+	begun, done := make(chan string, 10), make(chan string, 10)
+	with := func(version string) *Type {
+		k := edition(version, NewCommand("start", func(c *Context, _ struct{}) error {
+			_, err := c.Enqueue(queue.Send{Name: "work", Body: 1})
+			return errors.Join(err, c.StartWorkflow(1))
+		}))
+		do := func(ctx context.Context, what string) error {
+			if begun <- what + version; version == "one" {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			done <- what + version
+			return nil
+		}
+		k.Workflow = NewWorkflow(func(c *workflow.Context, _ int) (int, error) {
+			return workflow.Step(c, "step", func(ctx context.Context) (int, error) { return 1, do(ctx, "step ") })
+		}, nil)
+		k.Work = &Work{Names: []string{"work"}, Do: func(ctx context.Context, _ *queue.Message) (func(*Context) error, error) {
+			return nil, do(ctx, "work ")
+		}}
+		return k
+	}
+	bubble(t, Options{IdleTimeout: time.Minute}, func(r *rig) {
+		_, err := invoke[struct{}](r.ctx, r.Host, lobby, "start", nil)
+		must(t, err)
+		<-begun
+		<-begun
+		ctx, cancel := context.WithTimeout(r.ctx, 2*time.Second) // less than a step may take
+		defer cancel()
+		must(t, r.Replace(ctx, with("two"), time.Second))
+		pass(time.Minute) // no call wakes it
+		got := []string{}
+		for len(done) > 0 {
+			got = append(got, <-done)
+		}
+		if slices.Sort(got); !slices.Equal(got, []string{"step two", "work two"}) {
+			t.Errorf("done are %q", got)
+		}
+	}, with("one"))
 }
