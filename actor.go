@@ -44,7 +44,7 @@ type ActorOptions struct {
 	// DB and Queue change the actor's database and its queue; nil is the zero value.
 	DB    *DBOptions
 	Queue *QueueOptions
-	// MaxSchema refuses an actor whose database is of a version above it: *SchemaError. Such an actor isn't taken. 0 means any.
+	// MaxSchema refuses an actor whose database is of a version above it: *SchemaError. Such an actor isn't taken. 0 means any, and actorstore.NoSchema none.
 	MaxSchema uint64
 	// Traces says how spans are recorded, one for every Update; nil records none.
 	Traces *TracesOptions

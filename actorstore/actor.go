@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 
@@ -35,11 +36,15 @@ type ActorOptions struct {
 	// is ErrLayout if Layout is another one, and not LayoutGreenroom, which asks for none.
 	Layout Layout
 
-	// MaxSchema refuses an actor whose database is of a version above it (Attributes.Schema): *SchemaError. It isn't taken over then. 0 means any.
+	// MaxSchema refuses an actor whose database is of a version above it (Attributes.Schema): *SchemaError. It isn't taken over then. 0 means any,
+	// and NoSchema none.
 	MaxSchema uint64
 
 	fresh bool // refuses an actor that exists: ErrExists
 }
+
+// NoSchema as ActorOptions.MaxSchema refuses an actor whose database is of any version.
+const NoSchema = math.MaxUint64
 
 // An arrangement is embedded by the types that read and write the keys of one actor.
 type arrangement struct{ layout Layout }

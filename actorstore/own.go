@@ -98,8 +98,12 @@ func (a *takeover) run(ctx context.Context, opts *ActorOptions) error {
 		if !free {
 			continue
 		}
-		if at := rec.found; at != nil && opts.MaxSchema > 0 && at.Schema > opts.MaxSchema {
-			return &SchemaError{Found: at.Schema, Known: opts.MaxSchema}
+		known := opts.MaxSchema
+		if known == NoSchema {
+			known = 0
+		}
+		if at := rec.found; at != nil && opts.MaxSchema > 0 && at.Schema > known {
+			return &SchemaError{Found: at.Schema, Known: known}
 		}
 		err = a.claimHead(ctx, rec)
 		if errors.Is(err, errkind.ErrNoSpace) && rec.written() && doubt == nil {

@@ -197,7 +197,7 @@ func (m *creation) options() *greenroom.ActorOptions {
 	db := l.kind.DB
 	db.Pragmas = append(slices.Clone(db.Pragmas), "synchronous=NORMAL")
 	o := &greenroom.ActorOptions{
-		MustExist: l.birth == nil, MaxSchema: l.kind.Migrations.Latest(), DB: &db, Queue: &l.kind.Queue, Traces: l.host.opts.Traces,
+		MustExist: l.birth == nil, MaxSchema: l.host.maxSchema(l.ctx, l.kind), DB: &db, Queue: &l.kind.Queue, Traces: l.host.opts.Traces,
 	}
 	if l.birth != nil {
 		o.Input = l.birth.input

@@ -534,3 +534,20 @@ func TestForwardType(t *testing.T) {
 		f.close()
 	})
 }
+
+// TestOpenDue: a host that wakes actors as soon as it is opened knows of the others by then. The race detector looks at it.
+func TestOpenDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newPeers(t, schemas(1))
+		b := f.open("b:1")
+		for i := range 20 {
+			_, err := invoke[struct{}](t.Context(), b, Address{"thing", fmt.Sprint(i)}, "plan", time.Minute)
+			must(t, err)
+		}
+		must(t, b.Close(t.Context()))
+		time.Sleep(time.Hour)
+		f.open("b:1")
+		time.Sleep(time.Minute)
+		f.close()
+	})
+}

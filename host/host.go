@@ -141,11 +141,13 @@ func Open(ctx context.Context, engine kv.Engine, types []*Type, opts *Options) (
 	h.ctx, h.stop = context.WithCancel(context.Background())
 	h.couriers = h.newCouriers()
 	h.alarms = h.newAlarms()
-	h.limits.start(h)
-	if err = h.alarms.start(ctx); err != nil {
-		err = fmt.Errorf("host: read when actors must be woken: %w", err)
-	} else if err = h.meet(ctx, h); err != nil {
+	if err = h.meet(ctx, h); err != nil { // before anything wakes actors
 		err = fmt.Errorf("host: tell other hosts: %w", err)
+	} else {
+		h.limits.start(h)
+		if err = h.alarms.start(ctx); err != nil {
+			err = fmt.Errorf("host: read when actors must be woken: %w", err)
+		}
 	}
 	if err != nil {
 		h.alarms.Close()

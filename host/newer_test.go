@@ -118,3 +118,39 @@ func TestHandOverSchema(t *testing.T) {
 		f.close()
 	})
 }
+
+// TestForwardFirstSchema: a host whose type has no migrations takes no actor for which another host has the first one, not for an alarm either; without such a host it takes any.
+func TestForwardFirstSchema(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		f := newPeers(t, schemas(1))
+		b := f.open("b:1")
+		all := make([]Address, 12)
+		for i := range all {
+			all[i] = Address{"thing", fmt.Sprint(i)}
+			_, err := invoke[struct{}](ctx, b, all[i], "plan", time.Minute)
+			must(t, err)
+			must(t, b.Sleep(ctx, idOf(all[i])))
+		}
+		f.types = schemas(0)
+		a := f.open("a:1")
+		time.Sleep(2 * time.Minute) // their alarms are over
+		for _, x := range all {
+			if a.life(x.String()) != nil {
+				t.Errorf("%s was taken for an alarm", x)
+			}
+			if at, err := invoke[string](ctx, a, x, "host", nil); at != "b:1" || err != nil {
+				t.Errorf("%s is at %q, %v", x, at, err)
+			}
+		}
+		must(t, b.Close(ctx))
+		delete(f.hosts, "b:1")
+		time.Sleep(time.Minute)
+		for _, x := range all {
+			if at, err := invoke[string](ctx, a, x, "host", nil); at != "a:1" || err != nil {
+				t.Errorf("%s is at %q, %v", x, at, err)
+			}
+		}
+		f.close()
+	})
+}

@@ -34,7 +34,7 @@ type Type struct {
 
 	// Migrations bring the database of each actor to their latest version: when the actor wakes, in a transaction of its own before any of its code sees the actor, or, of one that is
 	// created, in the turn of Create, before that. If one fails the actor doesn't wake, and its database stays as it is. An actor with a newer version than the latest doesn't wake:
-	// greenroom.ErrNewerSchema.
+	// greenroom.ErrNewerSchema. Without migrations any version is known, unless another host of the store has some for the type.
 	Migrations greenroom.Migrations
 
 	// Create is called once in the life of an actor, in its first turn. If it fails, the
