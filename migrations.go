@@ -183,16 +183,12 @@ func schemaVersion(digits string) (version uint64, ok bool) {
 
 // upPart returns what of a file is to be run.
 func upPart(text string) (string, error) {
-	const mark = "-- +goose "
-	if !strings.Contains(text, mark) {
-		return text, nil
-	}
 	var up strings.Builder
-	in := false
+	in, marked := false, false
 	for line := range strings.Lines(text) {
-		trimmed := strings.TrimSpace(line)
-		word, isMark := strings.CutPrefix(trimmed, mark)
-		switch word = strings.ToUpper(strings.Join(strings.Fields(word), " ")); {
+		word, isMark := gooseMark(line)
+		marked = marked || isMark
+		switch {
 		case !isMark:
 			if in {
 				up.WriteString(line)
@@ -203,8 +199,21 @@ func upPart(text string) (string, error) {
 			in = false
 		case word == "STATEMENTBEGIN" || word == "STATEMENTEND" || word == "ENVSUB OFF":
 		default:
-			return "", fmt.Errorf("has %q, which can't be done in a transaction of an actor", trimmed)
+			return "", fmt.Errorf("has %q, which can't be done in a transaction of an actor", strings.TrimSpace(line))
 		}
 	}
+	if !marked {
+		return text, nil
+	}
 	return up.String(), nil
+}
+
+// gooseMark returns what a line says to goose, in upper case. As goose does it takes any space behind the dashes, and none.
+func gooseMark(line string) (word string, ok bool) {
+	rest, ok := strings.CutPrefix(strings.TrimSpace(line), "--")
+	words := strings.Fields(rest)
+	if !ok || len(words) == 0 || words[0] != "+goose" {
+		return "", false
+	}
+	return strings.ToUpper(strings.Join(words[1:], " ")), true
 }

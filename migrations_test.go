@@ -131,6 +131,7 @@ func TestReadMigrations(t *testing.T) {
 			"00001_notes.sql": file("-- +goose Up\n-- +goose StatementBegin\ncreate table a(b);\n-- +goose StatementEnd\n\n-- +goose Down\ndrop table a;\n"),
 			"00002_pins.sql":  file("-- a comment\n-- +goose  up\ncreate table c(d);\n"), "README.md": file("-- +goose Up"),
 		}, `[{1 notes "create table a(b);\n\n"} {2 pins "create table c(d);\n"}]`},
+		"goose, other spaces": {fstest.MapFS{"1_a.sql": file("--+goose Up\ncreate table a(b);\n--\t +goose Down\ndrop table a;\n")}, `[{1 a "create table a(b);\n"}]`},
 		"golang-migrate": {fstest.MapFS{
 			"2_pins.up.sql": file("create table c(d);"), "1_notes.up.sql": file("create table a(b);"), "1_notes.down.sql": file("drop table a"), "10_last.up.sql": file("select 1"),
 		}, `[{1 notes "create table a(b);"} {2 pins "create table c(d);"} {10 last "select 1"}]`},
