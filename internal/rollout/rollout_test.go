@@ -75,7 +75,7 @@ func TestPace(t *testing.T) {
 	})
 }
 
-// TestLeft: what is left as it is is no failure, and no canary.
+// TestLeft: what is left as it is is not a failure, and no canary.
 func TestLeft(t *testing.T) {
 	for name, tt := range map[string]struct {
 		o         rollout.Options
