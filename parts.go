@@ -81,6 +81,9 @@ func (a *Actor) database(ctx context.Context) (*vfs.DB, error) {
 // must not.
 func (a *Actor) Queue(ctx context.Context) (*queue.Queue, error) {
 	return opened(ctx, a, &a.queue, func(ctx context.Context) (*queue.Queue, error) {
+		if err := ofProgram(ctx, a.actor); err != nil {
+			return nil, err
+		}
 		return queue.Open(ctx, a.actor, queueOptions(a.opts.Queue, a))
 	})
 }
@@ -89,6 +92,9 @@ func (a *Actor) Queue(ctx context.Context) (*queue.Queue, error) {
 // the first commit that changes it.
 func (a *Actor) Record(ctx context.Context) (*persist.Record, error) {
 	return opened(ctx, a, &a.record, func(ctx context.Context) (*persist.Record, error) {
+		if err := ofProgram(ctx, a.actor); err != nil {
+			return nil, err
+		}
 		return persist.Open(ctx, a.actor, &persist.Options{
 			Create: a.opts.Create, CreateLate: true, Input: a.opts.Input,
 			Env: partEnv(a.log, a),
@@ -99,6 +105,9 @@ func (a *Actor) Record(ctx context.Context) (*persist.Record, error) {
 // Connections returns the actor's connections.
 func (a *Actor) Connections(ctx context.Context) (*conn.Set, error) {
 	return opened(ctx, a, &a.conns, func(ctx context.Context) (*conn.Set, error) {
+		if err := ofProgram(ctx, a.actor); err != nil {
+			return nil, err
+		}
 		return conn.Open(ctx, a.actor, &conn.Options{Env: partEnv(a.log, a)})
 	})
 }

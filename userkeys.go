@@ -78,6 +78,9 @@ func writes(tx *Tx) error {
 		return err
 	}
 	if tx.keys.at.IsZero() {
+		if err := ofProgram(tx.ctx, tx.actor.actor); err != nil {
+			return err
+		}
 		tx.keys.at = tx.actor.clock.Now()
 	}
 	tx.wrote = true

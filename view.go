@@ -26,7 +26,9 @@ type View struct {
 	opts *vfs.Options
 	now  func() time.Time
 	db   *vfs.DB // nil until it is asked for
-	over bool
+	// moved says whether the actor's parts are in tables of its database; nil until that is looked at.
+	moved *bool
+	over  bool
 }
 
 // View runs fn with one state of the actor: the newest one that is applied, whether it
@@ -86,8 +88,11 @@ func (v *View) check() error {
 // Get returns the value of a user key, which the caller may change; a key that is not
 // there is ErrNotFound.
 func (v *View) Get(key []byte) ([]byte, error) {
-	if err := v.check(); err != nil {
-		return nil, err
+	if t, err := v.tables(); t != nil || err != nil {
+		if err != nil {
+			return nil, err
+		}
+		return t.get(key)
 	}
 	return v.at.User().Get(v.ctx, key, []byte{})
 }
@@ -96,8 +101,12 @@ func (v *View) Get(key []byte) ([]byte, error) {
 // must not be changed, and are valid until the next iteration. An error is yielded once,
 // with a zero Entry.
 func (v *View) List(opts ListOptions) iter.Seq2[Entry, error] {
-	if err := v.check(); err != nil {
+	t, err := v.tables()
+	switch {
+	case err != nil:
 		return func(yield func(Entry, error) bool) { yield(Entry{}, err) }
+	case t != nil:
+		return t.list(opts)
 	}
 	return v.at.User().List(v.ctx, opts)
 }
@@ -141,45 +150,61 @@ func (v *View) QueryRow(query string, args ...any) *sql.Row {
 // RawState returns the actor's state in CBOR, the undefined of JavaScript if the actor has
 // none. It must not be changed. See State.
 func (v *View) RawState() ([]byte, error) {
-	c, err := v.record()
-	return c.State, err
+	c, err := v.Record()
+	if errors.Is(err, persist.ErrNoRecord) {
+		return []byte{0xf7}, nil // undefined
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.State, nil
 }
 
 // Events returns the schedule, the next event first.
 func (v *View) Events() ([]persist.Event, error) {
-	c, err := v.record()
-	return c.Events, err
+	c, err := v.Record()
+	if errors.Is(err, persist.ErrNoRecord) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.Events, nil
 }
 
-// record reads what has the state and the schedule; an actor without one has none of it.
-func (v *View) record() (persist.Contents, error) {
-	if err := v.check(); err != nil {
-		return persist.Contents{}, err
+// Record returns what has the state, the input and the schedule. It must not be changed. An actor that has none of it is persist.ErrNoRecord.
+func (v *View) Record() (*persist.Contents, error) {
+	if t, err := v.tables(); t != nil || err != nil {
+		if err != nil {
+			return nil, err
+		}
+		return t.record()
 	}
-	c, err := persist.Look(v.ctx, v.at.Snapshot)
-	switch {
-	case errors.Is(err, persist.ErrNoRecord):
-		return persist.Contents{State: []byte{0xf7}}, nil // undefined
-	case err != nil:
-		return persist.Contents{}, err
-	}
-	return *c, nil
+	return persist.Look(v.ctx, v.at.Snapshot)
 }
 
 // Messages yields the messages of the queue that opts select, in the order of their ids; nil
 // is all of them. An error that is about one message comes in its Stored; any other is
 // yielded once, and ends it.
 func (v *View) Messages(opts *queue.ListOptions) iter.Seq2[queue.Stored, error] {
-	if err := v.check(); err != nil {
+	t, err := v.tables()
+	switch {
+	case err != nil:
 		return func(yield func(queue.Stored, error) bool) { yield(queue.Stored{}, err) }
+	case t != nil:
+		return t.messages(opts)
 	}
 	return queue.List(v.ctx, v.at.Snapshot, v.now(), opts)
 }
 
 // Connections yields the connections that are stored.
 func (v *View) Connections() iter.Seq2[conn.Stored, error] {
-	if err := v.check(); err != nil {
+	t, err := v.tables()
+	switch {
+	case err != nil:
 		return func(yield func(conn.Stored, error) bool) { yield(conn.Stored{}, err) }
+	case t != nil:
+		return t.connections()
 	}
 	return conn.List(v.ctx, v.at)
 }
@@ -194,8 +219,11 @@ func (v *View) Spans(q traces.Query) (*traces.Result, error) {
 
 // Workflow returns the history of the actor's workflow, with what of it can't be read.
 func (v *View) Workflow() (*workflow.Snapshot, []workflow.Damage, error) {
-	if err := v.check(); err != nil {
-		return nil, nil, err
+	if t, err := v.tables(); t != nil || err != nil {
+		if err != nil {
+			return nil, nil, err
+		}
+		return t.workflow()
 	}
 	return workflow.Read(v.ctx, v.at.Snapshot)
 }

@@ -73,6 +73,9 @@ const (
 	NamespaceHost byte = 'h' // what the program that runs the actor keeps: far from the others, whose format is shared
 )
 
+// PagesHeadKey returns the key under which an actor of RivetKit 2.3 has the number of commits of its database's pages: its program keeps all in that database.
+func PagesHeadKey() []byte { return []byte{NamespaceHost, 'h'} }
+
 // A Layout says under which keys the parts of an actor lie. An actor has one for ever: see
 // ActorOptions.Layout. No key belongs to two layouts, but those of the namespaces that lie under
 // the same keys in all of them: persist, connections, inspector, user and host.

@@ -23,7 +23,7 @@ type SetStateIn struct {
 
 func setState(ctx context.Context, a *greenroom.Actor, actor string, in *SetStateIn) (*None, error) {
 	err := a.View(ctx, func(v *greenroom.View) error {
-		_, err := persist.Look(ctx, v.Lower().Snapshot)
+		_, err := v.Record()
 		return err
 	})
 	if errors.Is(err, persist.ErrNoRecord) {

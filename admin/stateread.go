@@ -35,7 +35,7 @@ type Event struct {
 
 func stateReads() []route {
 	return []route{readActor("/state", "Show the state of an actor, its input and its scheduled events.", nil, func(ctx context.Context, v *greenroom.View, q *query) (*State, error) {
-		c, err := persist.Look(ctx, v.Lower().Snapshot)
+		c, err := v.Record()
 		if errors.Is(err, persist.ErrNoRecord) {
 			return nil, &Error{Code: "not_found", Message: "the actor " + q.actor + " has no state"}
 		}

@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"context"
+	"iter"
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
@@ -206,7 +207,15 @@ func (d Damage) String() string { return history.Damage(d).String() }
 // of the Snapshot. It reads one range of the engine, and more only where something is damaged. An
 // error is the engine's.
 func Read(ctx context.Context, s *actorstore.Snapshot) (*Snapshot, []Damage, error) {
-	h, damages, err := history.Read(ctx, s)
+	return readOf(history.Read(ctx, s))
+}
+
+// ReadEntries is Read of entries that lie elsewhere, as in a table, under the keys of a layout and in their order. An error is that of entries.
+func ReadEntries(l actorstore.Layout, entries iter.Seq2[actorstore.Entry, error]) (*Snapshot, []Damage, error) {
+	return readOf(history.ReadEntries(l, entries))
+}
+
+func readOf(h *history.Snapshot, damages []history.Damage, err error) (*Snapshot, []Damage, error) {
 	if err != nil {
 		return nil, nil, err
 	}

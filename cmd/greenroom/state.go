@@ -47,7 +47,7 @@ They are tables on a terminal, and elsewhere lines with fields separated by tabs
 
 func showState(ctx context.Context, e *env, url, actor string, o stateOutput) error {
 	return view(ctx, target{url: url, actor: actor, env: e}, func(v *greenroom.View) error {
-		c, err := persist.Look(ctx, v.Lower().Snapshot)
+		c, err := v.Record()
 		switch {
 		case errors.Is(err, persist.ErrNoRecord):
 			return say(nil, "the actor %s has no state", actor)

@@ -50,7 +50,6 @@ const (
 	recordVersion = 2
 
 	recordByte = 'e'
-	headByte   = 'h'
 	importByte = 'm'
 	socketByte = 'g'
 )
@@ -164,7 +163,7 @@ func ImportKey() []byte { return []byte{actorstore.NamespaceHost, importByte} }
 func AppendImport(dst []byte) []byte { return bare.AppendVersion(dst, version) }
 
 // HeadKey returns the key of the head of an actor's database: how many commits of its pages there were. Without a value it is 0.
-func HeadKey() []byte { return []byte{actorstore.NamespaceHost, headByte} }
+func HeadKey() []byte { return actorstore.PagesHeadKey() }
 
 // AppendHead appends the value of a HeadKey to dst.
 func AppendHead(dst []byte, head uint64) []byte {

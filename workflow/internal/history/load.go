@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"unicode/utf8"
 
@@ -174,6 +175,18 @@ func Read(ctx context.Context, snap *actorstore.Snapshot) (*Snapshot, []Damage, 
 	l, err := load(ctx, snap)
 	if err != nil {
 		return nil, nil, err
+	}
+	return l.snapshot(), l.damages, nil
+}
+
+// ReadEntries is Read of entries that lie elsewhere, under the keys of a layout and in their order.
+func ReadEntries(layout actorstore.Layout, entries iter.Seq2[actorstore.Entry, error]) (*Snapshot, []Damage, error) {
+	l := &loader{memory: newMemory(layout)}
+	for e, err := range entries {
+		if err != nil {
+			return nil, nil, err
+		}
+		l.found(e.Key, e.Value, nil)
 	}
 	return l.snapshot(), l.damages, nil
 }
