@@ -63,7 +63,7 @@ func (s *alarms) wake(ctx context.Context, w *actorstore.Waking, failures int) (
 		}
 	}
 	switch {
-	case errors.Is(err, errRestored), errors.Is(err, ErrNoActor), errors.Is(err, ErrAddress), errors.Is(err, ErrClosed), ctx.Err() != nil:
+	case errors.Is(err, errRestored), noActor(err), errors.Is(err, ErrAddress), errors.Is(err, ErrClosed), ctx.Err() != nil:
 	case errors.Is(err, actorstore.ErrInUse): // by another host, which looks after it while it can
 	case errors.Is(err, actorstore.ErrNewerSchema): // a host that knows its schema looks after it
 	default:
@@ -129,10 +129,10 @@ func (s *alarms) adopt(ctx context.Context, row kv.Entry) (done bool) {
 		err = l.actor.WakeBy(l.steady, h.clock()) // until it sleeps
 		l.leave()
 	}
-	if err != nil && !errors.Is(err, ErrNoActor) && !errors.Is(err, ErrClosed) && !errors.Is(err, actorstore.ErrInUse) {
+	if err != nil && !noActor(err) && !errors.Is(err, ErrClosed) && !errors.Is(err, actorstore.ErrInUse) {
 		h.log.Error("host: take over when an actor must be woken", slog.String("actor", name), slog.Any("error", err))
 	}
-	return err == nil || errors.Is(err, ErrNoActor)
+	return err == nil || noActor(err)
 }
 
 // buildIndex completes the index by which actors are found, in a store that an older version has made. Actors that it can't have now, it

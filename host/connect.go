@@ -105,7 +105,7 @@ func (h *Host) Rejoin(ctx context.Context, a Address, of Joined, to Transport) (
 		return nil
 	}))
 	switch {
-	case errors.Is(err, ErrNoActor):
+	case noActor(err):
 		return "", ErrNoConn
 	case err != nil:
 		return "", err // and id is not to be looked at: the turn may still be running
@@ -150,7 +150,7 @@ func (h *Host) Leave(ctx context.Context, a Address, id conn.ID, reason string) 
 		t.conn, t.must = id, true
 		return h.turn(ctx, a, nil, t)
 	})
-	if errors.Is(err, ErrNoActor) {
+	if noActor(err) {
 		err = ErrNoConn
 	}
 	return err

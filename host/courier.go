@@ -402,7 +402,7 @@ func (cs *couriers) bring(from Address, in kv.Incarnation, a Address, letters []
 	if kind := h.kind(a.Type); !letters[0].Existing && (kind == nil || !kind.MustCreate) {
 		b = &birth{generation: letters[0].Generation, in: in}
 	}
-	if err := cs.visit(a, b, t, wake); errors.Is(err, ErrNoActor) && b == nil {
+	if err := cs.visit(a, b, t, wake); noActor(err) && b == nil {
 		for _, l := range letters {
 			cs.dropped(from, l, err)
 		}

@@ -431,7 +431,7 @@ func (d *desk) wake(head limits.Head, c *call) {
 	d.all.mu.Lock()
 	c.ended = h.clock()
 	c.woken = err == nil
-	c.gone = errors.Is(err, ErrNoActor) || errors.Is(err, ErrAddress) || !wants
+	c.gone = noActor(err) || errors.Is(err, ErrAddress) || !wants
 	gone := c.gone
 	d.all.mu.Unlock()
 	if gone {

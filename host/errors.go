@@ -268,10 +268,13 @@ type ranError struct{ error }
 
 // ran returns an error of an actor's code, as a ranError if it could be taken for one about the actor itself, here or at the host that has forwarded what was asked for.
 func ran(err error) error {
-	if moved(err) || errors.Is(err, ErrClosed) || errors.Is(err, ErrNotAwake) {
+	if moved(err) || errors.Is(err, ErrClosed) || errors.Is(err, ErrNotAwake) || errors.Is(err, ErrNoActor) {
 		return &ranError{err}
 	}
 	return err
 }
+
+// noActor reports whether an error says that the actor itself doesn't exist, and not another one that its code has called.
+func noActor(err error) bool { return errors.Is(err, ErrNoActor) && !errors.As(err, new(*ranError)) }
 
 func (e *ranError) Unwrap() error { return e.error }

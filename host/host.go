@@ -225,7 +225,7 @@ func (h *Host) enter(ctx context.Context, a Address, b *birth, by caller) (*life
 			// A caller that would create the actor tries again after ErrNoActor, unless the actor was
 			// created just now and has destroyed itself.
 			made := l.birth != nil && !l.creation.existed
-			if b == nil || made || !errors.Is(l.failure, ErrNoActor) {
+			if b == nil || made || !noActor(l.failure) {
 				return nil, l.failure
 			}
 		default:

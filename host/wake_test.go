@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -243,4 +244,33 @@ func TestOneTurnAtATime(t *testing.T) {
 			}
 		}
 	}, kind, talker)
+}
+
+// TestWakeMissesAnother: a Wake that fails since another actor doesn't exist is not run again and again, and what waits for its own actor is not given up.
+func TestWakeMissesAnother(t *testing.T) {
+	var woken, got atomic.Int32
+	bad := thing(add)
+	bad.MustCreate = true
+	bad.Wake = func(*Context) error {
+		if n := woken.Add(1); n == 2 || n == 3 {
+			return fmt.Errorf("of another actor: %w", ErrNoActor)
+		}
+		return nil
+	}
+	bad.Message = func(*Context, *greenroom.Message) error { got.Add(1); return nil }
+	sender := &Type{Name: "sender", Actions: []AnyAction{NewCommand("send", func(c *Context, _ struct{}) error { return c.Send(lobby, queue.Send{Name: "letter"}) })}}
+	bubble(t, Options{IdleTimeout: time.Second}, func(r *rig) {
+		must(t, r.Create(r.ctx, lobby, nil))
+		pass(time.Minute)
+		err := r.Create(r.ctx, lobby, nil) // which would create it
+		if wantErr(t, err, ErrNoActor); woken.Load() != 2 {
+			t.Errorf("it was woken %d times", woken.Load())
+		}
+		_, err = invoke[struct{}](r.ctx, r.Host, Address{"sender", "1"}, "send", nil)
+		must(t, err)
+		pass(10 * time.Minute)
+		if got.Load() != 1 {
+			t.Errorf("the message has come %d times", got.Load())
+		}
+	}, bad, sender)
 }
