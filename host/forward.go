@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
@@ -30,8 +31,16 @@ type Carrier interface {
 
 // A forwarder asks other hosts, and answers them.
 type forwarder struct {
-	host   *Host
-	routes *routes.Table // nil for a host that forwards nothing
+	host    *Host
+	routes  *routes.Table // nil for a host that forwards nothing
+	telling sync.Mutex    // held while others are told, so that what they are told last is what is so
+}
+
+// tell tells the other hosts what this one does, and that it is leaving, if it is or was.
+func (f *forwarder) tell(ctx context.Context, leaving bool) error {
+	f.telling.Lock()
+	defer f.telling.Unlock()
+	return f.routes.Offer(ctx, f.offer(leaving || f.routes.Leaving()))
 }
 
 // offer returns what the host tells the others.
@@ -51,7 +60,7 @@ func (f *forwarder) meet(ctx context.Context, h *Host) error {
 		return nil
 	}
 	f.routes = routes.New(h.store, h.opts.Peers.Here, h.clock)
-	return f.routes.Offer(ctx, f.offer(false))
+	return f.tell(ctx, false)
 }
 
 const (

@@ -23,7 +23,7 @@ func (f *forwarder) HandOver(ctx context.Context) error {
 	if f.routes == nil {
 		return nil
 	}
-	if err := f.routes.Offer(ctx, f.offer(true)); err != nil {
+	if err := f.tell(ctx, true); err != nil {
 		f.host.log.Warn("host: tell other hosts", slog.Any("error", err)) // a call that they forward is sent back
 	}
 	f.routes.Refresh(ctx)

@@ -30,7 +30,7 @@ func (u *upgrader) Replace(ctx context.Context, t *Type, keep time.Duration) err
 		return err
 	}
 	if f := &u.host.forwarder; f.routes != nil && before.Migrations.Latest() != k.Migrations.Latest() {
-		if err := f.routes.Offer(ctx, f.offer(f.routes.Leaving())); err != nil {
+		if err := f.tell(ctx, false); err != nil {
 			u.host.log.Warn("host: tell other hosts", slog.Any("error", err)) // the next list does it
 		}
 	}

@@ -64,7 +64,10 @@ func (f *Fleet) Carry(ctx context.Context, to *actorstore.HostInfo, request []by
 	case answer.StatusCode == http.StatusOK:
 		return body, nil
 	}
-	return nil, refused(to, answer)
+	if err = refused(to, answer); sent {
+		err = lost(errors.New(err.Error())) // something may have been done
+	}
+	return nil, err
 }
 
 // refused returns the error for an answer that isn't one of the host that was asked.

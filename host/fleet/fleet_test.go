@@ -171,6 +171,13 @@ func TestCarryLost(t *testing.T) {
 			case "after":
 				next.ServeHTTP(httptest.NewRecorder(), r)
 				panic(http.ErrAbortHandler)
+			case "replaced": // by another process at the address
+				mode.Store("another")
+				next.ServeHTTP(httptest.NewRecorder(), r)
+				panic(http.ErrAbortHandler)
+			case "another":
+				w.Header().Set("Greenroom-Reason", "another-host")
+				w.WriteHeader(http.StatusMisdirectedRequest)
 			case "proxy":
 				w.WriteHeader(http.StatusBadGateway)
 			case "changed":
@@ -201,9 +208,10 @@ func TestCarryLost(t *testing.T) {
 	}{
 		{"before", host.ErrUnknownOutcome, 0}, {"after", host.ErrUnknownOutcome, 1}, {"proxy", host.ErrUnknownOutcome, 0},
 		{"changed", host.ErrUnreachable, 0}, {"body", host.ErrUnreachable, 0}, {"twice", host.ErrUnknownOutcome, 1}, {"", nil, 1},
+		{"replaced", host.ErrUnknownOutcome, 1},
 	} {
 		mode.Store(tt.mode)
-		if _, err := invoke[int](ctx, a, key, "add", 1); !errors.Is(err, tt.want) {
+		if _, err := invoke[int](ctx, a, key, "add", 1); !errors.Is(err, tt.want) || tt.want == host.ErrUnknownOutcome && errors.Is(err, host.ErrUnreachable) {
 			t.Errorf("%s: got %v, want %v", tt.mode, err, tt.want)
 		}
 		mode.Store("")

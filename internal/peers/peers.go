@@ -133,8 +133,9 @@ func (p *Peers) Sign(ctx context.Context, r *http.Request, body []byte, to *acto
 // Client returns the client for signed requests, which follows no redirects and encodes nothing. It must not change.
 func (p *Peers) Client() *http.Client { return p.client }
 
-// Do sends a signed request, whose body is nil or has a GetBody, and again if its connection ends that was used before: another process takes a request once. If there is an error
-// sent says whether something of the request has left this process.
+// Do sends a signed request, whose body is nil or has a GetBody, and again if its connection ends that was used before: another process takes a request once. sent says, if there is an
+// error, whether something of the request has left this process, and else whether that was so before it was sent again: then an answer by which nothing was done may be that of a process
+// which has taken the place of the one that did it.
 func (p *Peers) Do(r *http.Request) (answer *http.Response, sent bool, err error) {
 	var begun, reused atomic.Bool
 	r = r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
@@ -142,7 +143,11 @@ func (p *Peers) Do(r *http.Request) (answer *http.Response, sent bool, err error
 		WroteHeaders: func() { begun.Store(true) },
 	}))
 	answer, err = p.client.Do(r)
-	if err != nil && reused.Load() && r.Context().Err() == nil {
+	sent = begun.Load()
+	if err == nil {
+		return answer, false, nil
+	}
+	if reused.Load() && r.Context().Err() == nil {
 		// A connection over which nothing went may end just as a request goes over it.
 		if err = nil; r.GetBody != nil {
 			r.Body, err = r.GetBody()
@@ -151,5 +156,5 @@ func (p *Peers) Do(r *http.Request) (answer *http.Response, sent bool, err error
 			answer, err = p.client.Do(r)
 		}
 	}
-	return answer, begun.Load(), err
+	return answer, sent || err != nil && begun.Load(), err
 }

@@ -104,6 +104,9 @@ func (f *fleet) pass(x *exchange, to *actorstore.HostInfo, id actorstore.ID, bod
 	}
 	defer answer.Body.Close() // it was read, or is of no use
 	if err := told(to, answer); err != nil {
+		if sent {
+			return errEngineLost
+		}
 		return err
 	}
 	if x.late != nil {
