@@ -266,7 +266,7 @@ func moved(err error) bool {
 // A ranError is one that an actor's code has returned, and is about another actor, or another host: what was asked for was done, and failed.
 type ranError struct{ error }
 
-// ran returns an error of an actor's code, as a ranError if it could be taken for one about the actor itself, here or at the host that has forwarded what was asked for.
+// ran returns an error of an actor's code, as a ranError if it could be taken for one about the actor itself, here or at a host that forwards to this one.
 func ran(err error) error {
 	if moved(err) || errors.Is(err, ErrClosed) || errors.Is(err, ErrNotAwake) || errors.Is(err, ErrNoActor) {
 		return &ranError{err}
