@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"sync"
 	"time"
 
 	"github.com/greenroomdb/greenroom"
@@ -80,10 +81,14 @@ func (*handedError) Unwrap() error { return errHanded }
 type place struct {
 	before *place
 	left   chan struct{}
+	once   sync.Once // closes left
 }
 
 // next returns the place behind p, the first one for nil.
-func (p *place) next() *place { return &place{p, make(chan struct{})} }
+func (p *place) next() *place { return &place{before: p, left: make(chan struct{})} }
+
+// leave lets the next call go. It may be called more than once.
+func (p *place) leave() { p.once.Do(func() { close(p.left) }) }
 
 // linePatience bounds waiting for the call before, whose caller may follow no actor.
 const linePatience = time.Second

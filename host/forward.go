@@ -107,7 +107,7 @@ func (f *forwarder) Follow(ctx context.Context, a Address, here func(ctx context
 	if f.routes == nil || ctx.Value(forwardedKey{}) != nil {
 		err := here(ctx)
 		if handed := (*handedError)(nil); errors.As(err, &handed) {
-			close(handed.at.left) // its caller is at another host
+			handed.at.leave() // its caller is at another host
 		}
 		return err
 	}
@@ -137,9 +137,9 @@ func (f *forwarder) Follow(ctx context.Context, a Address, here func(ctx context
 		} else if err == nil || !moved(err) {
 			f.routes.Learn(name, to)
 		}
-		if handed := (*handedError)(nil); errors.As(err, &handed) {
+		if handed := (*handedError)(nil); moved(err) && errors.As(err, &handed) {
 			handed.at.await(ctx)
-			defer close(handed.at.left)
+			defer handed.at.leave()
 		}
 		if newer := (*actorstore.SchemaError)(nil); moved(err) && errors.As(err, &newer) {
 			f.routes.Forget(name)

@@ -473,6 +473,45 @@ func TestHandOver(t *testing.T) {
 	})
 }
 
+// TestHandOverForwarded: a call that waits behind one that another host forwards doesn't wait for that at the new host, and what an actor says of another one that was handed over is its caller's.
+func TestHandOverForwarded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun, going := make(chan struct{}), make(chan struct{})
+		gone := (*place)(nil).next()
+		gone.leave()
+		f := newPeers(t, func() []*Type {
+			return []*Type{thing(add,
+				NewAction("hold", func(*Context, struct{}) (int, error) { close(begun); <-going; return 0, nil }),
+				NewAction("host", func(c *Context, _ struct{}) (string, error) { return c.life.host.opts.Peers.Address, nil }),
+				NewCommand("fail", func(*Context, struct{}) error { return fmt.Errorf("of another actor: %w", &handedError{gone}) }))}
+		})
+		a, b := f.open("a:1"), f.open("b:1")
+		at := Address{"thing", f.placed(a)["a:1"]}
+		_, err := invoke[struct{}](t.Context(), a, at, "fail", nil)
+		if code := Code(err); code != "shutting_down" {
+			t.Errorf("got %v", err)
+		}
+		var work sync.WaitGroup
+		work.Go(func() { must(t, testkit.Second(invoke[int](t.Context(), a, at, "hold", nil))) })
+		<-begun
+		for _, h := range []*Host{b, a} {
+			work.Go(func() { must(t, testkit.Second(invoke[int](t.Context(), h, at, "add", 1))) })
+			synctest.Wait()
+		}
+		over := make(chan error, 1)
+		go func() { over <- a.HandOver(t.Context()) }()
+		pass(time.Second)
+		began := time.Now()
+		close(going)
+		work.Wait()
+		if d := time.Since(began); d >= linePatience {
+			t.Errorf("it took %v", d)
+		}
+		must(t, <-over)
+		f.close()
+	})
+}
+
 // TestHandOverOrder: calls that wait for an actor when it goes to another host are made there in their order.
 func TestHandOverOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -116,6 +116,9 @@ func (r *request) answer(ctx context.Context, h *Host) *answer {
 	if a.Result, err = r.do(ctx, h, a); err != nil {
 		a.Failure = newFailure(err)
 	}
+	if handed := (*handedError)(nil); errors.As(err, &handed) {
+		handed.at.leave() // its caller is at another host
+	}
 	return a
 }
 
