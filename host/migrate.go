@@ -12,7 +12,7 @@ import (
 
 // MigrateOptions say how Host.Migrate goes about it. The zero value brings up one actor after the other, whatever fails.
 type MigrateOptions struct {
-	Canary      int     // so many actors are brought up first, one after the other, and the others only if none of these fails
+	Canary      int     // so many actors are brought up first, one after the other, and the others only if none of these fails; one that is awake isn't among them
 	Parallel    int     // how many are brought up at a time; 0 means one
 	Rate        float64 // how many are begun in a second at most; 0 means as many as go
 	MaxFailures int     // after so many failures no other one is begun; 0 means that all are tried
