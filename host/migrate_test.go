@@ -173,7 +173,7 @@ func TestMigrateAwake(t *testing.T) {
 			}
 		}
 		replaced := make(chan error, 1)
-		go func() { replaced <- r.Replace(r.ctx, notes(2, &woken, nil), time.Minute) }()
+		go func() { replaced <- replace(r.ctx, r.Host, notes(2, &woken, nil), time.Minute) }()
 		pass(time.Second)
 		_, err := invoke[struct{}](r.ctx, r.Host, Address{"thing", "0"}, "migrate", nil)
 		must(t, err)
@@ -192,7 +192,7 @@ func TestMigrateMissing(t *testing.T) {
 		pass(time.Minute)
 		two := notes(2, &woken, nil)
 		two.Migrations[1].Func = func(*greenroom.Tx) error { return fmt.Errorf("a key: %w", greenroom.ErrNotFound) }
-		must(t, r.Replace(r.ctx, two, 0))
+		must(t, replace(r.ctx, r.Host, two, 0))
 		got, err := r.Migrate(r.ctx, "thing", nil)
 		if wantErr(t, err, greenroom.ErrNotFound); len(got.Failed) != 1 {
 			t.Errorf("got %+v", got)

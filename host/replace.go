@@ -12,38 +12,44 @@ import (
 
 // Replace puts another version in the place of one of the types, such as a module that was loaded anew. Actors that wake from now on are of the new version. Those that are awake keep
 // the version that they woke with until they sleep. When keep has passed, those that are left sleep as soon as the turn has ended that they are at: what waits for them goes to the new
-// version, connections that don't hibernate are closed, and a running step of a workflow is done again. Replace returns when no actor has the old version any more.
+// version, connections that don't hibernate are closed, and a running step of a workflow is done again. The channel is closed when no actor has the old version any more. If ctx ends before, it never is, and the actors that
+// are left keep theirs until they sleep.
 //
-// Errors: ErrTypes, if no type has that name, t makes no sense, or t has a limit that none of the types of Open has; the context's, with which the type is replaced all the same.
-func (u *upgrader) Replace(ctx context.Context, t *Type, keep time.Duration) error {
+// Errors: ErrTypes, if no type has that name, t makes no sense, or t has a limit that none of the types of Open has. Nothing is replaced then.
+func (u *upgrader) Replace(ctx context.Context, t *Type, keep time.Duration) (gone <-chan struct{}, err error) {
 	k, err := newKind(t)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, m := range slices.Concat(k.limits, k.flowLimits) {
 		if has := u.host.limits.named[m.Name]; has == nil || *has != *m {
-			return fmt.Errorf("%w: the limit %q isn't one that the host began with", ErrTypes, m.Name)
+			return nil, fmt.Errorf("%w: the limit %q isn't one that the host began with", ErrTypes, m.Name)
 		}
 	}
 	before, err := u.swap(k)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if f := &u.host.forwarder; f.routes != nil && before.Migrations.Latest() != k.Migrations.Latest() {
 		if err := f.tell(ctx, false); err != nil {
 			u.host.log.Warn("host: tell other hosts", slog.Any("error", err)) // the next list does it
 		}
 	}
+	done := make(chan struct{})
 	lasts, cancel := context.WithTimeout(ctx, keep)
-	defer cancel()
 	var work sync.WaitGroup
 	for _, l := range u.host.all() {
 		if l.kind != k && l.kind.Name == k.Name { // an earlier Replace may have left some
 			work.Go(func() { u.retire(ctx, lasts, l) })
 		}
 	}
-	work.Wait()
-	return ctx.Err()
+	go func() {
+		defer cancel()
+		if work.Wait(); ctx.Err() == nil {
+			close(done)
+		}
+	}()
+	return done, nil
 }
 
 // keeps says whether the actor of a call has a version of its type still that was replaced, and has the action.

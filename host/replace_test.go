@@ -39,6 +39,20 @@ func (f *failures) Add(m *metrics.Metric, n int64) {
 
 func (*failures) Observe(*metrics.Metric, time.Duration) {}
 
+// replace puts another version of a type in place, and returns when no actor has the old one.
+func replace(ctx context.Context, h *Host, t *Type, keep time.Duration) error {
+	gone, err := h.Replace(ctx, t, keep)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-gone:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // TestReplace: actors that are awake keep the version that they woke with until they sleep, at most so long, and others are of the new one at once; failures are counted by version.
 func TestReplace(t *testing.T) {
 	failed := failures{of: map[string]int64{}}
@@ -70,7 +84,7 @@ func TestReplace(t *testing.T) {
 		}()
 		<-entered
 		replaced := make(chan error, 1)
-		go func() { replaced <- r.Replace(r.ctx, edition("two"), 10*time.Second) }()
+		go func() { replaced <- replace(r.ctx, r.Host, edition("two"), 10*time.Second) }()
 		pass(time.Second)
 		if a, b := version("quiet"), version("new"); a != "one" || b != "two" {
 			t.Errorf("one that is awake is of version %s, and a new one of %s", a, b)
@@ -115,7 +129,7 @@ func TestReplaceHeld(t *testing.T) {
 			t.Fatal(got)
 		}
 		brief, cancel := context.WithTimeout(r.ctx, time.Second)
-		wantErr(t, r.Replace(brief, edition("two"), time.Hour), context.DeadlineExceeded)
+		wantErr(t, replace(brief, r.Host, edition("two"), time.Hour), context.DeadlineExceeded)
 		cancel()
 		if got, err := invoke[string](r.ctx, r.Host, lobby, "version", nil); got != "one" || err != nil {
 			t.Errorf("got %s, %v", got, err)
@@ -123,17 +137,17 @@ func TestReplaceHeld(t *testing.T) {
 		if got, err := invoke[string](r.ctx, r.Host, Address{"thing", "new"}, "version", nil); got != "two" || err != nil {
 			t.Errorf("a new one: %s, %v", got, err)
 		}
-		must(t, r.Replace(r.ctx, edition("three"), time.Second))
+		must(t, replace(r.ctx, r.Host, edition("three"), time.Second))
 		for _, a := range []Address{lobby, {"thing", "new"}} {
 			if got, err := invoke[string](r.ctx, r.Host, a, "version", nil); got != "three" || err != nil {
 				t.Errorf("%s: got %s, %v", a, got, err)
 			}
 		}
 		release()
-		wantErr(t, r.Replace(r.ctx, &Type{Name: "none"}, 0), ErrTypes)
+		wantErr(t, replace(r.ctx, r.Host, &Type{Name: "none"}, 0), ErrTypes)
 		limited := edition("four")
 		limited.Limits = []*Limit{{Name: "few", Concurrency: 1}}
-		wantErr(t, r.Replace(r.ctx, limited, 0), ErrTypes)
+		wantErr(t, replace(r.ctx, r.Host, limited, 0), ErrTypes)
 	}, one)
 }
 
@@ -151,7 +165,7 @@ func TestReplaceVisited(t *testing.T) {
 		<-entered
 		ctx, cancel := context.WithCancel(r.ctx)
 		defer cancel()
-		go func() { replaced <- r.Replace(ctx, edition("two"), time.Second) }()
+		go func() { replaced <- replace(ctx, r.Host, edition("two"), time.Second) }()
 		pass(2 * time.Second)
 		close(let)
 		must(t, <-visited)
@@ -179,7 +193,7 @@ func TestReplaceKeeps(t *testing.T) {
 			if i > 0 {
 				break
 			}
-			go func() { replaced <- r.Replace(r.ctx, edition("two"), time.Second) }()
+			go func() { replaced <- replace(r.ctx, r.Host, edition("two"), time.Second) }()
 			synctest.Wait()
 			_, err = invoke[string](r.ctx, r.Host, lobby, "only one", nil)
 			must(t, err)
@@ -221,7 +235,7 @@ func TestReplaceSteps(t *testing.T) {
 		<-begun
 		ctx, cancel := context.WithTimeout(r.ctx, 2*time.Second) // less than a step may take
 		defer cancel()
-		must(t, r.Replace(ctx, with("two"), time.Second))
+		must(t, replace(ctx, r.Host, with("two"), time.Second))
 		pass(time.Minute) // no call wakes it
 		got := []string{}
 		for len(done) > 0 {

@@ -148,19 +148,19 @@ func (ms *modules) reload(ctx context.Context, h *host.Host, sink *prom.Sink, lo
 			log.Warn("greenroom: count what the module does", slog.Any("error", err))
 		}
 		log = log.With(slog.String("before", before.Version()), slog.String("version", m.Version()))
+		gone, err := h.Replace(ctx, t, ms.from.keep)
+		if err != nil {
+			log.Error("greenroom: the module can't be served, and the one of before stays", slog.Any("error", errors.Join(err, m.Close(ctx))))
+			continue
+		}
 		log.Info("greenroom: a module is loaded")
 		ms.used[name], ms.left = m, append(ms.left, before)
 		ms.work.Go(func() {
-			switch err := h.Replace(ctx, t, ms.from.keep); {
-			case err == nil:
+			select {
+			case <-gone:
 				log.Info("greenroom: no actor has the module of before")
 				ms.free(before, log)
-			case ctx.Err() == nil:
-				log.Error("greenroom: the module can't be served, and the one of before stays", slog.Any("error", err))
-				ms.mu.Lock()
-				ms.used[name] = before
-				ms.left = append(ms.without(before), m)
-				ms.mu.Unlock()
+			case <-ctx.Done():
 			}
 		})
 	}
