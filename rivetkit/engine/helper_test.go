@@ -225,7 +225,7 @@ func closed(t testing.TB, ws *websocket.Conn) (websocket.StatusCode, string) {
 	}
 }
 
-// A program is a runner as the engine sees it. Whatever the engine says is in heard. It starts and stops actors as it is told to,
+// A program is a runner, or an envoy, as the engine sees it. Whatever the engine says is in heard. It starts and stops actors as it is told to,
 // and answers requests to those that it has with their method, path and body, unless it is told to hold.
 type program struct {
 	*rig
@@ -257,10 +257,14 @@ func (r *rig) connect(name, key string) *program {
 	return p
 }
 
-// init introduces the program.
+// init introduces the program. An envoy has said its name in its address.
 func (p *program) init(name string) {
 	p.Helper()
-	p.say(rp.RunnerInit{Name: name, Version: 1, TotalSlots: 100, ActorNames: []rp.ActorName{{Name: "counter", Metadata: "{}"}}})
+	types := rp.RunnerInit{ActorNames: []rp.ActorName{{Name: "counter", Metadata: "{}"}}}
+	if !p.isEnvoy() {
+		types.Name, types.Version, types.TotalSlots = name, 1, 100
+	}
+	p.say(types)
 	heardOf[rp.EngineInit](p, func(rp.EngineInit) bool { return true })
 }
 
@@ -268,7 +272,7 @@ func (p *program) init(name string) {
 func (r *rig) reconnect(name, key string, old *program) *program {
 	r.Helper()
 	<-old.ended
-	p := r.program(key, rp.V7)
+	p := r.program(key, old.version)
 	p.has, p.id, p.events, p.unacked = old.has, old.id, old.events, old.unacked
 	p.init(name)
 	return p
@@ -280,8 +284,12 @@ func (r *rig) program(key string, v rp.Version) *program {
 	p := &program{
 		rig: r, key: key, version: v, more: make(chan struct{}, 1), events: map[string]int64{}, indices: map[rp.TunnelID]uint16{}, ended: make(chan struct{}),
 		has: map[string]uint32{},
-		ws:  r.dial("/runners/connect?protocol_version="+v.String()+"&namespace=default&runner_key="+key, "rivet", "rivet_token.none"),
 	}
+	path := "/runners/connect?runner_key="
+	if p.isEnvoy() {
+		path = "/envoys/connect?version=1&pool_name=default&envoy_key="
+	}
+	p.ws = r.dial(path+key+"&namespace=default&protocol_version="+v.String(), "rivet", "rivet_token.none")
 	go p.listen()
 	return p
 }
@@ -392,6 +400,11 @@ func (p *program) command(c rp.Command) {
 		p.has[at.Actor] = at.Generation
 		p.mu.Unlock()
 		p.event(at, rp.Running{})
+		if p.isEnvoy() {
+			for _, t := range c.Body.(rp.StartActor).Hibernating {
+				p.toClient(t, rp.SocketAccept{CanHibernate: true})
+			}
+		}
 	case has && old == at.Generation:
 		p.event(at, rp.Stopped{})
 	}

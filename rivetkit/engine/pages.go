@@ -23,8 +23,8 @@ import (
 const (
 	// maxStage bounds the pages of a commit that comes in parts, in bytes.
 	maxStage = 64 << 20
-	// maxAsked bounds the pages that are read at once.
-	maxAsked = 8192
+	// maxAsked bounds the pages that are read at once: an answer is half of the largest message.
+	maxAsked = 4096
 )
 
 // Errors that programs know. They look at the text of the first two.

@@ -246,9 +246,16 @@ func (a *actor) heard(r *runner, ev rp.Event) (done bool) {
 		if body.Code != rp.StopOK && a.phase != stopping { // from 2.2 on it is an error to sleep
 			a.e.log.Warn("engine: an actor has ended by an error", a.attr(), slog.String("message", body.Message.Value))
 		}
-		if r.envoy && body.Code == rp.StopOK && !a.wanted && (a.phase == starting || a.phase == running) {
-			a.doom(func(error) {}) // it is over
-			return true
+		// An envoy's actor that ends well without being asked to is over. One that is taken over may have been asked by the engine before.
+		if r.envoy && body.Code == rp.StopOK && !a.wanted && a.command < takenOver && (a.phase == starting || a.phase == running) {
+			a.phase = stopping
+			a.doom(func(err error) {
+				if err == nil {
+					r.send(rp.AckEvents{ev.Checkpoint})
+				}
+				a.stopped(true)
+			})
+			return false
 		}
 		a.stopped(true)
 	case rp.SetAlarm:

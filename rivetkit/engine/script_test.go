@@ -26,10 +26,11 @@ import (
 // answers. What the engine acknowledges is in actors and namespace.
 type script struct {
 	*rig
-	faults *faultkv.Engine
-	dead   atomic.Bool // the process has ended: the script ends at once
-	p      *program
-	lives  *program // which connects, if it isn't nil: that of a script whose engine has ended
+	faults  *faultkv.Engine
+	dead    atomic.Bool // the process has ended: the script ends at once
+	p       *program
+	version rp.Version // of p
+	lives   *program   // which connects, if it isn't nil: that of a script whose engine has ended
 
 	actors    map[string]*known // by their keys
 	namespace bool              // it was made
@@ -56,7 +57,7 @@ func quiet() engine.Options { return engine.Options{Logger: slog.New(slog.Discar
 func newScript(t testing.TB, e kv.Engine) *script {
 	f := faultkv.New(e)
 	return &script{
-		rig: &rig{TB: t, kv: f, opts: quiet(), piped: true}, faults: f,
+		rig: &rig{TB: t, kv: f, opts: quiet(), piped: true}, faults: f, version: rp.V7,
 		actors: map[string]*known{}, acked: map[rp.TunnelID]uint16{}, failed: map[rp.TunnelID]bool{},
 	}
 }
@@ -79,7 +80,8 @@ func (s *script) begin() bool {
 	if s.lives != nil {
 		s.p = s.reconnect("default", s.lives.key, s.lives)
 	} else {
-		s.p = s.connect("default", fmt.Sprintf("k%p", s))
+		s.p = s.program(fmt.Sprintf("k%p", s), s.version)
+		s.p.init("default")
 	}
 	return true
 }
