@@ -17,15 +17,30 @@ import (
 	rp "github.com/greenroomdb/greenroom/rivetkit/internal/runnerproto"
 )
 
+// eachProtocol calls run for a script of each kind of program.
+func eachProtocol(t *testing.T, run func(t *testing.T, newScript func(testing.TB, kv.Engine) *script)) {
+	for name, v := range map[string]rp.Version{"runner": rp.V7, "envoy": rp.Envoy8} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(t testing.TB, e kv.Engine) *script {
+				s := newScript(t, e)
+				s.version = v
+				return s
+			})
+		})
+	}
+}
+
 // TestScript runs the script without a fault.
 func TestScript(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := memkv.New()
-		s := newScript(t, store)
-		s.run()
-		s.end()
-		t.Logf("%+v", s.faults.Counts())
-		s.verify(store, nil)
+	eachProtocol(t, func(t *testing.T, newScript func(testing.TB, kv.Engine) *script) {
+		synctest.Test(t, func(t *testing.T) {
+			store := memkv.New()
+			s := newScript(t, store)
+			s.run()
+			s.end()
+			t.Logf("%+v", s.faults.Counts())
+			s.verify(store, nil)
+		})
 	})
 }
 
@@ -44,30 +59,33 @@ var faults = map[string]faultkv.Rule{
 
 // eachFault calls run, in a bubble, with each fault of each operation until run reports that it wasn't hit. Short and quick forms
 // leave out reads, and short ones commits.
-func eachFault(t *testing.T, run func(t *testing.T, rule faultkv.Rule) (hit bool)) {
-	for name, rule := range faults {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			step, cases := testkit.Pick(16, 8, 1), 0
-			switch rule.Point {
-			case faultkv.BeforeCommit, faultkv.AfterCommit, faultkv.AfterApply, faultkv.BeforeSync:
-				step = testkit.Pick(4, 1, 1)
-			}
-			for hit := true; hit; cases, rule.Skip = cases+1, rule.Skip+step {
-				t.Run(fmt.Sprint(rule.Skip), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) { hit = run(t, rule) })
-				})
-			}
-			t.Logf("%d cases", cases-1)
-		})
-	}
+func eachFault(t *testing.T, run func(s *script, store kv.Engine, rule faultkv.Rule) (hit bool)) {
+	eachProtocol(t, func(t *testing.T, newScript func(testing.TB, kv.Engine) *script) {
+		for name, rule := range faults {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				step, cases := testkit.Pick(16, 8, 1), 0
+				switch rule.Point {
+				case faultkv.BeforeCommit, faultkv.AfterCommit, faultkv.AfterApply, faultkv.BeforeSync:
+					step = testkit.Pick(4, 1, 1)
+				}
+				for hit := true; hit; cases, rule.Skip = cases+1, rule.Skip+step {
+					t.Run(fmt.Sprint(rule.Skip), func(t *testing.T) {
+						synctest.Test(t, func(t *testing.T) {
+							store := memkv.New()
+							hit = run(newScript(t, store), store, rule)
+						})
+					})
+				}
+				t.Logf("%d cases", cases-1)
+			})
+		}
+	})
 }
 
 // TestFaults fails each operation of the engine once.
 func TestFaults(t *testing.T) {
-	eachFault(t, func(t *testing.T, rule faultkv.Rule) bool {
-		store := memkv.New()
-		s := newScript(t, store)
+	eachFault(t, func(s *script, store kv.Engine, rule faultkv.Rule) bool {
 		f := s.faults.Fail(rule)
 		s.run()
 		s.end()
@@ -78,9 +96,7 @@ func TestFaults(t *testing.T) {
 
 // TestFaultsAfterKill ends the process when the script is done, and fails each operation of the engine that follows once.
 func TestFaultsAfterKill(t *testing.T) {
-	eachFault(t, func(t *testing.T, rule faultkv.Rule) bool {
-		store := memkv.New()
-		s := newScript(t, store)
+	eachFault(t, func(s *script, store kv.Engine, rule faultkv.Rule) bool {
 		s.run()
 		s.kill()
 		s.end()
@@ -95,9 +111,7 @@ func TestFaultsAfterKill(t *testing.T) {
 // TestFaultsTakenOver ends the process when the script is done, connects its runner to the next one, and fails each operation of that
 // once.
 func TestFaultsTakenOver(t *testing.T) {
-	eachFault(t, func(t *testing.T, rule faultkv.Rule) bool {
-		store := memkv.New()
-		s := newScript(t, store)
+	eachFault(t, func(s *script, store kv.Engine, rule faultkv.Rule) bool {
 		s.run()
 		s.kill()
 		s.end()
@@ -111,63 +125,68 @@ func TestFaultsTakenOver(t *testing.T) {
 
 // TestKilled ends the process before each commit, and with it before what the engine says after the commit before.
 func TestKilled(t *testing.T) {
-	for n, hit := 0, true; hit; n++ {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				store := memkv.New()
-				hit = runKilled(t, store, n, func(op faultkv.Op) bool { return op.Point == faultkv.BeforeCommit })
+	eachProtocol(t, func(t *testing.T, newScript func(testing.TB, kv.Engine) *script) {
+		for n, hit := 0, true; hit; n++ {
+			t.Run(fmt.Sprint(n), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					store := memkv.New()
+					hit = newScript(t, store).runKilled(store, n, func(op faultkv.Op) bool { return op.Point == faultkv.BeforeCommit })
+				})
 			})
-		})
-	}
+		}
+	})
 }
 
 // TestTakenOver ends the process before each commit, and connects the runner that has lived on to the next one, which has a fault or
 // ends too before some commit.
 func TestTakenOver(t *testing.T) {
 	commits := func(op faultkv.Op) bool { return op.Point == faultkv.BeforeCommit }
-	for n, hit := 0, true; hit; n++ {
-		for m, again := 0, true; again; m += testkit.Pick(20, 7, 1) {
-			t.Run(fmt.Sprint(n, m), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					store := memkv.New()
-					s := newScript(t, store)
-					first, second := s.killAt(n, commits), func() bool { return false }
-					s.run()
-					s.end()
-					s.verifyTakenOver(store, func(v *script) {
-						if m > 0 {
-							second = v.killAt(m-1, commits)
+	eachProtocol(t, func(t *testing.T, newScript func(testing.TB, kv.Engine) *script) {
+		for n, hit := 0, true; hit; n++ {
+			for m, again := 0, true; again; m += testkit.Pick(20, 7, 1) {
+				t.Run(fmt.Sprint(n, m), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						store := memkv.New()
+						s := newScript(t, store)
+						first, second := s.killAt(n, commits), func() bool { return false }
+						s.run()
+						s.end()
+						s.verifyTakenOver(store, func(v *script) {
+							if m > 0 {
+								second = v.killAt(m-1, commits)
+							}
+						})
+						if again = m == 0 || second(); m > 0 {
+							s.verify(store, nil)
 						}
+						hit = first()
 					})
-					if again = m == 0 || second(); m > 0 {
-						s.verify(store, nil)
-					}
-					hit = first()
 				})
-			})
+			}
 		}
-	}
+	})
 }
 
 // TestServerKilled ends the process, and crashes the engine's server, before each commit and each wait for stable storage: what
 // isn't on stable storage is lost.
 func TestServerKilled(t *testing.T) {
-	for n, hit := 0, true; hit; n++ {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server := faultkv.NewServer(func() kv.Engine { return memkv.New() })
-				hit = runKilled(t, server, n, func(op faultkv.Op) bool {
-					return op.Point == faultkv.BeforeCommit || op.Point == faultkv.BeforeSync
+	eachProtocol(t, func(t *testing.T, newScript func(testing.TB, kv.Engine) *script) {
+		for n, hit := 0, true; hit; n++ {
+			t.Run(fmt.Sprint(n), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					server := faultkv.NewServer(func() kv.Engine { return memkv.New() })
+					hit = newScript(t, server).runKilled(server, n, func(op faultkv.Op) bool {
+						return op.Point == faultkv.BeforeCommit || op.Point == faultkv.BeforeSync
+					})
 				})
 			})
-		})
-	}
+		}
+	})
 }
 
 // runKilled runs the script until n operations that count are done, and reports whether there were more. If the store is a
 // Server it crashes then.
-func runKilled(t *testing.T, store kv.Engine, n int, counts func(faultkv.Op) bool) bool {
-	s := newScript(t, store)
+func (s *script) runKilled(store kv.Engine, n int, counts func(faultkv.Op) bool) bool {
 	hit := s.killAt(n, counts)
 	s.run()
 	s.end()
@@ -178,22 +197,24 @@ func runKilled(t *testing.T, store kv.Engine, n int, counts func(faultkv.Op) boo
 // TestKilledTwice ends the process before some commit, and the next one before each of its own.
 func TestKilledTwice(t *testing.T) {
 	commits := func(op faultkv.Op) bool { return op.Point == faultkv.BeforeCommit }
-	for n, hit := 0, true; hit; n += testkit.Pick(20, 9, 1) {
-		for m, again := 0, true; again; m++ {
-			t.Run(fmt.Sprint(n, m), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					store := memkv.New()
-					s := newScript(t, store)
-					first, second := s.killAt(n, commits), func() bool { return false }
-					s.run()
-					s.end()
-					s.verify(store, func(v *script) { second = v.killAt(m, commits) })
-					s.verify(store, nil)
-					hit, again = first(), second()
+	eachProtocol(t, func(t *testing.T, newScript func(testing.TB, kv.Engine) *script) {
+		for n, hit := 0, true; hit; n += testkit.Pick(20, 9, 1) {
+			for m, again := 0, true; again; m++ {
+				t.Run(fmt.Sprint(n, m), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						store := memkv.New()
+						s := newScript(t, store)
+						first, second := s.killAt(n, commits), func() bool { return false }
+						s.run()
+						s.end()
+						s.verify(store, func(v *script) { second = v.killAt(m, commits) })
+						s.verify(store, nil)
+						hit, again = first(), second()
+					})
 				})
-			})
+			}
 		}
-	}
+	})
 }
 
 // TestStoreFails: as long as operations of the store fail, an actor that is wanted is tried now and then, and then it runs.

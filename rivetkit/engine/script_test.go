@@ -44,7 +44,8 @@ type script struct {
 // A known actor is what the client and the runner know of an actor.
 type known struct {
 	id     string
-	states []map[string]string // which keys it may have
+	states []map[string]string // which keys and pages it may have
+	head   uint64              // of its database, as its program knows it
 	wakeBy time.Time           // when it must be started; the zero time for never
 	doomed bool                // its end was asked for
 	gone   bool                // its end was acknowledged
@@ -132,6 +133,7 @@ func (s *script) run() {
 		s.makeNamespace,
 		func() { s.create("kept") },
 		s.keys,
+		s.pages,
 		s.alarm,
 		func() { s.sleep("kept", 0); s.awake("kept") },
 		s.messages,
@@ -250,25 +252,55 @@ func (s *script) last(id string) (at rp.Checkpoint, has bool) {
 	return at, has
 }
 
-// request asks for keys of an actor, and returns the answer, or nil at the end of the process.
-func (s *script) request(id string, body rp.KVRequestBody) (answer rp.KVResponseBody) {
+// answer says m with a new number, and returns the answer, which is the one with that number. ok is false at the end of the process.
+func answer[M rp.ToRunner](s *script, m func(n uint32) rp.ToEngine, is func(M, uint32) bool) (a M, ok bool) {
 	s.Helper()
 	s.p.kvs++
 	n := s.p.kvs
-	s.p.say(rp.KVRequest{Actor: id, ID: n, Body: body})
-	s.until(fmt.Sprintf("answer to %T", body), func() bool {
+	said := m(n)
+	s.p.say(said)
+	s.until(fmt.Sprintf("answer to %T", said), func() bool {
 		for _, m := range s.heardSince(0) {
-			if r, ok := m.(rp.KVResponse); ok && r.ID == n {
-				answer = r.Body
+			if m, is1 := m.(M); is1 && is(m, n) {
+				a, ok = m, true
 			}
 		}
-		return answer != nil
+		return ok
 	})
-	return answer
+	return a, ok
 }
 
-// change changes keys of an actor, which apply does too. If that is refused, it is done whole or not at all.
+// request asks for keys of an actor, and returns the answer, or nil at the end of the process.
+func (s *script) request(id string, body rp.KVRequestBody) rp.KVResponseBody {
+	s.Helper()
+	r, _ := answer(s, func(n uint32) rp.ToEngine { return rp.KVRequest{Actor: id, ID: n, Body: body} }, func(r rp.KVResponse, n uint32) bool { return r.ID == n })
+	return r.Body
+}
+
+// ask asks about the database of an actor.
+func ask[T any](s *script, m func(n uint32) rp.ToEngine) (T, *rp.SQLiteError) {
+	s.Helper()
+	r, ok := answer(s, m, func(r rp.Reply[T], n uint32) bool { return r.ID == n })
+	if !ok {
+		r.Err = &rp.SQLiteError{Code: "dead"}
+	}
+	return r.Result, r.Err
+}
+
+// change changes keys of an actor, which apply does too.
 func (s *script) change(key string, body rp.KVRequestBody, apply func(map[string]string)) {
+	s.Helper()
+	s.changeBy(key, func(a *known) bool {
+		switch s.request(a.id, body).(type) {
+		case nil, rp.KVError:
+			return false
+		}
+		return true
+	}, apply)
+}
+
+// changeBy changes what an actor has with do, and apply does the same. If do says that it was refused, it is done whole or not at all.
+func (s *script) changeBy(key string, do func(a *known) bool, apply func(map[string]string)) {
 	s.Helper()
 	if s.awake(key); s.dead.Load() {
 		return
@@ -280,16 +312,15 @@ func (s *script) change(key string, body rp.KVRequestBody, apply func(map[string
 		apply(state)
 		next = append(next, state)
 	}
-	switch s.request(a.id, body).(type) {
-	case nil, rp.KVError:
-		a.states = append(a.states, next...)
-	default:
+	if do(a) {
 		a.states = next
+	} else {
+		a.states = append(a.states, next...)
 	}
 	s.look(key)
 }
 
-// look reads all keys of an actor, which must be those of one of its states. It does nothing if it can't.
+// look reads all keys and pages of an actor, which must be those of one of its states. It does nothing if it can't.
 func (s *script) look(key string) {
 	s.Helper()
 	a := s.actors[key]
@@ -302,7 +333,12 @@ func (s *script) look(key string) {
 	}
 	has := map[string]string{}
 	for _, e := range answer.Entries {
-		has[string(e.Key)] = string(e.Value)
+		if e.Key[0] != '\x08' { // pages are keys, too
+			has[string(e.Key)] = string(e.Value)
+		}
+	}
+	if s.p.isEnvoy() && !s.lookAtPages(a, has) {
+		return
 	}
 	a.states = slices.DeleteFunc(a.states, func(state map[string]string) bool { return !maps.Equal(state, has) })
 	if len(a.states) == 0 {
@@ -347,6 +383,118 @@ func (s *script) keys() {
 			s.Errorf("the value of e is %+v", got)
 		}
 	}
+}
+
+// mostPages is how many pages a database has at most.
+const mostPages = 6
+
+// pageName, and headName, name a page and the head in a state.
+func pageName(n uint32) string { return fmt.Sprint("page ", n) }
+
+const headName = "head"
+
+// lookAtPages adds the pages of an actor to what it has, and its head, which its program knows then. It returns false if it can't read them.
+func (s *script) lookAtPages(a *known, has map[string]string) bool {
+	s.Helper()
+	q := rp.GetPages{Actor: a.id}
+	for n := range uint32(mostPages + 1) {
+		q.Numbers = append(q.Numbers, n+1)
+	}
+	got, err := ask[rp.Pages](s, func(n uint32) rp.ToEngine { q.ID = n; return q })
+	switch {
+	case err != nil && err.Code == "database_not_found":
+		return true
+	case err != nil:
+		return false
+	}
+	for _, p := range got.Pages {
+		if p.Data != nil {
+			has[pageName(p.Number)] = textOf(p.Data)
+		}
+	}
+	a.head = got.Head.Value
+	has[headName] = fmt.Sprint(a.head)
+	return true
+}
+
+// commit commits pages with a text to the database of the kept actor, which then has size pages. A commit may come in parts, of one page each. If it is refused the program takes it for one that
+// wasn't made, and comes again with the head that it has.
+func (s *script) commit(parts bool, size uint32, text string, numbers ...uint32) {
+	s.Helper()
+	if s.awake("kept"); s.dead.Load() {
+		return
+	}
+	s.look("kept") // the program knows the head from then on
+	s.changeBy("kept", func(a *known) bool {
+		at, _ := s.last(a.id)
+		f := rp.Fence{Generation: rp.Some(uint64(at.Generation)), Head: rp.Some(a.head)}
+		var pages []rp.Page
+		for _, n := range numbers {
+			pages = append(pages, page(n, text))
+		}
+		for range 2 {
+			err := s.commitOnce(a.id, f, parts, size, pages)
+			if err == nil {
+				return true
+			}
+			if err.Code == "head_fence_mismatch" { // the actor ends, and has the truth when it starts
+				a.wakeBy = time.Time{}
+				s.p.event(at, rp.Stopped{Code: 1})
+				synctest.Wait()
+				s.awake("kept")
+				return true
+			}
+		}
+		return false
+	}, func(state map[string]string) {
+		head := uint64(0)
+		_, _ = fmt.Sscan(state[headName], &head) // of none at first
+		state[headName] = fmt.Sprint(head + 1)
+		for n := uint32(1); n <= mostPages; n++ {
+			switch _, had := state[pageName(n)]; {
+			case n > size:
+				delete(state, pageName(n))
+			case slices.Contains(numbers, n):
+				state[pageName(n)] = text
+			case !had:
+				state[pageName(n)] = ""
+			}
+		}
+	})
+}
+
+// commitOnce makes the commit.
+func (s *script) commitOnce(id string, f rp.Fence, parts bool, size uint32, pages []rp.Page) *rp.SQLiteError {
+	s.Helper()
+	if !parts {
+		_, err := ask[rp.Committed](s, func(n uint32) rp.ToEngine { return rp.Commit{ID: n, Actor: id, Fence: f, Size: size, Pages: pages} })
+		return err
+	}
+	stage, err := ask[rp.StageBegun](s, func(n uint32) rp.ToEngine { return rp.BeginStage{ID: n, Actor: id, Fence: f} })
+	end := rp.FinishStage{Actor: id, Generation: f.Generation, TxID: stage.TxID, Size: size}
+	for i := 0; i < len(pages) && err == nil; i++ {
+		first := pages[i].Number
+		end.Segments = append(end.Segments, first)
+		_, err = ask[rp.SegmentStaged](s, func(n uint32) rp.ToEngine {
+			return rp.StageSegment{ID: n, Actor: id, Generation: f.Generation, TxID: stage.TxID, First: first, Pages: pages[i : i+1]}
+		})
+	}
+	if err == nil {
+		_, err = ask[rp.StageFinished](s, func(n uint32) rp.ToEngine { end.ID = n; return end })
+	}
+	return err
+}
+
+// pages writes pages of the kept actor, if it is one of RivetKit 2.3.
+func (s *script) pages() {
+	if !s.p.isEnvoy() {
+		return
+	}
+	s.commit(false, 3, "one", 3, 1, 2)
+	s.commit(false, 4, "two", 4, 1)
+	s.commit(true, 6, "parts", 1, 3, 6)
+	s.commit(false, 2, "")
+	s.commit(true, 3, "more", 2, 3)
 }
 
 // sleep lets an actor sleep, until its alarm rings after a while if that isn't 0.

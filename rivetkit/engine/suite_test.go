@@ -81,10 +81,12 @@ func newSuite(t *testing.T, version string) *suite {
 	if _, err := os.Stat(filepath.Join(s.folder, "node_modules")); err != nil {
 		t.Skipf("RivetKit %s isn't in %s", version, root)
 	}
-	for _, name := range []string{"engine.test.mjs", "fixtures.mjs", "stuck.mjs", "vitest.config.mjs"} {
-		text, err := os.ReadFile(filepath.Join("testdata/suite", name))
+	scripts, err := filepath.Glob("testdata/suite/*.mjs")
+	must(t, err)
+	for _, name := range scripts {
+		text, err := os.ReadFile(name)
 		must(t, err)
-		must(t, os.WriteFile(filepath.Join(s.folder, name), text, 0o600))
+		must(t, os.WriteFile(filepath.Join(s.folder, filepath.Base(name)), text, 0o600))
 	}
 	build := exec.Command("go", "build", "-o", s.program, "github.com/greenroomdb/greenroom/cmd/greenroom")
 	if out, err := build.CombinedOutput(); err != nil {

@@ -59,6 +59,7 @@ func (s *script) verify(e kv.Engine, arm func(v *script)) {
 	pass(5 * time.Minute) // the lease of the process that has ended passes
 	s.check(e, false)
 	v := newScript(s.TB, e)
+	v.version = s.version
 	if arm != nil {
 		arm(v)
 	}
@@ -71,6 +72,7 @@ func (s *script) verifyTakenOver(e kv.Engine, arm func(v *script)) {
 	pass(time.Second)
 	s.check(e, false)
 	v := newScript(s.TB, e)
+	v.version = s.version
 	v.lives = s.p
 	if arm != nil {
 		arm(v)
