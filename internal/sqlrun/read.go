@@ -151,8 +151,10 @@ func bind(stmt *sqlite3.Stmt, param int, arg any) error {
 		return stmt.BindFloat(param, v)
 	case string:
 		return stmt.BindText(param, v)
+	case []byte:
+		return stmt.BindBlob(param, v)
 	}
-	return fmt.Errorf("argument %d is neither null, a boolean, a number nor a text", param)
+	return fmt.Errorf("argument %d is neither null, a boolean, a number, a text nor a blob", param)
 }
 
 // rowSize is about how many bytes the current row takes, which it doesn't copy.

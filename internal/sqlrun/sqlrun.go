@@ -212,6 +212,27 @@ func (s *Session) Run(ctx context.Context, text string, sink Sink) (ran int, err
 	return ran, nil
 }
 
+// RunWith is Run with arguments: of each statement, for its parameters 1, 2 and so on. They are nil, a bool, an int64, a float64, a string or a []byte.
+func (s *Session) RunWith(ctx context.Context, text string, args []any, sink Sink) error {
+	before := s.Check
+	defer func() { s.Check = before }()
+	s.Check = func(stmt *sqlite3.Stmt) error {
+		if before != nil {
+			if err := before(stmt); err != nil {
+				return err
+			}
+		}
+		for i, arg := range args {
+			if err := bind(stmt, i+1, arg); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	_, err := s.Run(ctx, text, sink)
+	return err
+}
+
 // panicked returns the error for a panic with v of go-sqlite3. If SQLite has gone on, as
 // after any error, so may the session. Otherwise it gets another connection.
 func (s *Session) panicked(ctx context.Context, v any) error {

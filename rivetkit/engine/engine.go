@@ -17,7 +17,7 @@ package engine
 //
 //	forwarded.go arrival.go runner.go address.go socket.go actors.go engine.go takeover.go gateway.go namespaces.go request.go
 //	relay.go forward.go alarms.go follow.go open.go tunnel.go run.go mailbox.go database.go kv.go jobs.go exchange.go fleet.go state.go incoming.go
-//	runnerconn.go pages.go sequence.go tokens.go outbox.go account.go budget.go pools.go errors.go options.go
+//	runnerconn.go pages.go remotesql.go sequence.go tokens.go outbox.go account.go budget.go pools.go errors.go options.go
 
 import (
 	"context"
@@ -192,16 +192,17 @@ func (e *Engine) Close() error {
 	e.work.Wait()
 	e.fleet.close()
 	e.mu.Lock()
-	var handles []*actorstore.Actor
+	var open []*actor
 	for _, a := range e.actors {
 		if a.handle != nil {
-			handles = append(handles, a.handle)
+			open = append(open, a)
 		}
 	}
 	e.mu.Unlock()
 	var err error
-	for _, h := range handles {
-		err = errors.Join(err, h.Close())
+	for _, a := range open {
+		a.pages.end() // no job uses it any more
+		err = errors.Join(err, a.handle.Close())
 	}
 	return errors.Join(err, e.store.Close())
 }

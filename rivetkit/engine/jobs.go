@@ -36,6 +36,7 @@ func (a *actor) shut(level slog.Level) {
 	a.closing = true
 	a.e.pools.forget(a)
 	a.e.spawn(func() {
+		a.pages.end()
 		if err := a.handle.Close(); err != nil {
 			a.e.log.Log(a.e.ctx, level, "engine: close an actor", a.attr(), slog.Any("error", err))
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/errkind"
+	"github.com/greenroomdb/greenroom/internal/sqlrun"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/rivetkit/internal/rivetstore"
 	rp "github.com/greenroomdb/greenroom/rivetkit/internal/runnerproto"
@@ -35,7 +36,6 @@ var (
 	errStage        = &rp.SQLiteError{Group: "depot", Code: "stage_not_found", Message: "there is no such commit under way"}
 	errStageSize    = &rp.SQLiteError{Group: "depot", Code: "commit_too_large", Message: "the transaction is too large for one commit"}
 	errBusyDatabase = &rp.SQLiteError{Group: "depot", Code: "overloaded", Message: "too many requests of the actor wait"}
-	errNoRemote     = &rp.SQLiteError{Group: "sqlite", Code: "remote_execution_failed", Message: "this engine runs no SQL: use the backend in the program"}
 )
 
 // actorPages is the database of an actor, as long as one start of the actor lasts. It is for one goroutine at a time.
@@ -45,7 +45,8 @@ type actorPages struct {
 	generation uint32
 	db         *vfs.Pages // nil until it is wanted
 	head       uint64
-	stage      *stage // nil for none
+	stage      *stage     // nil for none
+	sql        *remoteSQL // nil until the program sends SQL
 }
 
 // A stage is a commit that comes in parts. It is nowhere but in memory until it is made.
@@ -57,6 +58,7 @@ type stage struct {
 // at returns the database as it is for a start of the actor.
 func (p *actorPages) at(generation uint32, h *actorstore.Actor, log *slog.Logger) *actorPages {
 	if p.handle != h || p.generation != generation {
+		p.end()
 		*p = actorPages{handle: h, log: log, generation: generation}
 	}
 	return p
@@ -64,6 +66,9 @@ func (p *actorPages) at(generation uint32, h *actorstore.Actor, log *slog.Logger
 
 // open reads what the store has of the database.
 func (p *actorPages) open(ctx context.Context) error {
+	if p.sql != nil {
+		p.end() // the program has changed its mind
+	}
 	if p.db != nil {
 		return nil
 	}
@@ -180,6 +185,100 @@ func (p *actorPages) finish(ctx context.Context, q *rp.FinishStage) (uint64, err
 	return p.commit(ctx, all, q.Size)
 }
 
+// remote returns the connection, and opens it. The head grows by that, once: pages of before are old from now on.
+func (p *actorPages) remote(ctx context.Context) (*remoteSQL, error) {
+	if p.sql != nil {
+		return p.sql, nil
+	}
+	if err := p.open(ctx); err != nil {
+		return nil, err
+	}
+	p.db, p.stage = nil, nil
+	var b batch.Batch
+	b.Put(rivetstore.HeadKey(), rivetstore.AppendHead(nil, p.head+1))
+	if err := p.handle.Commit(ctx, &b); err != nil {
+		return nil, err
+	}
+	p.head++
+	db, err := vfs.Open(ctx, p.handle, nil)
+	if err != nil {
+		return nil, err
+	}
+	session, err := sqlrun.OpenGuest(ctx, db.DB)
+	if err != nil {
+		return nil, errors.Join(err, session.Close(), db.Close())
+	}
+	p.sql = &remoteSQL{db, session}
+	return p.sql, nil
+}
+
+// end closes what is open of the database. What is uncommitted is rolled back.
+func (p *actorPages) end() {
+	r := p.sql
+	if p.db, p.stage, p.sql = nil, nil, nil; r == nil {
+		return
+	}
+	if err := r.close(); err != nil && p.handle.Err() == nil {
+		p.log.Error("engine: close the database of an actor", slog.Any("error", err))
+	}
+}
+
+// exec answers Exec: statements, and the rows of the last one that has some.
+func (p *actorPages) exec(ctx context.Context, q *rp.Exec) (rp.Table, error) {
+	r, err := p.remote(ctx)
+	if err != nil {
+		return rp.Table{}, err
+	}
+	return r.run(ctx, q.SQL, nil)
+}
+
+// execute answers Execute.
+func (p *actorPages) execute(ctx context.Context, q *rp.Statement) (got rp.Result, err error) {
+	r, err := p.remote(ctx)
+	if err != nil {
+		return got, err
+	}
+	if got.Table, err = r.run(ctx, q.SQL, q.Params); err != nil {
+		return got, err
+	}
+	after, err := r.run(ctx, "select changes(), last_insert_rowid()", nil)
+	if err == nil {
+		got.Changes, _ = after.Rows[0][0].(int64)
+		id, _ := after.Rows[0][1].(int64)
+		got.LastInsertID = rp.Some(id)
+	}
+	return got, err
+}
+
+// executeAll answers ExecuteBatch: in one transaction, unless one is open.
+func (p *actorPages) executeAll(ctx context.Context, q *rp.ExecuteBatch) (got rp.Results, err error) {
+	r, err := p.remote(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !r.session.InTransaction() {
+		if _, err := r.run(ctx, "begin immediate", nil); err != nil {
+			return nil, err
+		}
+		defer func() {
+			if err == nil {
+				_, err = r.run(ctx, "commit", nil)
+			}
+			if err != nil && r.session.InTransaction() {
+				err = errors.Join(err, r.session.Rollback())
+			}
+		}()
+	}
+	for i := range q.Statements {
+		one, err := p.execute(ctx, &q.Statements[i])
+		if err != nil {
+			return nil, err
+		}
+		got = append(got, one)
+	}
+	return got, nil
+}
+
 // A databaseQuestion is what an envoy asks about a database.
 type databaseQuestion interface {
 	answer(ctx context.Context, p *actorPages) rp.ToRunner
@@ -206,7 +305,6 @@ func (q pageQuestion[T]) answer(ctx context.Context, p *actorPages) rp.ToRunner 
 
 // databaseRequest returns what a message asks, of which actor, and in which start of it. m is of one of these types.
 func databaseRequest(m rp.ToEngine) (q databaseQuestion, actor string, generation rp.Optional[uint64]) {
-	noSQL := func(context.Context, *actorPages) error { return errNoRemote }
 	switch m := m.(type) {
 	case rp.GetPages:
 		return pageQuestion[rp.Pages]{m.ID, func(ctx context.Context, p *actorPages) (rp.Pages, error) { return p.read(ctx, &m) }}, m.Actor, m.Fence.Generation
@@ -234,11 +332,11 @@ func databaseRequest(m rp.ToEngine) (q databaseQuestion, actor string, generatio
 			return rp.StageFinished{Head: rp.Some(head)}, err
 		}}, m.Actor, m.Generation
 	case rp.Exec:
-		return pageQuestion[rp.Table]{m.ID, func(ctx context.Context, p *actorPages) (rp.Table, error) { return rp.Table{}, noSQL(ctx, p) }}, m.Database.Actor, rp.Some(m.Database.Generation)
+		return pageQuestion[rp.Table]{m.ID, func(ctx context.Context, p *actorPages) (rp.Table, error) { return p.exec(ctx, &m) }}, m.Database.Actor, rp.Some(m.Database.Generation)
 	case rp.Execute:
-		return pageQuestion[rp.Result]{m.ID, func(ctx context.Context, p *actorPages) (rp.Result, error) { return rp.Result{}, noSQL(ctx, p) }}, m.Database.Actor, rp.Some(m.Database.Generation)
+		return pageQuestion[rp.Result]{m.ID, func(ctx context.Context, p *actorPages) (rp.Result, error) { return p.execute(ctx, &m.Statement) }}, m.Database.Actor, rp.Some(m.Database.Generation)
 	case rp.ExecuteBatch:
-		return pageQuestion[rp.Results]{m.ID, func(ctx context.Context, p *actorPages) (rp.Results, error) { return nil, noSQL(ctx, p) }}, m.Database.Actor, rp.Some(m.Database.Generation)
+		return pageQuestion[rp.Results]{m.ID, func(ctx context.Context, p *actorPages) (rp.Results, error) { return p.executeAll(ctx, &m) }}, m.Database.Actor, rp.Some(m.Database.Generation)
 	}
 	panic("engine: a message that isn't about a database")
 }

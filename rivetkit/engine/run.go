@@ -385,7 +385,10 @@ func (a *actor) stopped(surely bool) {
 	waits := a.endTunnels(surely && a.wanted) || a.again || a.alarm == unknownAlarm
 	a.notify()
 	rec := a.rec
-	a.do(0, func() { a.storeSleep(rec) })
+	a.do(0, func() {
+		a.pages.end()
+		a.storeSleep(rec)
+	})
 	if waits && !a.wake() {
 		a.e.alarms.ring(a)
 	}
@@ -476,6 +479,7 @@ func (a *actor) remove() {
 	}
 	a.notify()
 	a.do(0, func() {
+		a.pages.end()
 		e := a.e
 		err := a.handle.Drop(e.ctx)
 		if err != nil {
