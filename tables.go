@@ -30,16 +30,23 @@ var ErrProgram = errkind.New("greenroom: the actor's program alone writes this, 
 
 // ofProgram returns ErrProgram of such an actor. It costs other actors nothing.
 func ofProgram(ctx context.Context, a *actorstore.Actor) error {
-	if a.Layout() != actorstore.LayoutRivetKit {
-		return nil
+	has, err := hasPages(ctx, a)
+	if has {
+		err = ErrProgram
 	}
-	switch _, err := a.Get(ctx, actorstore.PagesHeadKey(), nil); {
-	case errors.Is(err, ErrNotFound):
-		return nil
-	case err != nil:
-		return err
+	return err
+}
+
+// hasPages says whether a program of RivetKit 2.3 has committed pages of the actor's database.
+func hasPages(ctx context.Context, r actorstore.Reader) (bool, error) {
+	if r.Layout() != actorstore.LayoutRivetKit {
+		return false, nil
 	}
-	return ErrProgram
+	_, err := r.Get(ctx, actorstore.PagesHeadKey(), nil)
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // tables are those of such an actor, for reading.
@@ -53,29 +60,30 @@ func (v *View) tables() (*tables, error) {
 	if err := v.check(); err != nil {
 		return nil, err
 	}
-	if v.at.Layout() != actorstore.LayoutRivetKit {
-		return nil, nil
-	}
 	if v.moved == nil {
-		db, err := v.SQL()
-		if err != nil {
-			return nil, err
-		}
-		n := 0
-		err = db.QueryRowContext(v.ctx, "select count(*) from sqlite_schema where name = '_rivet_meta'").Scan(&n)
-		if err == nil && n > 0 {
-			err = db.QueryRowContext(v.ctx, "select count(*) from _rivet_meta where key = 'kv_import_state' and value = cast('done' as blob)").Scan(&n)
-		}
+		moved, err := v.hasTables()
 		if err != nil {
 			return nil, fmt.Errorf("greenroom: look for the tables of the actor's program: %w", err)
 		}
-		moved := n > 0
 		v.moved = &moved
 	}
 	if !*v.moved {
 		return nil, nil
 	}
 	return &tables{v.ctx, v.db.DB}, nil
+}
+
+// hasTables says whether the actor's parts were moved to tables.
+func (v *View) hasTables() (bool, error) {
+	if has, err := hasPages(v.ctx, v.at); !has {
+		return false, err
+	}
+	n := 0
+	err := v.QueryRow("select count(*) from sqlite_schema where name = '_rivet_meta'").Scan(&n)
+	if err == nil && n > 0 {
+		err = v.QueryRow("select count(*) from _rivet_meta where key = 'kv_import_state' and value = cast('done' as blob)").Scan(&n)
+	}
+	return n > 0, err
 }
 
 // rows calls fn for each row of a query.

@@ -37,7 +37,7 @@ insert into _rivet_wf_kv values (x'0601150114', x'6f6e65');
 insert into _rivet_user_kv values (x'046131', x'31'), (x'046132', x'32'), (x'0462', x'33');`
 
 // makeOfProgram makes an actor as a program of RivetKit 2.3 leaves it. It has old parts under keys, too.
-func makeOfProgram(t *testing.T, store *greenroom.Store, moved string) {
+func makeOfProgram(t *testing.T, store *greenroom.Store, moved string, head bool) {
 	t.Helper()
 	a, err := store.Lower().Named(t.Context(), "room/a", &actorstore.ActorOptions{Layout: actorstore.LayoutRivetKit})
 	testkit.Must(t, err)
@@ -47,7 +47,7 @@ func makeOfProgram(t *testing.T, store *greenroom.Store, moved string) {
 	testkit.Must(t, err)
 	testkit.Must(t, testkit.Second(door.SQL().ExecContext(t.Context(), programTables)))
 	testkit.Must(t, testkit.Second(door.SQL().ExecContext(t.Context(), "insert into _rivet_meta values ('kv_import_state', cast(? as blob))", moved)))
-	if moved == "done" {
+	if head {
 		testkit.Must(t, door.Lower().Put(t.Context(), actorstore.PagesHeadKey(), []byte{1, 0, 9, 0, 0, 0, 0, 0, 0, 0}))
 	}
 	testkit.Must(t, door.Close())
@@ -57,7 +57,7 @@ func makeOfProgram(t *testing.T, store *greenroom.Store, moved string) {
 func TestTables(t *testing.T) {
 	store, err := greenroom.New(t.Context(), memkv.New(), nil)
 	testkit.Must(t, err)
-	makeOfProgram(t, store, "done")
+	makeOfProgram(t, store, "done", true)
 	testkit.Must(t, store.View(t.Context(), "room/a", func(v *greenroom.View) error {
 		c, err := v.Record()
 		testkit.Must(t, err)
@@ -139,15 +139,17 @@ func TestTables(t *testing.T) {
 
 // TestTablesBefore: an actor of before, whose keys aren't moved yet, is read by its keys.
 func TestTablesBefore(t *testing.T) {
-	store, err := greenroom.New(t.Context(), memkv.New(), nil)
-	testkit.Must(t, err)
-	makeOfProgram(t, store, "importing")
-	testkit.Must(t, store.View(t.Context(), "room/a", func(v *greenroom.View) error {
-		value, err := v.Get([]byte("a1"))
-		if string(value) != "old" {
-			t.Errorf("got %q", value)
-		}
-		return err
-	}))
-	testkit.Must(t, store.Close())
+	for _, head := range []bool{false, true} {
+		store, err := greenroom.New(t.Context(), memkv.New(), nil)
+		testkit.Must(t, err)
+		makeOfProgram(t, store, "importing", head)
+		testkit.Must(t, store.View(t.Context(), "room/a", func(v *greenroom.View) error {
+			value, err := v.Get([]byte("a1"))
+			if string(value) != "old" {
+				t.Errorf("got %q", value)
+			}
+			return err
+		}))
+		testkit.Must(t, store.Close())
+	}
 }
