@@ -19,7 +19,13 @@ import (
 // 200 rows; an order with a workflow. It returns the id of the connection. Actors that aren't asleep aren't found by what they store.
 func rivetKitStore(t *testing.T, dir string, asleep bool) (connection string) {
 	t.Helper()
-	f, err := os.Open("testdata/rivetkit/store-2.1.5.json.gz")
+	return loadRivetKit(t, dir, "testdata/rivetkit/store-2.1.5.json.gz", asleep)
+}
+
+// loadRivetKit makes a store of a file with the keys of its actors.
+func loadRivetKit(t *testing.T, dir, file string, asleep bool) (connection string) {
+	t.Helper()
+	f, err := os.Open(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +55,7 @@ func rivetKitStore(t *testing.T, dir string, asleep bool) (connection string) {
 	}
 	defer store.Close()
 	for _, a := range dump.Actors {
-		actor, err := store.Named(t.Context(), a.Name+"/"+a.Key, &actorstore.ActorOptions{Layout: actorstore.LayoutRivetKit})
+		actor, err := store.Named(t.Context(), strings.TrimSuffix(a.Name+"/"+a.Key, "/"), &actorstore.ActorOptions{Layout: actorstore.LayoutRivetKit})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,6 +95,34 @@ func TestRivetKitStore(t *testing.T) {
 	}
 	if got := must(t, "conns", "ls", store, room); !strings.Contains(got, connection) {
 		t.Errorf("the connections are %q, want %q among them", got, connection)
+	}
+	if got := must(t, "check", store); !strings.Contains(got, "no problems") {
+		t.Errorf("check says %q", got)
+	}
+}
+
+// TestRivetKitTables reads the same of a store that a program on RivetKit 2.3.19 has opened since, which has moved it to tables of the actors' databases, and counted up once.
+func TestRivetKitTables(t *testing.T) {
+	store := t.TempDir() + "/data"
+	loadRivetKit(t, store, "testdata/rivetkit/store-2.3.19.json.gz", false)
+	checkRivetKit(t, store)
+	const room = `room/golden/a\/b`
+	for _, of := range []string{room, room + " again"} {
+		got := must(t, "state", "show", store, of)
+		for _, want := range []string{`"n":3`, `"big":["$BigInt","12345678901234567890"]`, "ring", "2100-01-01"} {
+			if !strings.Contains(got, want) {
+				t.Errorf("the state of %s is %s", of, got)
+			}
+		}
+		for _, args := range [][]string{{"queue", "send", store, of, "jobs", "1"}, {"put", store, of, "greeting", "other"}} {
+			if r := program(t.Context(), strings.NewReader(""), args...); r.code != exitFailed || !strings.Contains(r.stderr, "program alone writes this") {
+				t.Errorf("%q: status %d, %s", args, r.code, r.stderr)
+			}
+		}
+		must(t, "sql", store, of, "update _rivet_queue set name = 'other' where id = 1")
+		if got := must(t, "queue", "ls", store, of); !strings.Contains(got, "1\tother\tready") {
+			t.Errorf("the queue is %s", got)
+		}
 	}
 	if got := must(t, "check", store); !strings.Contains(got, "no problems") {
 		t.Errorf("check says %q", got)
