@@ -78,6 +78,13 @@ func (v *View) hasTables() (bool, error) {
 	if has, err := hasPages(v.ctx, v.at); !has {
 		return false, err
 	}
+	main := v.at.Layout().AppendFileMeta(nil, actorstore.FileMain)
+	if _, err := v.at.Get(v.ctx, main, nil); err != nil { // a program may have removed all pages
+		if errors.Is(err, ErrNotFound) {
+			err = nil
+		}
+		return false, err
+	}
 	n := 0
 	err := v.QueryRow("select count(*) from sqlite_schema where name = '_rivet_meta'").Scan(&n)
 	if err == nil && n > 0 {

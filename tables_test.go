@@ -137,6 +137,21 @@ func TestTables(t *testing.T) {
 	testkit.Must(t, errors.Join(a.Close(), store.Close()))
 }
 
+// TestTablesGone: an actor whose program has removed its database has nothing.
+func TestTablesGone(t *testing.T) {
+	store, err := greenroom.New(t.Context(), memkv.New(), nil)
+	testkit.Must(t, err)
+	a, err := store.Lower().Named(t.Context(), "room/a", &actorstore.ActorOptions{Layout: actorstore.LayoutRivetKit})
+	testkit.Must(t, err)
+	testkit.Must(t, a.Put(t.Context(), actorstore.PagesHeadKey(), []byte{1, 0, 9, 0, 0, 0, 0, 0, 0, 0}))
+	testkit.Must(t, a.Close())
+	testkit.Must(t, store.View(t.Context(), "room/a", func(v *greenroom.View) error {
+		_, err := v.RawState()
+		return err
+	}))
+	testkit.Must(t, store.Close())
+}
+
 // TestTablesBefore: an actor of before, whose keys aren't moved yet, is read by its keys.
 func TestTablesBefore(t *testing.T) {
 	for _, head := range []bool{false, true} {

@@ -113,7 +113,7 @@ func workloads() []workload {
 		{name: "host/turn", unit: "turn/s", open: openTurns, commits: 1, kept: 8, peers: []peer{{rawEngine, 0, anywhere, nil}}},
 		{name: "host/turn-many", unit: "turn/s", open: workBy(byThousands, openTurns), commits: 1, kept: 8, peers: []peer{{rawEngine, 0, anywhere, nil}}},
 		{name: "host/forwarded", unit: "call/s", open: forwarded(""),
-			peers: []peer{{atItsHost, 0, anywhere, forwarded(atItsHost)}, {withTrip, 0.5, anywhere, forwarded(withTrip)}}},
+			peers: []peer{{atItsHost, 0, anywhere, forwarded(atItsHost)}, {withTrip, 0, anywhere, forwarded(withTrip)}}},
 		{name: "items/put", unit: "put/s", open: openItemPut,
 			peers: []peer{{rawEngine, 0.5, anywhere, openRawPut}, {playback, 0, anywhere, openPlaybackPut}, {sqliteTable, 0, near, openFilePut}}},
 		{name: "items/get", unit: "get/s", open: openItemGet,
