@@ -790,6 +790,36 @@ func TestEnvoyTakenOver(t *testing.T) {
 	})
 }
 
+// TestEnvoyTooLate: an envoy that comes back when it was given up has stopped its actors, which it says: they are started on it at once. One that doesn't say so has its time to stop them.
+func TestEnvoyTooLate(t *testing.T) {
+	for name, says := range map[string]bool{"it says so": true, "it doesn't": false} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, r *rig) {
+				p := r.envoy("k")
+				f := p.farOf("a")
+				must(t, f.commit(1, 1, "one"))
+				must(t, p.ws.CloseNow())
+				<-p.ended
+				pass(20 * time.Second)
+				old := *f
+				p.mu.Lock()
+				p.has = map[string]uint32{}
+				if p.unacked = nil; says {
+					p.unacked = []rp.Event{{Checkpoint: rp.Checkpoint{Actor: f.at.Actor, Generation: 1, Index: 1}, Body: rp.Stopped{Code: 1, Message: rp.Some("actor lost due to timeout")}}}
+				}
+				p.mu.Unlock()
+				p = r.reconnect("", "k", p)
+				if !says {
+					old.p = p
+					refused(t, old.commit(1, 1, "x"), "actor does not exist")
+					pass(31 * time.Second)
+				}
+				f.again(p).has("one", 1)
+			})
+		})
+	}
+}
+
 // TestCommitLost: a commit whose answer is lost with the connection isn't made twice. The program, which takes it for one that wasn't made, is told that the database has another head; its actor ends
 // then, and has the truth when it starts.
 func TestCommitLost(t *testing.T) {

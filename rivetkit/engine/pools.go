@@ -46,8 +46,10 @@ func (s pools) quit(r *runner) {
 func (s pools) pick(a *actor) (best *runner) {
 	p, n := s.at(a.pool()), 0
 	var last *runner
+	end := a.e.endings[a.id]
+	ended := end.stopped && end.generation == a.rec.Generation // it has said so since
 	for r := range p.runners {
-		if r.at.key == a.rec.RunnerKey || r.again && a.rec.Generation > 0 {
+		if !ended && (r.at.key == a.rec.RunnerKey || r.again && a.rec.Generation > 0) {
 			last = r // it may not have stopped it yet
 		} else if n++; rand.IntN(n) == 0 {
 			best = r

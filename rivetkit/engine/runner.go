@@ -28,6 +28,9 @@ func (r *runner) events(list rp.Events) {
 			_, stopped := ev.Body.(rp.Stopped)
 			if end, ok := r.e.endings[id]; stopped && (!ok || end.generation <= ev.Checkpoint.Generation) {
 				r.e.endings[id] = ending{generation: ev.Checkpoint.Generation, stopped: true}
+				if a := r.e.actors[id]; a != nil {
+					a.notify() // it may be started here
+				}
 			}
 		}
 		last[ev.Checkpoint.Actor] = ev.Checkpoint
