@@ -48,7 +48,7 @@ func newEngine(e *env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "engine [STORE]",
 		Short: "Run the actors of RivetKit programs",
-		Long: `Serve as the engine of RivetKit programs, 2.0.33 to 2.2.1: a program that is started with
+		Long: `Serve as the engine of RivetKit programs, 2.0.33 to 2.3.19: a program that is started with
 RIVET_ENDPOINT=http://127.0.0.1:6420 connects to it, and keeps everything that its actors
 store here: their state, their SQLite databases, queues, workflows and traces. All other
 commands read them. See docs/rivetkit.md.

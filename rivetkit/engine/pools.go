@@ -42,12 +42,10 @@ func (s pools) quit(r *runner) {
 	}
 }
 
-// pick returns a runner that can run a, or nil. Then the actor waits for one.
-func (s pools) pick(a *actor) (best *runner) {
+// pick returns a runner that can run a, or nil. Then the actor waits for one. ended says that its last start has ended for sure.
+func (s pools) pick(a *actor, ended bool) (best *runner) {
 	p, n := s.at(a.pool()), 0
 	var last *runner
-	end := a.e.endings[a.id]
-	ended := end.stopped && end.generation == a.rec.Generation // it has said so since
 	for r := range p.runners {
 		if !ended && (r.at.key == a.rec.RunnerKey || r.again && a.rec.Generation > 0) {
 			last = r // it may not have stopped it yet

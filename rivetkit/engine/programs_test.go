@@ -188,13 +188,14 @@ func (p *play) everything() {
 func (p *play) crashes() {
 	p.Helper()
 	const room, ledger = `c.room.getOrCreate(["a"])`, `c.ledger.getOrCreate(["big"])`
-	p.gives(`{ kept.conn = `+room+`.connect(); return kept.conn.add(1); }`, `122`)
+	const connected = `{ kept.conn = ` + room + `.connect(); return kept.conn.add(1); }`
+	p.gives(connected, `122`)
+	p.gives(`wait(2000)`, `undefined`) // what an actor answers is saved some time later
 	p.crash()
-	p.gives(`kept.conn.add(1)`, `123`)
-	p.gives(`kept.conn.dispose()`, `undefined`)
+	p.gives(connected, `123`) // the client doesn't try again when nothing listens
 	p.gives(`c.ledger.getOrCreate(["a"]).totals()`, `{"n":5,"s":10}`)
 	p.gives(`c.worker.getOrCreate(["a"]).done()`, `[{"n":1},{"n":2}]`)
-	p.gives(`wait(3000)`, `undefined`) // what an actor answers is saved some time later
+	p.gives(`wait(2000)`, `undefined`)
 	p.ends(os.Kill)
 	p.runs("envoy.mjs")
 	p.gives(room+`.add(1)`, `124`)
@@ -250,7 +251,7 @@ func TestMoved(t *testing.T) {
 	for _, version := range envoyVersions {
 		t.Run(version, func(t *testing.T) {
 			old, s := newSuite(t, "2.2.1"), newSuite(t, version)
-			p := s.play(t, "moved.mjs", "json") // which waits
+			p := s.play(t, "moved.mjs", "cbor")
 			p.ends(os.Kill)
 			home := s.folder
 			s.folder = old.folder
@@ -259,12 +260,12 @@ func TestMoved(t *testing.T) {
 			const room, ledger, order = `c.room.getOrCreate(["golden", "a/b"])`, `c.ledger.getOrCreate(["books"])`, `c.order.getOrCreate(["o1"])`
 			for _, line := range [][2]string{
 				{`c.room.getOrCreate(["golden", "a/b"], { createWithInput: { title: "Gölden" } }).bump()`, `1`},
-				{room + `.put()`, `null`},
-				{room + `.plan()`, `null`},
+				{room + `.put()`, `undefined`},
+				{room + `.plan()`, `undefined`},
 				{room + `.send("jobs", { n: 1 })`, `undefined`},
 				{room + `.send("later", "third")`, `undefined`},
 				{ledger + `.fill()`, `{"n":200,"s":29850}`},
-				{order + `.priced()`, `1`},
+				{order + `.priced().then(() => wait(1000)).then(() => ` + order + `.priced())`, `1`},
 				{`wait(1000).then(() => Promise.all([` + room + `.nap(), ` + ledger + `.nap(), ` + order + `.nap()]))`, `[null,null,null]`},
 				{`wait(1500)`, `undefined`},
 			} {
@@ -273,7 +274,8 @@ func TestMoved(t *testing.T) {
 			p.ends(syscall.SIGTERM)
 			p.runs("moved.mjs")
 			for _, line := range [][2]string{
-				{room + `.all()`, `{"title":"Gölden","n":1,"big":"12345678901234567890n","when":"2023-11-14T22:13:20.000Z"}`},
+				// With cbor and json RivetKit 2.3 answers null in the place of a bigint, or of what has one.
+				{`createClient({ endpoint: process.env.RIVET_ENDPOINT, encoding: "bare", disableMetadataLookup: true }).room.getOrCreate(["golden", "a/b"]).all()`, `{"title":"Gölden","n":1,"big":"12345678901234567890n","when":"2023-11-14T22:13:20.000Z"}`},
 				{room + `.got()`, `["hello","y"]`},
 				{room + `.drain()`, `[["jobs",{"n":1}],["later","third"]]`},
 				{room + `.bump()`, `2`},

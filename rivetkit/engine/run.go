@@ -85,7 +85,8 @@ func (a *actor) wake() bool {
 	if a.closing || a.paused || a.destroy || a.e.draining {
 		return false
 	}
-	r := a.e.pools.pick(a)
+	end := a.e.endings[a.id]
+	r := a.e.pools.pick(a, end.stopped && end.generation == a.rec.Generation)
 	if r == nil {
 		return false
 	}
@@ -246,7 +247,7 @@ func (a *actor) heard(r *runner, ev rp.Event) (done bool) {
 		if body.Code != rp.StopOK && a.phase != stopping { // from 2.2 on it is an error to sleep
 			a.e.log.Warn("engine: an actor has ended by an error", a.attr(), slog.String("message", body.Message.Value))
 		}
-		// An envoy's actor that ends well without being asked to is over. One that is taken over may have been asked by the engine before.
+		// An envoy's actor that ends well, and unasked, is over. The engine before may have asked one that is taken over.
 		if r.envoy && body.Code == rp.StopOK && !a.wanted && a.command < takenOver && (a.phase == starting || a.phase == running) {
 			a.phase = stopping
 			a.doom(func(err error) {
@@ -299,6 +300,9 @@ func stopReason(destroyed, wanted bool) rp.StopReason {
 	}
 	return rp.StopGoingAway
 }
+
+// takenOver is the index of the first command to an actor whose commands an engine before has counted.
+const takenOver = 1 << 16
 
 // firstCommand is the index of an actor's first command.
 func firstCommand(ofEnvoy bool) int64 {

@@ -34,8 +34,6 @@ const (
 	keepGivenUp = 30 * 24 * time.Hour
 	// keepLost is for how long a runner that was given up is remembered: it may come back with actors.
 	keepLost = time.Hour
-	// takenOver is the index of the first command to an actor whose commands an engine before has counted.
-	takenOver = 1 << 16
 	// openers bounds how many actors of a runner are opened at once when it comes back.
 	openers = 16
 )

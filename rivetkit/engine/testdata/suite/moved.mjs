@@ -8,7 +8,7 @@ const room = actor({
 	queues: { jobs: queue(), later: queue() },
 	actions: {
 		bump: (c) => ++c.state.n,
-		all: (c) => c.state,
+		all: (c) => ({ ...c.state }),
 		put: async (c) => {
 			await c.kv.put("greeting", "hello");
 			await c.kv.put("ü/x", "y");
