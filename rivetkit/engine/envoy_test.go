@@ -98,7 +98,10 @@ func TestEnvoyUndecodable(t *testing.T) {
 	p := r.envoy("k")
 	must(t, p.ws.Write(t.Context(), websocket.MessageBinary, []byte{99, 1, 2}))
 	<-p.ended
-	r.want(200, `"envoys":[]`, "GET", "/envoys?namespace=default&name=default", "")
+	eventually(t, "it is away", func() bool {
+		_, text := r.call("GET", "/envoys?namespace=default&name=default", "")
+		return strings.Contains(text, `"envoys":[]`)
+	})
 }
 
 // TestStopReasons: an actor is told why it stops, and what becomes of it then is what the reason says.
@@ -323,7 +326,7 @@ func TestEnvoyTakenOver(t *testing.T) {
 	})
 }
 
-// TestEnvoyTooLate: an envoy that comes back when it was given up has stopped its actors, which it says: they are started on it at once. One that doesn't say so has its time to stop them.
+// TestEnvoyTooLate: an envoy that comes back when it was given up has stopped its actors, which it says: they are started on it at once. One that doesn't say so gets its time to stop them.
 func TestEnvoyTooLate(t *testing.T) {
 	for name, says := range map[string]bool{"it says so": true, "it doesn't": false} {
 		t.Run(name, func(t *testing.T) {
@@ -345,6 +348,8 @@ func TestEnvoyTooLate(t *testing.T) {
 				if !says {
 					old.p = p
 					refused(t, old.commit(1, 1, "x"), "actor does not exist")
+					p.event(old.at, rp.Intent(rp.IntentSleep))
+					p.stops(old.at, rp.StopLost) // it is told so when it speaks of the actor
 					pass(31 * time.Second)
 				}
 				f.again(p).has("one", 1)

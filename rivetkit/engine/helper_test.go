@@ -257,14 +257,19 @@ func (r *rig) connect(name, key string) *program {
 	return p
 }
 
-// init introduces the program. An envoy has said its name in its address.
+// introduction is what the program says first. An envoy has said its name in its address.
+func (p *program) introduction(name string) rp.RunnerInit {
+	i := rp.RunnerInit{ActorNames: []rp.ActorName{{Name: "counter", Metadata: "{}"}}}
+	if !p.isEnvoy() {
+		i.Name, i.Version, i.TotalSlots = name, 1, 100
+	}
+	return i
+}
+
+// init introduces the program.
 func (p *program) init(name string) {
 	p.Helper()
-	types := rp.RunnerInit{ActorNames: []rp.ActorName{{Name: "counter", Metadata: "{}"}}}
-	if !p.isEnvoy() {
-		types.Name, types.Version, types.TotalSlots = name, 1, 100
-	}
-	p.say(types)
+	p.say(p.introduction(name))
 	heardOf[rp.EngineInit](p, func(rp.EngineInit) bool { return true })
 }
 
@@ -285,13 +290,18 @@ func (r *rig) program(key string, v rp.Version) *program {
 		rig: r, key: key, version: v, more: make(chan struct{}, 1), events: map[string]int64{}, indices: map[rp.TunnelID]uint16{}, ended: make(chan struct{}),
 		has: map[string]uint32{},
 	}
+	p.ws = r.dial(p.path(), "rivet", "rivet_token.none")
+	go p.listen()
+	return p
+}
+
+// path is where the program connects.
+func (p *program) path() string {
 	path := "/runners/connect?runner_key="
 	if p.isEnvoy() {
 		path = "/envoys/connect?version=1&pool_name=default&envoy_key="
 	}
-	p.ws = r.dial(path+key+"&namespace=default&protocol_version="+v.String(), "rivet", "rivet_token.none")
-	go p.listen()
-	return p
+	return path + p.key + "&namespace=default&protocol_version=" + p.version.String()
 }
 
 func (p *program) say(m rp.ToEngine) {

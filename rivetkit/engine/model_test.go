@@ -30,8 +30,9 @@ import (
 // each message in its order; nothing starts an actor whose end was acknowledged; and each request ends.
 type model struct {
 	testing.TB
-	rnd   *rand.Rand
-	store kv.Engine
+	rnd     *rand.Rand
+	store   kv.Engine
+	version rp.Version // of all programs
 
 	mu      sync.Mutex
 	rig     *rig // nil while the engine is down
@@ -374,7 +375,7 @@ func TestModel(t *testing.T) {
 
 func runModel(t *testing.T, seed uint64) {
 	m := &model{
-		TB: t, rnd: rand.New(rand.NewPCG(seed, 0)), store: memkv.New(), begun: time.Now(), actors: map[string]*modelActor{}, keys: map[string]string{},
+		TB: t, rnd: rand.New(rand.NewPCG(seed, 0)), version: []rp.Version{rp.V7, rp.Envoy8}[seed%2], store: memkv.New(), begun: time.Now(), actors: map[string]*modelActor{}, keys: map[string]string{},
 	}
 	t.Cleanup(func() {
 		if t.Failed() || os.Getenv("GREENROOM_SEED") != "" {

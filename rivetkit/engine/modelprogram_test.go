@@ -23,8 +23,9 @@ type modelProgram struct {
 	conn  *program // its connection, once it was introduced; else nil
 	insts map[string]*modelInstance
 	kvs   uint32
-	asked map[uint32]chan rp.KVResponseBody
+	asked map[uint32]chan rp.ToRunner
 	lost  *time.Timer
+	conns int // how often it was connected
 }
 
 // A modelInstance is a generation of an actor in a program.
@@ -40,6 +41,8 @@ type modelInstance struct {
 	gone    bool // it can't save any more
 	stale   bool // the engine has called the program by another name since
 	faulty  bool // the store fails now and then
+	conns   int  // of the program when it began
+	pages   modelPages
 	history []rp.Event
 	n       int
 	sockets map[rp.TunnelID]int
@@ -47,7 +50,7 @@ type modelInstance struct {
 }
 
 func (m *model) program(key string) *modelProgram {
-	p := &modelProgram{model: m, key: key, dead: make(chan struct{}), alive: true, insts: map[string]*modelInstance{}, asked: map[uint32]chan rp.KVResponseBody{}}
+	p := &modelProgram{model: m, key: key, dead: make(chan struct{}), alive: true, insts: map[string]*modelInstance{}, asked: map[uint32]chan rp.ToRunner{}}
 	m.progs = append(m.progs, p)
 	m.note("program %s", key)
 	go p.run()
@@ -76,7 +79,8 @@ func (p *modelProgram) attempt() (came bool) {
 	if r == nil {
 		return false
 	}
-	ws, resp, err := websocket.Dial(p.Context(), "ws://127.0.0.1/runners/connect?protocol_version=7&namespace=default&runner_key="+p.key, &websocket.DialOptions{
+	c := &program{rig: r, key: p.key, version: p.version, indices: map[rp.TunnelID]uint16{}}
+	ws, resp, err := websocket.Dial(p.Context(), "ws://127.0.0.1"+c.path(), &websocket.DialOptions{
 		Subprotocols: []string{"rivet", "rivet_token.none"}, HTTPClient: r.client,
 	})
 	if err != nil {
@@ -86,8 +90,8 @@ func (p *modelProgram) attempt() (came bool) {
 		_ = resp.Body.Close()
 	}
 	ws.SetReadLimit(64 << 20)
-	c := &program{rig: r, key: p.key, version: rp.V7, ws: ws, indices: map[rp.TunnelID]uint16{}}
-	say(c, rp.RunnerInit{Name: "default", Version: 1, TotalSlots: 100, ActorNames: []rp.ActorName{{Name: "counter", Metadata: "{}"}}})
+	c.ws = ws
+	say(c, c.introduction("default"))
 	p.mu.Lock()
 	if p.lost != nil {
 		p.lost.Stop()
@@ -98,7 +102,7 @@ func (p *modelProgram) attempt() (came bool) {
 		if err != nil {
 			break
 		}
-		msg, err := rp.RunnerBound.Decode(rp.V7, b)
+		msg, err := rp.RunnerBound.Decode(c.version, b)
 		must(p, err)
 		p.take(c, msg)
 	}
@@ -170,6 +174,7 @@ func (p *modelProgram) take(c *program, msg rp.ToRunner) {
 	case rp.EngineInit:
 		p.note("%s is called %s", p.key, msg.RunnerID)
 		p.conn = c
+		p.conns++
 		if p.id != msg.RunnerID {
 			p.id = msg.RunnerID
 			for _, i := range p.insts {
@@ -197,10 +202,17 @@ func (p *modelProgram) take(c *program, msg rp.ToRunner) {
 			p.command(cmd)
 		}
 	case rp.KVResponse:
-		if ch := p.asked[msg.ID]; ch != nil {
-			ch <- msg.Body
-			delete(p.asked, msg.ID)
-		}
+		p.answered(msg.ID, msg)
+	case rp.Reply[rp.Pages]:
+		p.answered(msg.ID, msg)
+	case rp.Reply[rp.Committed]:
+		p.answered(msg.ID, msg)
+	case rp.Reply[rp.StageBegun]:
+		p.answered(msg.ID, msg)
+	case rp.Reply[rp.SegmentStaged]:
+		p.answered(msg.ID, msg)
+	case rp.Reply[rp.StageFinished]:
+		p.answered(msg.ID, msg)
 	case rp.ToActor:
 		id := ""
 		switch b := msg.Body.(type) {
@@ -221,6 +233,14 @@ func (p *modelProgram) take(c *program, msg rp.ToRunner) {
 	}
 }
 
+// answered passes an answer on.
+func (p *modelProgram) answered(id uint32, msg rp.ToRunner) {
+	if ch := p.asked[id]; ch != nil {
+		ch <- msg
+		delete(p.asked, id)
+	}
+}
+
 func (p *modelProgram) command(c rp.Command) {
 	id := c.Checkpoint.Actor
 	start, ok := c.Body.(rp.StartActor)
@@ -238,7 +258,7 @@ func (p *modelProgram) command(c rp.Command) {
 		return
 	}
 	for _, o := range p.progs {
-		if j := o.insts[id]; o != p && j != nil && !j.stale && o.conn != nil {
+		if j := o.insts[id]; o != p && j != nil && !j.stale && o.conn != nil && j.conns == o.conns {
 			p.wrong("%s: %s: generation %d is started, and %d runs in %s", p.key, id[:4], c.Checkpoint.Generation, j.at.Generation, o.key)
 		}
 	}
@@ -258,7 +278,7 @@ func (p *modelProgram) command(c rp.Command) {
 	for _, t := range start.Hibernating {
 		i.sockets[t] = 0
 	}
-	i.at.Index, i.faulty = -1, p.faulty
+	i.at.Index, i.faulty, i.conns = -1, p.faulty, p.conns
 	p.insts[id] = i
 	i.event(rp.Running{})
 	go i.run()
@@ -280,7 +300,14 @@ func (i *modelInstance) halt() {
 
 // ask asks for keys until there is an answer. It returns nil at the instance's end. The caller has p.mu.
 func (i *modelInstance) ask(body rp.KVRequestBody) rp.KVResponseBody {
+	r, _ := i.askFor(func(n uint32) rp.ToEngine { return rp.KVRequest{Actor: i.id, ID: n, Body: body} }).(rp.KVResponse)
+	return r.Body
+}
+
+// askFor is ask for anything. An instance of RivetKit 2.3 ends by an error that isn't the store's.
+func (i *modelInstance) askFor(m func(n uint32) rp.ToEngine) rp.ToRunner {
 	p := i.p
+	again := false
 	for !i.gone {
 		if p.conn == nil {
 			p.mu.Unlock()
@@ -289,20 +316,26 @@ func (i *modelInstance) ask(body rp.KVRequestBody) rp.KVResponseBody {
 			continue
 		}
 		p.kvs++
-		n, ch, id, conn := p.kvs, make(chan rp.KVResponseBody, 1), p.id, p.conn
+		n, ch, id, conn := p.kvs, make(chan rp.ToRunner, 1), p.id, p.conn
 		p.asked[n] = ch
-		p.say(rp.KVRequest{Actor: i.id, ID: n, Body: body})
+		p.say(m(n))
 		p.mu.Unlock()
-		var answer rp.KVResponseBody
+		var answer rp.ToRunner
 		select {
 		case answer = <-ch:
 		case <-time.After(5 * time.Second): // the answer was lost with the connection
 		}
 		p.mu.Lock()
 		delete(p.asked, n)
-		if e, ok := answer.(rp.KVError); ok {
+		if why := refusalOf(answer); why != "" {
+			if p.version == rp.Envoy8 && (again || i.conns != p.conns || i.told) {
+				p.note("%s %d: it ends: %s", i.id[:4], i.at.Generation, why)
+				i.fail()
+				return nil
+			}
+			again = true
 			if i.gone || i.stale || i.faulty || p.faulty || p.id != id || p.conn != conn || p.rig == nil {
-				p.note("%s %d: refused: %s", i.id[:4], i.at.Generation, e.Message)
+				p.note("%s %d: refused: %s", i.id[:4], i.at.Generation, why)
 				if i.stale {
 					return nil
 				}
@@ -310,7 +343,7 @@ func (i *modelInstance) ask(body rp.KVRequestBody) rp.KVResponseBody {
 				<-time.After(time.Second)
 				p.mu.Lock()
 			} else {
-				p.wrong("%s: %s %d may not save: %s", p.key, i.id[:4], i.at.Generation, e.Message)
+				p.wrong("%s: %s %d may not save: %s", p.key, i.id[:4], i.at.Generation, why)
 				return nil
 			}
 			continue
@@ -318,11 +351,15 @@ func (i *modelInstance) ask(body rp.KVRequestBody) rp.KVResponseBody {
 		if answer != nil {
 			return answer
 		}
+		again = true
 	}
 	return nil
 }
 
 func (i *modelInstance) put(key, value string) bool {
+	if i.p.version == rp.Envoy8 {
+		return i.store(key, value)
+	}
 	return i.ask(rp.KVPut{Pairs: []rp.KVPair{{Key: []byte("\x04" + key), Value: []byte(value)}}}) != nil
 }
 
@@ -394,13 +431,9 @@ func (i *modelInstance) end() {
 
 // load reads what is stored.
 func (i *modelInstance) load() bool {
-	got, ok := i.ask(rp.KVList{Query: rp.KVAll{}}).(rp.KVListed)
+	stored, ok := i.stored()
 	if !ok {
 		return false
-	}
-	stored := map[string]int{}
-	for _, e := range got.Entries {
-		stored[string(e.Key[1:])], _ = strconv.Atoi(string(e.Value))
 	}
 	if i.n = stored["n"]; i.n < i.a.acked || i.n > i.a.sent {
 		i.p.wrong("%s %d finds %d, acknowledged %d, sent %d", i.id[:4], i.at.Generation, i.n, i.a.acked, i.a.sent)
@@ -420,14 +453,38 @@ func (i *modelInstance) load() bool {
 			continue
 		}
 		i.sockets[t] = stored[name]
+		if i.p.version == rp.Envoy8 {
+			i.toClient(t, rp.SocketAccept{CanHibernate: true})
+		}
 		i.got(t, stored[name])
 	}
 	for name := range stored {
-		if name != "n" && !open[name] && i.ask(rp.KVDelete{Keys: [][]byte{[]byte("\x04" + name)}}) == nil {
+		if name != "n" && !open[name] && !i.remove(name) {
 			return false
 		}
 	}
 	return true
+}
+
+// stored reads what is stored.
+func (i *modelInstance) stored() (map[string]int, bool) {
+	if i.p.version == rp.Envoy8 {
+		return i.read()
+	}
+	got, ok := i.ask(rp.KVList{Query: rp.KVAll{}}).(rp.KVListed)
+	all := map[string]int{}
+	for _, e := range got.Entries {
+		all[string(e.Key[1:])], _ = strconv.Atoi(string(e.Value))
+	}
+	return all, ok
+}
+
+// remove removes what is stored under a key.
+func (i *modelInstance) remove(key string) bool {
+	if i.p.version == rp.Envoy8 {
+		return i.store(key, "")
+	}
+	return i.ask(rp.KVDelete{Keys: [][]byte{[]byte("\x04" + key)}}) != nil
 }
 
 // got notes which messages of a socket the actor has.
@@ -480,7 +537,7 @@ func (i *modelInstance) message(m rp.ToActor) {
 	case rp.ClientClose:
 		if _, ok := i.sockets[t]; ok {
 			delete(i.sockets, t)
-			_ = i.ask(rp.KVDelete{Keys: [][]byte{[]byte("\x04w" + t.String())}})
+			_ = i.remove("w" + t.String())
 		}
 	}
 }
