@@ -141,22 +141,6 @@ func TestPagesFenced(t *testing.T) {
 	})
 }
 
-// TestRemoteSQL: the engine runs no SQL, which it says.
-func TestRemoteSQL(t *testing.T) {
-	inBubble(t, func(t *testing.T, r *rig) {
-		f := r.envoy("k").farOf("a")
-		db := rp.Database{Namespace: "default", Actor: f.at.Actor, Generation: 1}
-		_, err := askDatabase[rp.Table](f.p, func(n uint32) rp.ToEngine { return rp.Exec{ID: n, Database: db, SQL: "select 1"} })
-		refused(t, err, "sqlite.remote_execution_failed")
-		_, err = askDatabase[rp.Result](f.p, func(n uint32) rp.ToEngine {
-			return rp.Execute{ID: n, Database: db, Statement: rp.Statement{SQL: "select 1"}}
-		})
-		refused(t, err, "sqlite.remote_execution_failed")
-		_, err = askDatabase[rp.Results](f.p, func(n uint32) rp.ToEngine { return rp.ExecuteBatch{ID: n, Database: db} })
-		refused(t, err, "sqlite.remote_execution_failed")
-	})
-}
-
 // TestStages: a commit in parts is made of the parts that its end names, and of no others.
 func TestStages(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {

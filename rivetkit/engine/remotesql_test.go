@@ -10,7 +10,7 @@ import (
 	rp "github.com/greenroomdb/greenroom/rivetkit/internal/runnerproto"
 )
 
-// execute has the engine run a statement, and returns its rows, its changes and the id of the last one that was inserted.
+// execute sends a statement to the engine, and returns its rows, its changes and the id of the last one that was inserted.
 func (f *far) execute(sql string, params ...rp.Value) (string, error) {
 	f.p.Helper()
 	got, err := askDatabase[rp.Result](f.p, func(n uint32) rp.ToEngine {
