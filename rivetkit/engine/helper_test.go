@@ -277,8 +277,9 @@ func (p *program) init(name string) {
 func (r *rig) reconnect(name, key string, old *program) *program {
 	r.Helper()
 	<-old.ended
-	p := r.program(key, old.version)
+	p := r.newProgram(key, old.version)
 	p.has, p.id, p.events, p.unacked = old.has, old.id, old.events, old.unacked
+	p.comes()
 	p.init(name)
 	return p
 }
@@ -286,13 +287,24 @@ func (r *rig) reconnect(name, key string, old *program) *program {
 // program is connect, but says nothing.
 func (r *rig) program(key string, v rp.Version) *program {
 	r.Helper()
-	p := &program{
+	p := r.newProgram(key, v)
+	p.comes()
+	return p
+}
+
+// newProgram returns a program that isn't connected.
+func (r *rig) newProgram(key string, v rp.Version) *program {
+	return &program{
 		rig: r, key: key, version: v, more: make(chan struct{}, 1), events: map[string]int64{}, indices: map[rp.TunnelID]uint16{}, ended: make(chan struct{}),
 		has: map[string]uint32{},
 	}
-	p.ws = r.dial(p.path(), "rivet", "rivet_token.none")
+}
+
+// comes connects the program, which may be spoken to from then on.
+func (p *program) comes() {
+	p.Helper()
+	p.ws = p.dial(p.path(), "rivet", "rivet_token.none")
 	go p.listen()
-	return p
 }
 
 // path is where the program connects.
