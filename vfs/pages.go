@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,9 +15,6 @@ import (
 
 // PageSize is the size of a page of Pages, in bytes.
 const PageSize = chunked.Size
-
-// MaxPages is how many pages a database of Pages may have.
-const MaxPages = 1<<32 - 2 // the last number that SQLite gives one
 
 // ErrPage says that a page of Pages can't be: its number is 0 or behind the end of the database, it is there twice, or it isn't of PageSize bytes.
 var ErrPage = errors.New("vfs: no such page")
@@ -123,7 +121,7 @@ func (p *Pages) Read(ctx context.Context, numbers []uint32) ([][]byte, error) {
 // Stage makes pages land with b, which also makes the database one of count pages: those behind are removed. The bytes of the pages must not change until b has landed. Errors are ErrPage.
 func (p *Pages) Stage(b *batch.Batch, pages []Page, count uint32) error {
 	pages = slices.Clone(pages)
-	slices.SortFunc(pages, func(a, b Page) int { return int(int64(a.Number) - int64(b.Number)) })
+	slices.SortFunc(pages, func(a, b Page) int { return cmp.Compare(a.Number, b.Number) })
 	before := uint32(0)
 	for _, page := range pages {
 		if page.Number <= before || page.Number > count || len(page.Data) != PageSize {

@@ -79,6 +79,15 @@ func TestPages(t *testing.T) {
 		pages, count := far.changed()
 		testkit.Must(t, p.Stage(&b, pages, count))
 		testkit.Must(t, r.Actor.Commit(t.Context(), &b))
+		stored := 0
+		start, end := layout.FileChunks(actorstore.FileMain, 0)
+		for _, err := range r.Actor.List(t.Context(), actorstore.ListOptions{Start: start, End: end, KeysOnly: true}) {
+			testkit.Must(t, err)
+			stored++
+		}
+		if stored != int(count) {
+			t.Errorf("after %s %d pages are stored, and the database has %d", sql, stored, count)
+		}
 		if got := image(t, p); string(got) != string(far.was) {
 			t.Fatalf("after %s the store has %d bytes, which differ from the %d of the program", sql, len(got), len(far.was))
 		}
@@ -100,7 +109,11 @@ func TestPages(t *testing.T) {
 		testkit.Must(t, db.Close())
 		p, err := vfs.OpenPages(t.Context(), r.Actor, nil)
 		testkit.Must(t, err)
-		far = openFarSQLite(t, image(t, p))
+		whole := image(t, p)
+		if whole[18] != 1 || whole[19] != 1 { // https://sqlite.org/fileformat2.html#file_format_version_numbers
+			t.Errorf("%s: the program finds a database in WAL mode", form)
+		}
+		far = openFarSQLite(t, whole)
 		n := 0
 		testkit.Must(t, far.db.QueryRowContext(t.Context(), "select count(*) from t where x = 1000").Scan(&n))
 		if n != i+1 {
