@@ -199,50 +199,53 @@ func TestForwardDestroy(t *testing.T) {
 	other.want(400, "not_found", "GET", "/gateway/"+id+"/", "")
 }
 
+// breaking passes requests on to next, and breaks those that an engine has signed, each in the next one of the modes.
+func breaking(modes <-chan string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if len(r.Header["Greenroom-Signature"]) == 0 {
+			next.ServeHTTP(w, r)
+			return
+		}
+		switch <-modes {
+		case "before": // the connection ends when the request is there
+			panic(http.ErrAbortHandler)
+		case "after":
+			next.ServeHTTP(httptest.NewRecorder(), r)
+			panic(http.ErrAbortHandler)
+		case "proxy":
+			w.WriteHeader(http.StatusBadGateway)
+		case "other": // as a server that isn't an engine
+			w.WriteHeader(http.StatusNotFound)
+		case "query":
+			r.URL.RawQuery = "changed"
+			next.ServeHTTP(w, r)
+		case "body":
+			r.Body = io.NopCloser(strings.NewReader("X"))
+			next.ServeHTTP(w, r)
+		case "emptied":
+			r.Body, r.ContentLength = http.NoBody, 0
+			next.ServeHTTP(w, r)
+		case "forged":
+			r.Header.Set("Greenroom-Signature", r.Header.Get("Greenroom-Signature")[1:])
+			next.ServeHTTP(w, r)
+		case "unsigned":
+			r.Header.Set("Greenroom-Signature", "none")
+			next.ServeHTTP(w, r)
+		case "twice":
+			again := r.Clone(r.Context())
+			again.Body = io.NopCloser(strings.NewReader("x"))
+			next.ServeHTTP(httptest.NewRecorder(), again)
+			next.ServeHTTP(w, r)
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
 // TestForwardLost: what is lost on the way is told as it is: nothing was done, or that isn't known.
 func TestForwardLost(t *testing.T) {
 	modes := make(chan string, 1)
-	owner, other, p, id := twoEngines(t, func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if len(r.Header["Greenroom-Signature"]) == 0 {
-				next.ServeHTTP(w, r)
-				return
-			}
-			switch <-modes {
-			case "before": // the connection ends when the request is there
-				panic(http.ErrAbortHandler)
-			case "after":
-				next.ServeHTTP(httptest.NewRecorder(), r)
-				panic(http.ErrAbortHandler)
-			case "proxy":
-				w.WriteHeader(http.StatusBadGateway)
-			case "other": // as a server that isn't an engine
-				w.WriteHeader(http.StatusNotFound)
-			case "query":
-				r.URL.RawQuery = "changed"
-				next.ServeHTTP(w, r)
-			case "body":
-				r.Body = io.NopCloser(strings.NewReader("X"))
-				next.ServeHTTP(w, r)
-			case "emptied":
-				r.Body, r.ContentLength = http.NoBody, 0
-				next.ServeHTTP(w, r)
-			case "forged":
-				r.Header.Set("Greenroom-Signature", r.Header.Get("Greenroom-Signature")[1:])
-				next.ServeHTTP(w, r)
-			case "unsigned":
-				r.Header.Set("Greenroom-Signature", "none")
-				next.ServeHTTP(w, r)
-			case "twice":
-				again := r.Clone(r.Context())
-				again.Body = io.NopCloser(strings.NewReader("x"))
-				next.ServeHTTP(httptest.NewRecorder(), again)
-				next.ServeHTTP(w, r)
-			default:
-				next.ServeHTTP(w, r)
-			}
-		})
-	})
+	owner, other, p, id := twoEngines(t, func(next http.Handler) http.Handler { return breaking(modes, next) })
 	var landed atomic.Int64
 	p.mu.Lock()
 	p.reply = func(m rp.ToActor, b rp.RequestStart) {

@@ -64,7 +64,7 @@ func (p *actorPages) at(generation uint32, h *actorstore.Actor, log *slog.Logger
 	return p
 }
 
-// open reads what the store has of the database.
+// open opens the pages of the database, and reads its head.
 func (p *actorPages) open(ctx context.Context) error {
 	if p.sql != nil {
 		p.end() // the program has changed its mind
@@ -72,18 +72,23 @@ func (p *actorPages) open(ctx context.Context) error {
 	if p.db != nil {
 		return nil
 	}
-	value, err := p.handle.Get(ctx, rivetstore.HeadKey(), nil)
-	switch {
-	case errors.Is(err, kv.ErrNotFound):
-		p.head = 0
-	case err != nil:
-		return err
-	default:
-		if p.head, err = rivetstore.ParseHead(value); err != nil {
-			return err
-		}
+	err := p.readHead(ctx)
+	if err == nil {
+		p.db, err = vfs.OpenPages(ctx, p.handle, nil)
 	}
-	p.db, err = vfs.OpenPages(ctx, p.handle, nil)
+	return err
+}
+
+// readHead reads the head that is stored.
+func (p *actorPages) readHead(ctx context.Context) error {
+	value, err := p.handle.Get(ctx, rivetstore.HeadKey(), nil)
+	if errors.Is(err, kv.ErrNotFound) {
+		p.head = 0
+		return nil
+	}
+	if err == nil {
+		p.head, err = rivetstore.ParseHead(value)
+	}
 	return err
 }
 
@@ -185,12 +190,12 @@ func (p *actorPages) finish(ctx context.Context, q *rp.FinishStage) (uint64, err
 	return p.commit(ctx, all, q.Size)
 }
 
-// remote returns the connection, and opens it. The head grows by that, once: pages of before are old from now on.
+// remote returns the connection, which the first call opens. The head grows by that, once: what a program knows of pages is old from then on.
 func (p *actorPages) remote(ctx context.Context) (*remoteSQL, error) {
 	if p.sql != nil {
 		return p.sql, nil
 	}
-	if err := p.open(ctx); err != nil {
+	if err := p.readHead(ctx); err != nil {
 		return nil, err
 	}
 	p.db, p.stage = nil, nil
