@@ -20,10 +20,10 @@ import (
 	"github.com/greenroomdb/greenroom/workflow"
 )
 
-// A program of RivetKit 2.3 keeps all that its actor has in tables of the actor's database, and no longer under keys: its state, schedule, connections, messages, user keys and workflow. It is
-// there from the moment on at which _rivet_meta says that what lay under keys was moved. The columns hold what the values of the keys did, but for connections, whose parts have a column each, in CBOR.
+// A program of RivetKit 2.3 keeps the state, the schedule, the connections, the messages, the user keys and the workflow of its actor in tables of the actor's database, and no longer under keys.
+// The table _rivet_meta says when what lay under keys was moved there. A column holds what the value of a key did; a connection has a column for each of its parts, in CBOR.
 //
-// What is written goes through the program alone: it has the tables in memory.
+// The program alone writes the tables: it has them in memory.
 
 // ErrProgram: the actor's program keeps this in tables of its database, as those of RivetKit 2.3 do, and alone writes it.
 var ErrProgram = errkind.New("greenroom: the actor's program alone writes this, in its database", errkind.ErrUnsupported)
@@ -183,8 +183,9 @@ func (t *tables) connections() iter.Seq2[conn.Stored, error] {
 				return errEnough
 			}
 			return nil
-		}, `select c.conn_id, c.parameters, c.gateway_id, c.request_id, c.request_path, c.request_headers, s.state, s.server_message_index, s.client_message_index, s.subscriptions
-			from _rivet_conns c join _rivet_conn_state s using (conn_id) order by c.conn_id`)
+		}, `select c.conn_id, c.parameters, c.gateway_id, c.request_id, c.request_path, c.request_headers, s.state,
+			coalesce(s.server_message_index, 0), coalesce(s.client_message_index, 0), coalesce(s.subscriptions, x'80')
+			from _rivet_conns c left join _rivet_conn_state s using (conn_id) order by c.conn_id`)
 		if err != nil && !errors.Is(err, errEnough) {
 			yield(conn.Stored{}, err)
 		}

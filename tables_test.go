@@ -92,29 +92,7 @@ func TestTables(t *testing.T) {
 				t.Errorf("%+v", c.Record)
 			}
 		}
-		value, err := v.Get([]byte("a2"))
-		if err != nil || string(value) != "2" {
-			t.Errorf("got %q, %v", value, err)
-		}
-		if _, err := v.Get([]byte("none")); !errors.Is(err, greenroom.ErrNotFound) {
-			t.Error(err)
-		}
-		for _, tt := range []struct {
-			opts greenroom.ListOptions
-			want string
-		}{
-			{greenroom.ListOptions{}, "a1=1 a2=2 b=3 "}, {greenroom.ListOptions{Prefix: []byte("a"), Reverse: true}, "a2=2 a1=1 "},
-			{greenroom.ListOptions{Start: []byte("a2"), End: []byte("b")}, "a2=2 "}, {greenroom.ListOptions{Limit: 1, KeysOnly: true}, "a1= "}, {greenroom.ListOptions{Prefix: []byte("a"), Start: []byte("b")}, ""},
-		} {
-			got := ""
-			for e, err := range v.List(tt.opts) {
-				testkit.Must(t, err)
-				got += fmt.Sprintf("%s=%s ", e.Key, e.Value)
-			}
-			if got != tt.want {
-				t.Errorf("%+v: %q, want %q", tt.opts, got, tt.want)
-			}
-		}
+		lookAtKeys(t, v)
 		_, damage, err := v.Workflow()
 		if err != nil || len(damage) > 0 {
 			t.Errorf("the workflow: %v, %v", damage, err)
@@ -135,6 +113,34 @@ func TestTables(t *testing.T) {
 		}
 	}
 	testkit.Must(t, errors.Join(a.Close(), store.Close()))
+}
+
+// lookAtKeys reads the user keys.
+func lookAtKeys(t *testing.T, v *greenroom.View) {
+	t.Helper()
+	value, err := v.Get([]byte("a2"))
+	if err != nil || string(value) != "2" {
+		t.Errorf("got %q, %v", value, err)
+	}
+	if _, err := v.Get([]byte("none")); !errors.Is(err, greenroom.ErrNotFound) {
+		t.Error(err)
+	}
+	for _, tt := range []struct {
+		opts greenroom.ListOptions
+		want string
+	}{
+		{greenroom.ListOptions{}, "a1=1 a2=2 b=3 "}, {greenroom.ListOptions{Prefix: []byte("a"), Reverse: true}, "a2=2 a1=1 "},
+		{greenroom.ListOptions{Start: []byte("a2"), End: []byte("b")}, "a2=2 "}, {greenroom.ListOptions{Limit: 1, KeysOnly: true}, "a1= "}, {greenroom.ListOptions{Prefix: []byte("a"), Start: []byte("b")}, ""},
+	} {
+		got := ""
+		for e, err := range v.List(tt.opts) {
+			testkit.Must(t, err)
+			got += fmt.Sprintf("%s=%s ", e.Key, e.Value)
+		}
+		if got != tt.want {
+			t.Errorf("%+v: %q, want %q", tt.opts, got, tt.want)
+		}
+	}
 }
 
 // TestTablesGone: an actor whose program has removed its database has nothing.
