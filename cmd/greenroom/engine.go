@@ -210,29 +210,11 @@ func serveEngine(ctx context.Context, e *env, f *engineFlags, url string) error 
 			return err
 		}
 		defer func() { err = errors.Join(err, end()) }()
-		server := &service{
-			server: &http.Server{
-				Handler: en, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
-				MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-			},
-			listener: served, limit: ln, log: log, drain: f.drain,
-			announce: func() error {
-				_, err := fmt.Fprintf(e.stdout, "serving at %s\n%send it with Ctrl-C\n", f.tls.address(ln), api.at)
-				return err
-			},
-			failed: kv.Failed(st.Engine()),
-			why: func(ctx context.Context) error {
-				_, err := st.Engine().Get(ctx, nil, nil)
-				return err
-			},
-			shutdown: func(ctx context.Context) error {
-				select {
-				case <-kv.Failed(st.Engine()): // nothing more is stored
-					return en.Close()
-				default:
-					return en.Shutdown(ctx)
-				}
-			},
+		server := engineService(en, st.Engine(), log)
+		server.listener, server.limit, server.drain = served, ln, f.drain
+		server.announce = func() error {
+			_, err := fmt.Fprintf(e.stdout, "serving at %s\n%send it with Ctrl-C\n", f.tls.address(ln), api.at)
+			return err
 		}
 		return server.run(ctx)
 	})
@@ -240,6 +222,30 @@ func serveEngine(ctx context.Context, e *env, f *engineFlags, url string) error 
 		return nil // to be ended is how it ends
 	}
 	return err
+}
+
+// engineService returns the service of an engine on a store, which listens nowhere yet.
+func engineService(en *engine.Engine, store kv.Engine, log *slog.Logger) *service {
+	return &service{
+		server: &http.Server{
+			Handler: en, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
+			MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		},
+		log:    log,
+		failed: kv.Failed(store),
+		why: func(ctx context.Context) error {
+			_, err := store.Get(ctx, nil, nil)
+			return err
+		},
+		shutdown: func(ctx context.Context) error {
+			select {
+			case <-kv.Failed(store): // nothing more is stored
+				return en.Close()
+			default:
+				return en.Shutdown(ctx)
+			}
+		},
+	}
 }
 
 // engineActors are the actors of a store beside an engine of RivetKit programs, which keeps those for itself that are awake.
