@@ -75,7 +75,7 @@ func TestPace(t *testing.T) {
 	})
 }
 
-// TestLeft: what is left as it is is not a failure, and no canary.
+// TestLeft: what is left as it is is neither a failure nor a canary.
 func TestLeft(t *testing.T) {
 	for name, tt := range map[string]struct {
 		o         rollout.Options
@@ -85,6 +85,7 @@ func TestLeft(t *testing.T) {
 		"others are canaries":         {rollout.Options{Canary: 2}, []int{0, 1}, []int{3}, rollout.Counts{Tried: 4, Done: 4, Failed: 1}},
 		"behind the canaries":         {rollout.Options{Canary: 2}, []int{0, 1}, []int{4}, rollout.Counts{Tried: 10, Done: 10, Failed: 1}},
 		"it counts for no failure":    {rollout.Options{Canary: 1, MaxFailures: 2}, []int{0, 2, 3}, []int{4}, rollout.Counts{Tried: 10, Done: 10, Failed: 1}},
+		"one is left, and one fails":  {rollout.Options{Canary: 2}, []int{0}, []int{1}, rollout.Counts{Tried: 2, Done: 2, Failed: 1}},
 		"all are left":                {rollout.Options{Canary: 3, MaxFailures: 1}, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, nil, rollout.Counts{Tried: 10, Done: 10}},
 		"a canary fails behind a few": {rollout.Options{Canary: 1}, []int{0, 1, 2}, []int{3}, rollout.Counts{Tried: 4, Done: 4, Failed: 1}},
 	} {
