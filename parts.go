@@ -7,7 +7,9 @@ import (
 	"log/slog"
 	"slices"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/conn"
+	"github.com/greenroomdb/greenroom/internal/rivettables"
 	"github.com/greenroomdb/greenroom/part"
 	"github.com/greenroomdb/greenroom/persist"
 	"github.com/greenroomdb/greenroom/queue"
@@ -219,4 +221,13 @@ func tracesOptions(o *TracesOptions, a *Actor) *traces.Options {
 // partEnv returns what the parts of a share, with their logger.
 func partEnv(log *slog.Logger, a *Actor) part.Env {
 	return part.Env{Clock: a.clock, Logger: log, Metrics: a.store.opts.Metrics}
+}
+
+// ofProgram returns ErrProgram of an actor of RivetKit 2.3. It costs other actors nothing.
+func ofProgram(ctx context.Context, a *actorstore.Actor) error {
+	has, err := rivettables.HasPages(ctx, a)
+	if has {
+		err = ErrProgram
+	}
+	return err
 }

@@ -143,6 +143,34 @@ func lookAtKeys(t *testing.T, v *greenroom.View) {
 	}
 }
 
+// TestTablesFound: an actor whose program keeps its workflow in a table is found by the workflow's state, and so is a copy.
+func TestTablesFound(t *testing.T) {
+	store, err := greenroom.New(t.Context(), memkv.New(), nil)
+	testkit.Must(t, err)
+	makeOfProgram(t, store, "done", true)
+	a, err := store.Actor(t.Context(), "room/a", nil)
+	testkit.Must(t, err)
+	key := actorstore.LayoutRivetKit.AppendWorkflowField(nil, actorstore.WorkflowState)
+	testkit.Must(t, testkit.Second(a.SQL().ExecContext(t.Context(), "insert into _rivet_wf_kv values (?, cast('completed' as blob))", key)))
+	testkit.Must(t, a.Close())
+	actors, rows, err := store.RepairIndex(t.Context())
+	if testkit.Must(t, err); actors != 1 || rows != 0 {
+		t.Errorf("%d actors, %d rows are repaired", actors, rows)
+	}
+	testkit.Must(t, store.Fork(t.Context(), "room/a", "room/b"))
+	var found []string
+	for info, err := range store.Actors(t.Context(), &greenroom.ActorsOptions{Workflow: []string{"completed"}}) {
+		testkit.Must(t, err)
+		if found = append(found, info.Name); info.Attributes.Since.IsZero() {
+			t.Errorf("%s: its state has no time", info.Name)
+		}
+	}
+	if slices.Sort(found); !slices.Equal(found, []string{"room/a", "room/b"}) {
+		t.Errorf("found %q", found)
+	}
+	testkit.Must(t, store.Close())
+}
+
 // TestTablesGone: an actor whose program has removed its database has nothing.
 func TestTablesGone(t *testing.T) {
 	store, err := greenroom.New(t.Context(), memkv.New(), nil)

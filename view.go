@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"iter"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/conn"
+	"github.com/greenroomdb/greenroom/internal/rivettables"
 	"github.com/greenroomdb/greenroom/persist"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/traces"
@@ -26,9 +28,10 @@ type View struct {
 	opts *vfs.Options
 	now  func() time.Time
 	db   *vfs.DB // nil until it is asked for
-	// moved says whether the actor's parts are in tables of its database; nil until that is looked at.
-	moved *bool
-	over  bool
+	// moved are the tables of the database in which the actor's parts are, nil if they aren't, or before that is looked at.
+	moved  *rivettables.Tables
+	looked bool
+	over   bool
 }
 
 // View runs fn with one state of the actor: the newest one that is applied, whether it
@@ -85,6 +88,19 @@ func (v *View) check() error {
 	return nil
 }
 
+// tables returns those in which the actor's program keeps its parts, nil if they lie under keys.
+func (v *View) tables() (*rivettables.Tables, error) {
+	if err := v.check(); err != nil || v.looked {
+		return v.moved, err
+	}
+	moved, err := rivettables.Of(v.ctx, v.at, v.SQL)
+	if err != nil {
+		return nil, fmt.Errorf("greenroom: look for the tables of the actor's program: %w", err)
+	}
+	v.moved, v.looked = moved, true
+	return moved, nil
+}
+
 // Get returns the value of a user key, which the caller may change; a key that is not
 // there is ErrNotFound.
 func (v *View) Get(key []byte) ([]byte, error) {
@@ -92,7 +108,7 @@ func (v *View) Get(key []byte) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		return t.get(key)
+		return t.Get(key)
 	}
 	return v.at.User().Get(v.ctx, key, []byte{})
 }
@@ -106,7 +122,7 @@ func (v *View) List(opts ListOptions) iter.Seq2[Entry, error] {
 	case err != nil:
 		return func(yield func(Entry, error) bool) { yield(Entry{}, err) }
 	case t != nil:
-		return t.list(opts)
+		return t.List(opts)
 	}
 	return v.at.User().List(v.ctx, opts)
 }
@@ -178,7 +194,7 @@ func (v *View) Record() (*persist.Contents, error) {
 		if err != nil {
 			return nil, err
 		}
-		return t.record()
+		return t.Record()
 	}
 	return persist.Look(v.ctx, v.at.Snapshot)
 }
@@ -192,7 +208,7 @@ func (v *View) Messages(opts *queue.ListOptions) iter.Seq2[queue.Stored, error] 
 	case err != nil:
 		return func(yield func(queue.Stored, error) bool) { yield(queue.Stored{}, err) }
 	case t != nil:
-		return t.messages(opts)
+		return t.Messages(opts)
 	}
 	return queue.List(v.ctx, v.at.Snapshot, v.now(), opts)
 }
@@ -204,7 +220,7 @@ func (v *View) Connections() iter.Seq2[conn.Stored, error] {
 	case err != nil:
 		return func(yield func(conn.Stored, error) bool) { yield(conn.Stored{}, err) }
 	case t != nil:
-		return t.connections()
+		return t.Connections()
 	}
 	return conn.List(v.ctx, v.at)
 }
@@ -223,7 +239,7 @@ func (v *View) Workflow() (*workflow.Snapshot, []workflow.Damage, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		return t.workflow()
+		return t.Workflow()
 	}
 	return workflow.Read(v.ctx, v.at.Snapshot)
 }

@@ -85,3 +85,8 @@ type interruptedError struct{ causedError }
 
 // errCutOff is why a view refuses to read, in which SQLite sees an attempt to write.
 var errCutOff = errors.New("vfs: parts of a transaction are stored that is under way or was cut off, and only the owner of the actor can roll it back")
+
+// Damaged says whether err is SQLite's word that a database isn't one, or isn't what a statement takes it for, as opposed to a failure to read it.
+func Damaged(err error) bool {
+	return errors.Is(err, sqlite3.CORRUPT) || errors.Is(err, sqlite3.NOTADB) || errors.Is(err, sqlite3.ERROR)
+}

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/vfs/internal/chunked"
 )
 
 // A DB is a database/sql pool of connections to one actor's SQLite database.
@@ -45,6 +46,13 @@ func Open(ctx context.Context, a *actorstore.Actor, opts *Options) (*DB, error) 
 func OpenView(ctx context.Context, view *actorstore.View, opts *Options) (*DB, error) {
 	v := New(opts)
 	return v.open(ctx, v.mountView(ctx, mountName, view))
+}
+
+// OpenReader returns a pool that reads the database as r shows it, which must not change until the pool is closed. For a View, OpenView
+// reads ahead where the engine is far.
+func OpenReader(ctx context.Context, r actorstore.Reader, opts *Options) (*DB, error) {
+	v := New(opts)
+	return v.open(ctx, v.mount(ctx, mountName, chunked.OfReader(r), nil))
 }
 
 // open registers v under a name of its own and opens the pool.

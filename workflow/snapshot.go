@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"bytes"
 	"context"
 	"iter"
 	"time"
@@ -238,5 +239,13 @@ func (w *Workflow) Snapshot() *Snapshot { return snapshotOf(w.h.Snapshot()) }
 //
 // Errors: ErrCorrupt; those of reading.
 func Found(ctx context.Context, r actorstore.Reader) (state string, stuck bool, since time.Time, err error) {
-	return history.Found(ctx, r)
+	return FoundIn(r.Layout(), func(key []byte) iter.Seq2[actorstore.Entry, error] {
+		return r.List(ctx, actorstore.ListOptions{Start: key, End: append(bytes.Clone(key), 0)})
+	})
+}
+
+// FoundIn is Found of a workflow whose entries lie elsewhere, as in a table, under the keys of a layout: at yields the entry of a key, if it is there. An error is
+// that of at, or ErrCorrupt.
+func FoundIn(l actorstore.Layout, at func(key []byte) iter.Seq2[actorstore.Entry, error]) (state string, stuck bool, since time.Time, err error) {
+	return history.Found(l, at)
 }

@@ -124,6 +124,9 @@ func TestRivetKitTables(t *testing.T) {
 			t.Errorf("the queue is %s", got)
 		}
 	}
+	if got := must(t, "workflow", "ls", store); !strings.Contains(got, "order/o1") {
+		t.Errorf("the workflows are %s", got)
+	}
 	if got := must(t, "check", store); !strings.Contains(got, "no problems") {
 		t.Errorf("check says %q", got)
 	}

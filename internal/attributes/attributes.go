@@ -5,10 +5,14 @@ package attributes
 
 import (
 	"context"
+	"database/sql"
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/rivettables"
 	"github.com/greenroomdb/greenroom/vfs"
 	"github.com/greenroomdb/greenroom/workflow"
 )
@@ -17,7 +21,7 @@ import (
 //
 // Errors are those of reading; at is as it was then.
 func Set(ctx context.Context, r actorstore.Reader, at *actorstore.Attributes) error {
-	state, stuck, since, err := workflow.Found(ctx, r)
+	state, stuck, since, err := found(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -30,6 +34,36 @@ func Set(ctx context.Context, r actorstore.Reader, at *actorstore.Attributes) er
 	}
 	at.Stuck, at.Schema = stuck, schema
 	return nil
+}
+
+// found returns by which state of its workflow the actor is found that r shows, under its keys or in tables of its database.
+func found(ctx context.Context, r actorstore.Reader) (state string, stuck bool, since time.Time, err error) {
+	var db *vfs.DB
+	defer func() {
+		if vfs.Damaged(err) {
+			err = fmt.Errorf("attributes: %w: the tables of the actor's program: %w", actorstore.ErrCorrupt, err)
+		}
+		if db != nil {
+			err = errors.Join(err, db.Close())
+		}
+	}()
+	tables, err := rivettables.Of(ctx, r, func() (_ *sql.DB, err error) {
+		if db, err = vfs.OpenReader(ctx, r, nil); err != nil {
+			return nil, err
+		}
+		return db.DB, nil
+	})
+	if err != nil {
+		return "", false, since, err
+	}
+	if tables == nil {
+		return workflow.Found(ctx, r)
+	}
+	state, stuck, err = tables.Found()
+	for e, bad := range r.List(ctx, actorstore.ListOptions{Prefix: actorstore.PagesHeadKey()}) { // of its last commit: the state's, or a later one
+		since, err = e.Updated, errors.Join(err, bad)
+	}
+	return state, stuck, since, err
 }
 
 // SetReadable is Set, but for what is damaged: at stays as it is then.

@@ -35,6 +35,6 @@ func (c databaseCall) run() {
 			return
 		}
 		conn.drain(e.ctx, maxAnswers)
-		conn.send(q.answer(e.ctx, a.pages.at(started, a.handle, log)))
+		conn.send(q.answer(e.ctx, a.pages.at(started, a.handle, e, log)))
 	})
 }

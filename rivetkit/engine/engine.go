@@ -62,7 +62,7 @@ func Open(ctx context.Context, e kv.Engine, opts *Options) (*Engine, error) {
 		return nil, err
 	}
 	en := &Engine{core: core{
-		opts: o, log: o.Logger, kv: e, store: store, budget: newBudget(&o), shared: kv.Shared(e) == nil,
+		opts: o, log: o.Logger, kv: e, store: store, budget: newBudget(&o), staged: room{most: max(o.Memory/4, maxStage)}, shared: kv.Shared(e) == nil,
 		actors: map[actorstore.ID]*actor{}, runners: map[runnerKey]*runner{}, pools: pools{}, tunnels: map[rp.TunnelID]*tunnel{},
 		namespaces: map[string]time.Time{}, creating: map[string]chan struct{}{}, doomed: map[actorstore.ID]bool{}, endings: map[actorstore.ID]ending{}, lost: map[runnerKey]time.Time{}, sockets: openSockets{most: o.MaxSockets, from: map[netip.Addr]int{}},
 	}}

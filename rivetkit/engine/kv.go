@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
@@ -54,12 +56,12 @@ func asked(e *core, r *runner, q rp.KVRequest, size int) {
 		refuse("too many requests of the actor wait")
 		return
 	}
-	conn := r.conn
+	conn, of := r.conn, keysOf(r.envoy)
 	a.do(size, func() {
 		if conn != nil {
 			conn.drain(e.ctx, maxAnswers)
 		}
-		body, err := doKeys(e.ctx, a.handle, q.Body, e.now())
+		body, err := of.do(e.ctx, a.handle, q.Body, e.now())
 		var own errKeys
 		switch {
 		case errors.As(err, &own):
@@ -80,17 +82,33 @@ func asked(e *core, r *runner, q rp.KVRequest, size int) {
 	})
 }
 
-// doKeys does what a request asks for.
-func doKeys(ctx context.Context, h *actorstore.Actor, q rp.KVRequestBody, now time.Time) (rp.KVResponseBody, error) {
+// actorKeys are the keys of an actor that its program may see and write: all but those that begin with one of these, which are in order.
+type actorKeys []string
+
+// keysOf returns those of the actors of a runner, or of an envoy, whose actors have their database in pages: the keys of those aren't the program's.
+func keysOf(envoy bool) actorKeys {
+	if envoy {
+		return actorKeys{actorstore.LayoutRivetKit.Prefix(actorstore.NamespaceSQLite), string(rivetstore.OwnPrefix)}
+	}
+	return actorKeys{string(rivetstore.OwnPrefix)}
+}
+
+// hides says whether a key isn't the program's.
+func (a actorKeys) hides(key []byte) bool {
+	return slices.ContainsFunc(a, func(prefix string) bool { return strings.HasPrefix(string(key), prefix) })
+}
+
+// do does what a request asks for.
+func (a actorKeys) do(ctx context.Context, h *actorstore.Actor, q rp.KVRequestBody, now time.Time) (rp.KVResponseBody, error) {
 	switch q := q.(type) {
 	case rp.KVGet:
-		return getKeys(ctx, h, q.Keys, now)
+		return a.get(ctx, h, q.Keys, now)
 	case rp.KVList:
-		return listKeys(ctx, h, q)
+		return a.list(ctx, h, q)
 	case rp.KVPut:
-		return rp.KVPutDone{}, putKeys(ctx, h, q.Pairs)
+		return rp.KVPutDone{}, a.put(ctx, h, q.Pairs)
 	case rp.KVDelete:
-		if err := checkKeys(len(q.Keys), func(i int) []byte { return q.Keys[i] }); err != nil {
+		if err := a.check(len(q.Keys), func(i int) []byte { return q.Keys[i] }); err != nil {
 			return nil, err
 		}
 		var b batch.Batch
@@ -100,11 +118,11 @@ func doKeys(ctx context.Context, h *actorstore.Actor, q rp.KVRequestBody, now ti
 		return rp.KVDeleted{}, h.Commit(ctx, &b)
 	case rp.KVDeleteRange:
 		var b batch.Batch
-		deleteRange(&b, q.Start, q.End)
+		a.deleteRange(&b, q.Start, q.End)
 		return rp.KVDeleted{}, h.Commit(ctx, &b)
 	case rp.KVDrop:
 		var b batch.Batch
-		deleteRange(&b, nil, nil)
+		a.deleteRange(&b, nil, nil)
 		return rp.KVDropped{}, h.Commit(ctx, &b)
 	default:
 		return nil, fmt.Errorf("engine: request for keys of type %T", q)
@@ -112,7 +130,7 @@ func doKeys(ctx context.Context, h *actorstore.Actor, q rp.KVRequestBody, now ti
 }
 
 // checkKeys returns an error unless a runner may name n keys.
-func checkKeys(n int, key func(i int) []byte) error {
+func (a actorKeys) check(n int, key func(i int) []byte) error {
 	if n > maxKeys {
 		return errKeys("a maximum of 128 keys is allowed")
 	}
@@ -120,15 +138,15 @@ func checkKeys(n int, key func(i int) []byte) error {
 		switch k := key(i); {
 		case len(k) > maxKey:
 			return errKeys("key is too long (max 2048 bytes)")
-		case rivetstore.Own(k):
-			return errKeys("key is reserved (first byte 0x68)")
+		case a.hides(k):
+			return errKeys("key is reserved")
 		}
 	}
 	return nil
 }
 
-func getKeys(ctx context.Context, h *actorstore.Actor, keys [][]byte, now time.Time) (rp.KVResponseBody, error) {
-	if err := checkKeys(len(keys), func(i int) []byte { return keys[i] }); err != nil {
+func (a actorKeys) get(ctx context.Context, h *actorstore.Actor, keys [][]byte, now time.Time) (rp.KVResponseBody, error) {
+	if err := a.check(len(keys), func(i int) []byte { return keys[i] }); err != nil {
 		return nil, err
 	}
 	var got rp.KVGot
@@ -150,7 +168,7 @@ func entry(key, value []byte, updated time.Time) rp.KVEntry {
 	return rp.KVEntry{Key: key, Value: value, Version: []byte("0"), UpdatedAt: updated.UnixMilli()}
 }
 
-func listKeys(ctx context.Context, h *actorstore.Actor, q rp.KVList) (rp.KVResponseBody, error) {
+func (a actorKeys) list(ctx context.Context, h *actorstore.Actor, q rp.KVList) (rp.KVResponseBody, error) {
 	opts := actorstore.ListOptions{Reverse: q.Reverse.Value}
 	switch query := q.Query.(type) {
 	case rp.KVPrefix:
@@ -174,7 +192,7 @@ func listKeys(ctx context.Context, h *actorstore.Actor, q rp.KVList) (rp.KVRespo
 		if err != nil {
 			return nil, err
 		}
-		if rivetstore.Own(e.Key) {
+		if a.hides(e.Key) {
 			continue
 		}
 		size += len(e.Key) + len(e.Value) + 32
@@ -186,8 +204,8 @@ func listKeys(ctx context.Context, h *actorstore.Actor, q rp.KVList) (rp.KVRespo
 	return listed, nil
 }
 
-func putKeys(ctx context.Context, h *actorstore.Actor, pairs []rp.KVPair) error {
-	if err := checkKeys(len(pairs), func(i int) []byte { return pairs[i].Key }); err != nil {
+func (a actorKeys) put(ctx context.Context, h *actorstore.Actor, pairs []rp.KVPair) error {
+	if err := a.check(len(pairs), func(i int) []byte { return pairs[i].Key }); err != nil {
 		return err
 	}
 	var b batch.Batch
@@ -205,18 +223,19 @@ func putKeys(ctx context.Context, h *actorstore.Actor, pairs []rp.KVPair) error 
 	return h.Commit(ctx, &b)
 }
 
-// deleteRange deletes the keys in [start, end), nil for no bound, but for the engine's own.
-func deleteRange(b *batch.Batch, start, end []byte) {
-	own, after := []byte{actorstore.NamespaceHost}, []byte{actorstore.NamespaceHost + 1}
-	before := own
-	if end != nil && string(end) < string(own) {
-		before = end
-	}
-	if string(start) < string(before) {
-		b.DeleteRange(start, before)
-	}
-	if string(start) < string(after) {
-		start = after
+// deleteRange deletes the keys in [start, end), nil for no bound.
+func (a actorKeys) deleteRange(b *batch.Batch, start, end []byte) {
+	for _, prefix := range a {
+		until := []byte(prefix)
+		if end != nil && string(end) < prefix {
+			until = end
+		}
+		if string(start) < string(until) {
+			b.DeleteRange(start, until)
+		}
+		if after := kv.PrefixEnd([]byte(prefix)); string(start) < string(after) {
+			start = after
+		}
 	}
 	if end == nil || string(start) < string(end) {
 		b.DeleteRange(start, end)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
@@ -35,6 +36,7 @@ var (
 	errHead         = &rp.SQLiteError{Group: "depot", Code: "head_fence_mismatch", Message: "the database has another head: it was written since"}
 	errStage        = &rp.SQLiteError{Group: "depot", Code: "stage_not_found", Message: "there is no such commit under way"}
 	errStageSize    = &rp.SQLiteError{Group: "depot", Code: "commit_too_large", Message: "the transaction is too large for one commit"}
+	errBusyStages   = &rp.SQLiteError{Group: "depot", Code: "overloaded", Message: "too much of other commits is under way"}
 	errBusyDatabase = &rp.SQLiteError{Group: "depot", Code: "overloaded", Message: "too many requests of the actor wait"}
 )
 
@@ -46,6 +48,7 @@ type actorPages struct {
 	db         *vfs.Pages // nil until it is wanted
 	head       uint64
 	stage      *stage     // nil for none
+	staged     *room      // what the stages of all actors take
 	sql        *remoteSQL // nil until the program sends SQL
 }
 
@@ -55,11 +58,34 @@ type stage struct {
 	bytes    int
 }
 
+// A room bounds what many take of one thing.
+type room struct {
+	most  int64
+	taken atomic.Int64
+}
+
+// take takes n more, unless there aren't as many. A negative n gives back.
+func (r *room) take(n int) bool {
+	if r.taken.Add(int64(n)) > r.most && n > 0 {
+		r.taken.Add(int64(-n))
+		return false
+	}
+	return true
+}
+
+// forget gives up the commit that comes in parts, if there is one.
+func (p *actorPages) forget() {
+	if p.stage != nil {
+		p.staged.take(-p.stage.bytes)
+		p.stage = nil
+	}
+}
+
 // at returns the database as it is for a start of the actor.
-func (p *actorPages) at(generation uint32, h *actorstore.Actor, log *slog.Logger) *actorPages {
+func (p *actorPages) at(generation uint32, h *actorstore.Actor, e *core, log *slog.Logger) *actorPages {
 	if p.handle != h || p.generation != generation {
 		p.end()
-		*p = actorPages{handle: h, log: log, generation: generation}
+		*p = actorPages{handle: h, log: log, generation: generation, staged: &e.staged}
 	}
 	return p
 }
@@ -127,13 +153,13 @@ func (p *actorPages) fenced(ctx context.Context, head rp.Optional[uint64]) error
 
 // commit makes a commit, which is durable when it returns.
 func (p *actorPages) commit(ctx context.Context, pages []rp.Page, count uint32) (head uint64, err error) {
-	p.stage = nil
-	staged := make([]vfs.Page, len(pages))
+	defer p.forget()
+	list := make([]vfs.Page, len(pages))
 	for i, page := range pages {
-		staged[i] = vfs.Page(page)
+		list[i] = vfs.Page(page)
 	}
 	var b batch.Batch
-	if err := p.db.Stage(&b, staged, count); err != nil {
+	if err := p.db.Stage(&b, list, count); err != nil {
 		return 0, err
 	}
 	b.Put(rivetstore.HeadKey(), rivetstore.AppendHead(nil, p.head+1))
@@ -149,6 +175,7 @@ func (p *actorPages) begin(ctx context.Context, q *rp.BeginStage) (uint64, error
 	if err := p.fenced(ctx, q.Fence.Head); err != nil {
 		return 0, err
 	}
+	p.forget()
 	p.stage = &stage{segments: map[uint32][]rp.Page{}}
 	return p.head + 1, nil
 }
@@ -159,11 +186,17 @@ func (p *actorPages) add(q *rp.StageSegment) (uint64, error) {
 		return 0, errStage
 	}
 	n := sizeOfPages(q.Pages)
-	if p.stage.bytes -= sizeOfPages(p.stage.segments[q.First]); p.stage.bytes+n > maxStage {
-		p.stage = nil
+	more := n - sizeOfPages(p.stage.segments[q.First])
+	switch {
+	case p.stage.bytes+more > maxStage:
+		p.forget()
 		return 0, errStageSize
+	case !p.staged.take(more):
+		p.forget()
+		return 0, errBusyStages
 	}
-	p.stage.segments[q.First], p.stage.bytes = q.Pages, p.stage.bytes+n
+	p.stage.segments[q.First] = q.Pages
+	p.stage.bytes += more
 	return uint64(n), nil
 }
 
@@ -198,7 +231,8 @@ func (p *actorPages) remote(ctx context.Context) (*remoteSQL, error) {
 	if err := p.readHead(ctx); err != nil {
 		return nil, err
 	}
-	p.db, p.stage = nil, nil
+	p.forget()
+	p.db = nil
 	var b batch.Batch
 	b.Put(rivetstore.HeadKey(), rivetstore.AppendHead(nil, p.head+1))
 	if err := p.handle.Commit(ctx, &b); err != nil {
@@ -219,8 +253,9 @@ func (p *actorPages) remote(ctx context.Context) (*remoteSQL, error) {
 
 // end closes what is open of the database. What is uncommitted is rolled back.
 func (p *actorPages) end() {
+	p.forget()
 	r := p.sql
-	if p.db, p.stage, p.sql = nil, nil, nil; r == nil {
+	if p.db, p.sql = nil, nil; r == nil {
 		return
 	}
 	if err := r.close(); err != nil && p.handle.Err() == nil {

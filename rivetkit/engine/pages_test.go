@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -245,6 +246,57 @@ func TestStageLarge(t *testing.T) {
 			r.close()
 		})
 	}
+}
+
+// TestStagesBusy: the commits in parts of all actors have so much room. One that finds none is refused, and what it had is given back.
+func TestStagesBusy(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) { // which has room for 128 MiB
+		p := r.envoy("k")
+		part := func(f *far, tx uint64, n uint32) error {
+			var pages []rp.Page
+			for i := range uint32(2560) { // 10 MiB
+				pages = append(pages, page(n*2560+i+1, "large"))
+			}
+			return f.segment(tx, n*2560, pages...)
+		}
+		var list []*far
+		for i := range 3 {
+			f := p.farOf(fmt.Sprint("a", i))
+			must(t, f.commit(1, 1, "one"))
+			list = append(list, f)
+		}
+		txs := make([]uint64, 3)
+		for i, f := range list[:2] {
+			tx, err := f.begin()
+			must(t, err)
+			txs[i] = tx
+			for n := range uint32(6) {
+				must(t, part(f, tx, n))
+			}
+			must(t, part(f, tx, 5)) // again, which takes no more
+		}
+		tx, err := list[2].begin()
+		must(t, err)
+		refused(t, part(list[2], tx, 0), "overloaded")
+		refused(t, list[2].finish(tx, 2560, 0), "stage_not_found")
+		must(t, list[0].finish(txs[0], 6*2560, 0, 2560, 2*2560, 3*2560, 4*2560, 5*2560))
+		must(t, list[1].commit(1, 1, "other")) // which forgets its parts
+		tx, err = list[2].begin()
+		must(t, err)
+		for n := range uint32(6) {
+			must(t, part(list[2], tx, n))
+		}
+		list[2].sleep()
+		f := list[2].again(p)
+		f.has("one", 1)
+		tx, err = f.begin()
+		must(t, err)
+		for n := range uint32(6) {
+			must(t, part(f, tx, n))
+		}
+		must(t, f.finish(tx, 6*2560, 0, 2560, 2*2560, 3*2560, 4*2560, 5*2560))
+		f.has("large", 6*2560)
+	})
 }
 
 // TestPagesRefused: a commit for which the store lacks the room is as if it had never been, and the next one is made.

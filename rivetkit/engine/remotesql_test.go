@@ -3,9 +3,11 @@ package engine_test
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	rp "github.com/greenroomdb/greenroom/rivetkit/internal/runnerproto"
 )
@@ -100,5 +102,59 @@ func TestRemoteSQL(t *testing.T) {
 		at.Generation++
 		_, err = (&far{p: p, at: at}).execute("select 1")
 		refused(t, err, "actor does not exist")
+	})
+}
+
+// TestEnvoyFound: an actor whose program keeps a workflow in a table is found by its state when it sleeps.
+func TestEnvoyFound(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		f := r.envoy("k").farOf("a")
+		state := actorstore.LayoutRivetKit.AppendWorkflowField(nil, actorstore.WorkflowState)
+		f.runs("[] [] 0 0", "create table _rivet_meta(key text primary key, value blob)")
+		f.runs("[] [] 1 1", "insert into _rivet_meta values ('kv_import_state', cast('done' as blob))")
+		f.runs("[] [] 1 1", "create table _rivet_wf_kv(key blob primary key, value blob)")
+		f.runs("[] [] 1 1", "insert into _rivet_wf_kv values (?, cast('sleeping' as blob))", state)
+		found := func() (found []string) {
+			store, err := actorstore.Open(t.Context(), r.kv, &actorstore.Options{ReadOnly: true})
+			must(t, err)
+			defer func() { must(t, store.Close()) }()
+			for info, err := range store.Actors(t.Context(), &actorstore.ActorsOptions{Workflow: []string{"sleeping", "completed"}}) {
+				must(t, err)
+				found = append(found, info.Name+" "+info.Attributes.Workflow)
+			}
+			return found
+		}
+		f.sleep()
+		if got := found(); !slices.Equal(got, []string{"counter/a sleeping"}) {
+			t.Errorf("found %q", got)
+		}
+		f = f.again(f.p)
+		f.runs("[] [] 1 0", "update _rivet_wf_kv set value = cast('completed' as blob)")
+		f.sleep()
+		if got := found(); !slices.Equal(got, []string{"counter/a completed"}) {
+			t.Errorf("found %q", got)
+		}
+	})
+}
+
+// TestEnvoyKeys: the pages of an envoy's actor aren't among its keys, and it can't write or delete them there.
+func TestEnvoyKeys(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		f := r.envoy("k").farOf("a")
+		must(t, f.commit(2, 1, "one", "two"))
+		f.p.put(f.at.Actor, "a", "1")
+		f.p.put(f.at.Actor, "\x08\x02", "2")
+		if got := f.p.list(f.at.Actor, rp.KVList{Query: rp.KVAll{}}); got != "\x08\x02=2 a=1" {
+			t.Errorf("its keys are %q", got)
+		}
+		page := string(actorstore.LayoutRivetKit.AppendFileChunk(nil, actorstore.FileMain, 0))
+		if got, ok := f.p.keys(f.at.Actor, rp.KVPut{Pairs: []rp.KVPair{{Key: []byte(page), Value: []byte("x")}}}).(rp.KVError); !ok || !strings.Contains(got.Message, "reserved") {
+			t.Errorf("%+v", got)
+		}
+		f.p.keys(f.at.Actor, rp.KVDrop{})
+		if got := f.p.list(f.at.Actor, rp.KVList{Query: rp.KVAll{}}); got != "" {
+			t.Errorf("its keys are %q", got)
+		}
+		f.has("one two", 1, 2)
 	})
 }

@@ -24,6 +24,7 @@ type core struct {
 	store    *actorstore.Store
 	alarms   *alarms
 	budget   *budget // its lock may be taken under mu
+	staged   room    // of commits that come in parts
 	sockets  openSockets
 	fleet    *fleet  // the other engines; nil for one that asks none
 	instance [4]byte // of this stay in memory: the gateway in the ids of requests

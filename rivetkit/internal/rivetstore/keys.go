@@ -150,7 +150,10 @@ func ParseTime(b []byte) (ms int64, err error) {
 }
 
 // Own reports whether a key of an actor is the engine's, or another host's, which the actor's program must neither see nor write.
-func Own(key []byte) bool { return len(key) > 0 && key[0] == actorstore.NamespaceHost }
+func Own(key []byte) bool { return len(key) > 0 && key[0] == OwnPrefix }
+
+// OwnPrefix is the byte with which those begin.
+const OwnPrefix = actorstore.NamespaceHost
 
 // RecordKey returns the key of the engine's record of an actor.
 func RecordKey() []byte { return []byte{actorstore.NamespaceHost, recordByte} }

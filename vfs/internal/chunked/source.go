@@ -31,6 +31,16 @@ func (s actorSource) Snapshot(ctx context.Context) (Snapshot, error) {
 	return s.PageSnapshot(ctx)
 }
 
+// OfReader returns the Source that r is, which must not change.
+func OfReader(r actorstore.Reader) Source { return still{r} }
+
+// still is a Source that doesn't change, and its only Snapshot.
+type still struct{ actorstore.Reader }
+
+func (s still) Snapshot(context.Context) (Snapshot, error) { return s, nil }
+
+func (still) Close() error { return nil }
+
 // CollectRange stages the removal of the keys in [start, end), if r has any.
 func CollectRange(ctx context.Context, b *batch.Batch, r actorstore.Reader, start, end []byte) error {
 	for _, err := range r.List(ctx, actorstore.ListOptions{Start: start, End: end, Limit: 1, KeysOnly: true}) {

@@ -1,10 +1,9 @@
 package history
 
 import (
-	"bytes"
 	"cmp"
-	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -146,11 +145,10 @@ func (s *Snapshot) ByAge() []Entry {
 }
 
 // Found reads by which state of its workflow an actor is to be found, "" for none, whether the workflow is stuck, and when the state was stored, zero for none.
-func Found(ctx context.Context, r actorstore.Reader) (state string, stuck bool, since time.Time, err error) {
+func Found(l actorstore.Layout, at func(key []byte) iter.Seq2[actorstore.Entry, error]) (state string, stuck bool, since time.Time, err error) {
 	var values [fields][]byte
 	for _, f := range []field{fieldState, fieldInput, fieldWaits} {
-		key := appendFieldKey(r.Layout(), nil, f)
-		for e, err := range r.List(ctx, actorstore.ListOptions{Start: key, End: append(bytes.Clone(key), 0)}) {
+		for e, err := range at(appendFieldKey(l, nil, f)) {
 			if err != nil {
 				return "", false, time.Time{}, err
 			}

@@ -1,4 +1,9 @@
-package greenroom
+// Package rivettables reads what an actor of RivetKit 2.3 has: its program keeps the state, the schedule, the connections, the messages, the user keys and the workflow in tables of the actor's
+// database, and no longer under keys. The table _rivet_meta says when what lay under keys was moved there. A column holds what the value of a key did; a connection has a column for each of its
+// parts, in CBOR.
+//
+// The program alone writes the tables: it has them in memory.
+package rivettables
 
 import (
 	"bytes"
@@ -13,88 +18,62 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/conn"
 	"github.com/greenroomdb/greenroom/internal/cbor"
-	"github.com/greenroomdb/greenroom/internal/errkind"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/persist"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/workflow"
 )
 
-// A program of RivetKit 2.3 keeps the state, the schedule, the connections, the messages, the user keys and the workflow of its actor in tables of the actor's database, and no longer under keys.
-// The table _rivet_meta says when what lay under keys was moved there. A column holds what the value of a key did; a connection has a column for each of its parts, in CBOR.
-//
-// The program alone writes the tables: it has them in memory.
-
-// ErrProgram: the actor's program keeps this in tables of its database, as those of RivetKit 2.3 do, and alone writes it.
-var ErrProgram = errkind.New("greenroom: the actor's program alone writes this, in its database", errkind.ErrUnsupported)
-
-// ofProgram returns ErrProgram of such an actor. It costs other actors nothing.
-func ofProgram(ctx context.Context, a *actorstore.Actor) error {
-	has, err := hasPages(ctx, a)
-	if has {
-		err = ErrProgram
-	}
-	return err
-}
-
-// hasPages says whether a program of RivetKit 2.3 has committed pages of the actor's database.
-func hasPages(ctx context.Context, r actorstore.Reader) (bool, error) {
+// HasPages says whether a program of RivetKit 2.3 has committed pages of the database of the actor that r shows. It costs other actors nothing.
+func HasPages(ctx context.Context, r actorstore.Reader) (bool, error) {
 	if r.Layout() != actorstore.LayoutRivetKit {
 		return false, nil
 	}
 	_, err := r.Get(ctx, actorstore.PagesHeadKey(), nil)
-	if errors.Is(err, ErrNotFound) {
+	if errors.Is(err, actorstore.ErrNotFound) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// tables are those of such an actor, for reading.
-type tables struct {
+// Tables are those of an actor, for reading, until its database is closed.
+type Tables struct {
 	ctx context.Context
 	db  *sql.DB
 }
 
-// tables returns those of the actor, nil if its parts lie under keys.
-func (v *View) tables() (*tables, error) {
-	if err := v.check(); err != nil {
+// Of returns the tables of the actor that r shows, nil if its parts lie under keys. open returns the database, as r shows it; it is called once, if there may be tables.
+//
+// Errors are those of open, and of reading.
+func Of(ctx context.Context, r actorstore.Reader, open func() (*sql.DB, error)) (*Tables, error) {
+	has, err := HasPages(ctx, r)
+	if !has {
 		return nil, err
 	}
-	if v.moved == nil {
-		moved, err := v.hasTables()
-		if err != nil {
-			return nil, fmt.Errorf("greenroom: look for the tables of the actor's program: %w", err)
-		}
-		v.moved = &moved
-	}
-	if !*v.moved {
-		return nil, nil
-	}
-	return &tables{v.ctx, v.db.DB}, nil
-}
-
-// hasTables says whether the actor's parts were moved to tables.
-func (v *View) hasTables() (bool, error) {
-	if has, err := hasPages(v.ctx, v.at); !has {
-		return false, err
-	}
-	main := v.at.Layout().AppendFileMeta(nil, actorstore.FileMain)
-	if _, err := v.at.Get(v.ctx, main, nil); err != nil { // a program may have removed all pages
-		if errors.Is(err, ErrNotFound) {
+	main := r.Layout().AppendFileMeta(nil, actorstore.FileMain)
+	if _, err := r.Get(ctx, main, nil); err != nil { // a program may have removed all pages
+		if errors.Is(err, actorstore.ErrNotFound) {
 			err = nil
 		}
-		return false, err
+		return nil, err
+	}
+	db, err := open()
+	if err != nil {
+		return nil, err
 	}
 	n := 0
-	err := v.QueryRow("select count(*) from sqlite_schema where name = '_rivet_meta'").Scan(&n)
+	err = db.QueryRowContext(ctx, "select count(*) from sqlite_schema where name = '_rivet_meta'").Scan(&n)
 	if err == nil && n > 0 {
-		err = v.QueryRow("select count(*) from _rivet_meta where key = 'kv_import_state' and value = cast('done' as blob)").Scan(&n)
+		err = db.QueryRowContext(ctx, "select count(*) from _rivet_meta where key = 'kv_import_state' and value = cast('done' as blob)").Scan(&n)
 	}
-	return n > 0, err
+	if err != nil || n == 0 {
+		return nil, err
+	}
+	return &Tables{ctx, db}, nil
 }
 
 // rows calls fn for each row of a query.
-func (t *tables) rows(fn func(*sql.Rows) error, query string, args ...any) (err error) {
+func (t *Tables) rows(fn func(*sql.Rows) error, query string, args ...any) (err error) {
 	rows, err := t.db.QueryContext(t.ctx, query, args...)
 	if err != nil {
 		return err
@@ -108,8 +87,8 @@ func (t *tables) rows(fn func(*sql.Rows) error, query string, args ...any) (err 
 	return rows.Err()
 }
 
-// record returns the state, the input and the schedule.
-func (t *tables) record() (*persist.Contents, error) {
+// Record returns the state, the input and the schedule.
+func (t *Tables) Record() (*persist.Contents, error) {
 	c := &persist.Contents{State: []byte{0xf7}} // undefined
 	if err := t.rows(func(r *sql.Rows) error { return r.Scan(&c.Initialized, &c.Input) }, "select has_initialized, input from _rivet_actor"); err != nil {
 		return nil, err
@@ -128,8 +107,8 @@ func (t *tables) record() (*persist.Contents, error) {
 	}, "select event_id, trigger_at, action, args, cron_expression, timezone from _rivet_schedule_events order by trigger_at, event_id")
 }
 
-// messages yields those of the queue that opts select.
-func (t *tables) messages(opts *queue.ListOptions) iter.Seq2[queue.Stored, error] {
+// Messages yields those of the queue that opts select.
+func (t *Tables) Messages(opts *queue.ListOptions) iter.Seq2[queue.Stored, error] {
 	o := queue.ListOptions{}
 	if opts != nil {
 		o = *opts
@@ -158,10 +137,10 @@ func (t *tables) messages(opts *queue.ListOptions) iter.Seq2[queue.Stored, error
 }
 
 // errEnough ends a query.
-var errEnough = errors.New("greenroom: enough")
+var errEnough = errors.New("rivettables: enough")
 
-// connections yields those that are stored.
-func (t *tables) connections() iter.Seq2[conn.Stored, error] {
+// Connections yields those that are stored.
+func (t *Tables) Connections() iter.Seq2[conn.Stored, error] {
 	return func(yield func(conn.Stored, error) bool) {
 		err := t.rows(func(r *sql.Rows) error {
 			var gateway, request, headers, subscriptions []byte
@@ -192,16 +171,24 @@ func (t *tables) connections() iter.Seq2[conn.Stored, error] {
 	}
 }
 
-// workflow returns the history of the actor's workflow, whose rows have the keys and the values of before.
-func (t *tables) workflow() (*workflow.Snapshot, []workflow.Damage, error) {
+// Workflow returns the history of the actor's workflow, whose rows have the keys and the values of before.
+func (t *Tables) Workflow() (*workflow.Snapshot, []workflow.Damage, error) {
 	return workflow.ReadEntries(actorstore.LayoutRivetKit, t.entries("select key, value from _rivet_wf_kv order by key"))
 }
 
+// Found returns by which state of its workflow the actor is found: see workflow.Found.
+func (t *Tables) Found() (state string, stuck bool, err error) {
+	state, stuck, _, err = workflow.FoundIn(actorstore.LayoutRivetKit, func(key []byte) iter.Seq2[actorstore.Entry, error] {
+		return t.entries("select key, value from _rivet_wf_kv where key = ?", key)
+	})
+	return state, stuck, err
+}
+
 // entries yields rows of a key and a value.
-func (t *tables) entries(query string, args ...any) iter.Seq2[Entry, error] {
-	return func(yield func(Entry, error) bool) {
+func (t *Tables) entries(query string, args ...any) iter.Seq2[actorstore.Entry, error] {
+	return func(yield func(actorstore.Entry, error) bool) {
 		err := t.rows(func(r *sql.Rows) error {
-			e := Entry{}
+			e := actorstore.Entry{}
 			if err := r.Scan(&e.Key, &e.Value); err != nil {
 				return err
 			}
@@ -211,22 +198,22 @@ func (t *tables) entries(query string, args ...any) iter.Seq2[Entry, error] {
 			return nil
 		}, query, args...)
 		if err != nil && !errors.Is(err, errEnough) {
-			yield(Entry{}, err)
+			yield(actorstore.Entry{}, err)
 		}
 	}
 }
 
-// get returns the value of a user key.
-func (t *tables) get(key []byte) (value []byte, err error) {
+// Get returns the value of a user key.
+func (t *Tables) Get(key []byte) (value []byte, err error) {
 	err = t.db.QueryRowContext(t.ctx, "select value from _rivet_user_kv where key = ?", actorstore.UserKey(key)).Scan(&value)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, ErrNotFound
+		return nil, actorstore.ErrNotFound
 	}
 	return value, err
 }
 
-// list yields the user keys that opts select.
-func (t *tables) list(opts ListOptions) iter.Seq2[Entry, error] {
+// List yields the user keys that opts select.
+func (t *Tables) List(opts actorstore.ListOptions) iter.Seq2[actorstore.Entry, error] {
 	all := actorstore.UserKey(nil)
 	start, end := actorstore.UserKey(opts.Start), kv.PrefixEnd(all)
 	if opts.End != nil {
@@ -242,7 +229,7 @@ func (t *tables) list(opts ListOptions) iter.Seq2[Entry, error] {
 	if opts.Limit > 0 {
 		query += fmt.Sprint(" limit ", opts.Limit)
 	}
-	return func(yield func(Entry, error) bool) {
+	return func(yield func(actorstore.Entry, error) bool) {
 		for e, err := range t.entries(query, start, end) {
 			if err == nil {
 				e.Key = e.Key[len(all):]
