@@ -122,17 +122,17 @@ func (s *Store) Actor(ctx context.Context, name string, opts *ActorOptions) (*Ac
 // or elsewhere; those of the engine.
 func (s *Store) Visit(ctx context.Context, id actorstore.ID, fn func(ctx context.Context, a *Actor) error) error {
 	for {
-		visit, a, release, err := s.roster.claim(ctx, id)
+		c, err := s.roster.claim(ctx, id)
 		if err != nil {
 			return err
 		}
-		if a != nil {
-			defer release()
-			return fn(visit, a.(*Actor))
+		if c.a != nil {
+			defer c.end()
+			return fn(c.ctx, c.a.(*Actor))
 		}
 		lower, err := s.lower.Actor(ctx, id, &actorstore.ActorOptions{MustExist: true})
 		if err == nil {
-			defer release()
+			defer c.end()
 			a := s.newActor(lower, lower.Name(), ActorOptions{})
 			err := fn(ctx, a)
 			if a.Err() == nil {
@@ -140,12 +140,11 @@ func (s *Store) Visit(ctx context.Context, id actorstore.ID, fn func(ctx context
 			}
 			return errors.Join(err, a.Close())
 		}
-		release()
-		if errors.Is(err, ErrInUse) { // perhaps by a handle that Actor is about to return
-			had, werr := s.roster.call(ctx, id)
-			if had && werr == nil {
-				continue
-			}
+		if !errors.Is(err, ErrInUse) {
+			c.end()
+		} else if had, werr := s.roster.yield(ctx, id, c.held); had && werr == nil { // by a handle that Actor was about to return
+			continue
+		} else {
 			err = errors.Join(err, werr)
 		}
 		return fmt.Errorf("greenroom: visit actor %v: %w", id, err)

@@ -11,18 +11,24 @@ import (
 // A roster is the actors that a store has open in this process. It knows nothing of them but that each is one value.
 type roster struct {
 	mu     sync.Mutex
-	open   map[actorstore.ID]any           // +checklocks:mu
-	calls  map[actorstore.ID]int           // of Actor, that aren't over  +checklocks:mu
-	news   chan struct{}                   // closed when one is; nil while no visit waits for that  +checklocks:mu
-	busy   map[actorstore.ID]chan struct{} // closed when the visit, or the Close, ends that has the actor  +checklocks:mu
-	visits map[any][]*visit                // of actors that are open  +checklocks:mu
-	ending map[any]func()                  // of actors that are being closed: lets others have them  +checklocks:mu
+	open   map[actorstore.ID]any   // +checklocks:mu
+	calls  map[actorstore.ID]int   // of Actor, that aren't over  +checklocks:mu
+	news   chan struct{}           // closed when one is; nil while no visit waits for that  +checklocks:mu
+	busy   map[actorstore.ID]*hold // by the visit, or the Close, that has the actor  +checklocks:mu
+	visits map[any][]*visit        // of actors that are open  +checklocks:mu
+	ending map[any]func()          // of actors that are being closed: lets others have them  +checklocks:mu
 }
 
 // A visit is a call of Visit with an actor that the program has open.
 type visit struct {
 	cancel context.CancelFunc
 	over   chan struct{}
+}
+
+// A hold keeps others from an actor that isn't open.
+type hold struct {
+	over   chan struct{} // closed when it is
+	opened bool          // by a call of Actor meanwhile, which was in front of it  +checklocks:roster.mu
 }
 
 // begin notes that Actor is called. What it returns is called at the end, with the actor, or nil.
@@ -42,6 +48,9 @@ func (r *roster) begin(id actorstore.ID) (end func(a any)) {
 		}
 		if a != nil {
 			r.open[id] = a
+			if h := r.busy[id]; h != nil {
+				h.opened = true
+			}
 		}
 		if r.news != nil {
 			close(r.news)
@@ -50,19 +59,18 @@ func (r *roster) begin(id actorstore.ID) (end func(a any)) {
 	}
 }
 
-// call waits until a call of Actor is over, if there is one of that actor. had says whether there was, or it is over by now and the actor is open.
-func (r *roster) call(ctx context.Context, id actorstore.ID) (had bool, err error) {
+// yield lets others have an actor, and waits until a call of Actor is over that is in front of the hold, if there is one. had says whether there is or was.
+func (r *roster) yield(ctx context.Context, id actorstore.ID, h *hold) (had bool, err error) {
 	r.mu.Lock()
-	n := r.calls[id]
-	_, is := r.open[id]
-	is = is || r.busy[id] != nil
+	n, opened := r.calls[id], h.opened
 	if r.news == nil {
 		r.news = make(chan struct{})
 	}
 	news := r.news
+	r.release(id, h)
 	r.mu.Unlock()
-	if n == 0 || is {
-		return is, nil
+	if n == 0 || opened {
+		return opened, nil
 	}
 	select {
 	case <-news:
@@ -80,7 +88,8 @@ func (r *roster) leave(id actorstore.ID, a any) {
 		return
 	}
 	delete(r.open, id)
-	r.ending[a] = r.hold(id)
+	h := r.hold(id)
+	r.ending[a] = func() { r.release(id, h) }
 	visits := r.visits[a]
 	delete(r.visits, a)
 	r.mu.Unlock()
@@ -93,31 +102,33 @@ func (r *roster) leave(id actorstore.ID, a any) {
 // gone notes that a is closed, or couldn't be.
 func (r *roster) gone(a any) {
 	r.mu.Lock()
-	release := r.ending[a]
-	delete(r.ending, a)
-	r.mu.Unlock()
-	if release != nil {
+	defer r.mu.Unlock()
+	if release := r.ending[a]; release != nil {
+		delete(r.ending, a)
 		release()
 	}
 }
 
-// hold has what wants the actor wait until the function that it returns is called.
+// hold has what wants the actor wait until it is released.
 //
 // +checklocks:r.mu
-func (r *roster) hold(id actorstore.ID) (release func()) {
-	busy := make(chan struct{})
+func (r *roster) hold(id actorstore.ID) *hold {
+	h := &hold{over: make(chan struct{})}
 	if r.busy == nil {
-		r.busy = map[actorstore.ID]chan struct{}{}
+		r.busy = map[actorstore.ID]*hold{}
 	}
-	r.busy[id] = busy
-	return func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if r.busy[id] == busy {
-			delete(r.busy, id)
-		}
-		close(busy)
+	r.busy[id] = h
+	return h
+}
+
+// release ends a hold.
+//
+// +checklocks:r.mu
+func (r *roster) release(id actorstore.ID, h *hold) {
+	if r.busy[id] == h {
+		delete(r.busy, id)
 	}
+	close(h.over)
 }
 
 // await waits until no visit has the actor open by itself, and it isn't being closed. waited says whether it had to.
@@ -130,7 +141,7 @@ func (r *roster) await(ctx context.Context, id actorstore.ID) (waited bool, err 
 			return waited, nil
 		}
 		select {
-		case <-busy:
+		case <-busy.over:
 			waited = true
 		case <-ctx.Done():
 			return waited, ctx.Err()
@@ -138,11 +149,19 @@ func (r *roster) await(ctx context.Context, id actorstore.ID) (waited bool, err 
 	}
 }
 
-// claim returns the actor if it is open, with a context that ends when that is closed, and otherwise holds it for a visit. release ends the visit.
-func (r *roster) claim(ctx context.Context, id actorstore.ID) (_ context.Context, a any, release func(), err error) {
+// A claim is what a visit has: the actor, if it is open, or a hold of it.
+type claim struct {
+	ctx  context.Context // ends when the actor is closed
+	a    any             // nil if it isn't open
+	held *hold
+	end  func() // ends the visit
+}
+
+// claim returns the actor if it is open, and otherwise holds it.
+func (r *roster) claim(ctx context.Context, id actorstore.ID) (c claim, err error) {
 	for {
 		if _, err := r.await(ctx, id); err != nil {
-			return nil, a, nil, err
+			return c, err
 		}
 		r.mu.Lock()
 		a, is := r.open[id]
@@ -150,13 +169,19 @@ func (r *roster) claim(ctx context.Context, id actorstore.ID) (_ context.Context
 		case r.busy[id] != nil:
 			r.mu.Unlock()
 			continue
-		case !is:
-			release = r.hold(id)
+		case is:
+			c.a = a
+			c.ctx, c.end = r.visit(ctx, a)
 		default:
-			ctx, release = r.visit(ctx, a)
+			h := r.hold(id)
+			c.held, c.end = h, func() {
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				r.release(id, h)
+			}
 		}
 		r.mu.Unlock()
-		return ctx, a, release, nil
+		return c, nil
 	}
 }
 
