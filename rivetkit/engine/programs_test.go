@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -40,7 +41,7 @@ func (s *suite) play(t *testing.T, program, encoding string) *play {
 			t.Logf("the engine: %s\nthe program: %s", &p.engine.stderr, &p.said)
 		}
 	})
-	cmd := s.script(t, "console.mjs", "RIVET_ENDPOINT="+p.engine.url, "GREENROOM_ENCODING="+encoding, "RIVET_LOG_LEVEL=silent", "LOG_LEVEL=silent")
+	cmd := s.script(t, "console.mjs", p.engine.url, "GREENROOM_ENCODING="+encoding, "RIVET_LOG_LEVEL=silent", "LOG_LEVEL=silent")
 	in, err := cmd.StdinPipe()
 	must(t, err)
 	out, err := cmd.StdoutPipe()
@@ -54,11 +55,14 @@ func (s *suite) play(t *testing.T, program, encoding string) *play {
 	return p
 }
 
-// script returns the command that runs a script of the suite.
-func (s *suite) script(t *testing.T, name string, env ...string) *exec.Cmd {
+// script returns the command that runs a script of the suite with an engine. A program of 2.3 has no runner, and starts no services.
+func (s *suite) script(t *testing.T, name, engine string, env ...string) *exec.Cmd {
 	cmd := exec.CommandContext(t.Context(), s.node, name)
 	cmd.Dir = s.folder
-	cmd.Env = append(os.Environ(), env...)
+	cmd.Env = append(os.Environ(), append(env, "RIVET_ENDPOINT="+engine, "RIVET_RUN_SERVICES=0")...)
+	if slices.Contains(versions, s.version) {
+		cmd.Env = append(cmd.Env, "GREENROOM_RUNNER=1")
+	}
 	return cmd
 }
 
@@ -71,9 +75,9 @@ func (p *play) serves() {
 }
 
 // runs starts a program.
-func (p *play) runs(name string, env ...string) {
+func (p *play) runs(name string) {
 	p.Helper()
-	p.program = p.script(p.T, name, append(env, "RIVET_ENDPOINT="+p.engine.url, "RIVET_RUN_SERVICES=0", "RIVET_LOG_LEVEL=warn")...)
+	p.program = p.script(p.T, name, p.engine.url, "RIVET_LOG_LEVEL=warn")
 	p.program.Stderr, p.program.Stdout = &p.said, &p.said
 	must(p.T, p.program.Start())
 }
@@ -253,10 +257,9 @@ func TestMoved(t *testing.T) {
 			old, s := newSuite(t, "2.2.1"), newSuite(t, version)
 			p := s.play(t, "moved.mjs", "cbor")
 			p.ends(os.Kill)
-			home := s.folder
-			s.folder = old.folder
-			p.runs("moved.mjs", "GREENROOM_RUNNER=1")
-			s.folder = home
+			p.suite = old
+			p.runs("moved.mjs")
+			p.suite = s
 			const room, ledger, order = `c.room.getOrCreate(["golden", "a/b"])`, `c.ledger.getOrCreate(["books"])`, `c.order.getOrCreate(["o1"])`
 			for _, line := range [][2]string{
 				{`c.room.getOrCreate(["golden", "a/b"], { createWithInput: { title: "Gölden" } }).bump()`, `1`},

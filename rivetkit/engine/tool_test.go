@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"encoding/json"
 	"io"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -18,9 +17,7 @@ func TestToolBeside(t *testing.T) {
 	engine, err := s.serve(store, anyPort)
 	must(t, err)
 	defer engine.kill()
-	cmd := exec.CommandContext(t.Context(), s.node, "stuck.mjs")
-	cmd.Dir = s.folder
-	cmd.Env = append(os.Environ(), "RIVET_ENDPOINT="+engine.url)
+	cmd := s.script(t, "stuck.mjs", engine.url)
 	in, err := cmd.StdinPipe()
 	must(t, err)
 	out, err := cmd.StdoutPipe()

@@ -27,7 +27,9 @@ const counter = actor({
 		clicks: (c) => c.state.clicks,
 	},
 });
-setup({ use: { counter }, noWelcome: true, logging: { level: "silent" } }).startRunner();
+const registry = setup({ use: { counter }, noWelcome: true, logging: { level: "silent" } });
+if (process.env.GREENROOM_RUNNER) registry.startRunner();
+else registry.start();
 const client = createClient({ endpoint: process.env.RIVET_ENDPOINT, disableMetadataLookup: true, devtools: false });
 const handles = Array.from({ length: 20 }, (_, i) => client.counter.getOrCreate([`${i}`]));
 const connections = handles.map((h) => h.connect());
