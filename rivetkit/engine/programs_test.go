@@ -75,9 +75,9 @@ func (p *play) serves() {
 }
 
 // runs starts a program.
-func (p *play) runs(name string) {
+func (p *play) runs(name string, env ...string) {
 	p.Helper()
-	p.program = p.script(p.T, name, p.engine.url, "RIVET_LOG_LEVEL=warn")
+	p.program = p.script(p.T, name, p.engine.url, append(env, "RIVET_LOG_LEVEL=warn")...)
 	p.program.Stderr, p.program.Stdout = &p.said, &p.said
 	must(p.T, p.program.Start())
 }
