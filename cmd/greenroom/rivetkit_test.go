@@ -132,8 +132,8 @@ func TestRivetKitTables(t *testing.T) {
 	}
 }
 
-// TestRivetKitEngine reads what a program on RivetKit 2.2.1 has stored through greenroom engine, which was killed with a connection open, and then the same store once one on
-// 2.3.19 has opened it, connected, counted up once more, and added an entry to the ledger. Each has seen what is wanted here.
+// TestRivetKitEngine reads what a program on RivetKit 2.2.1 left in greenroom engine, which was killed while a connection was open. Then it reads the same store after a program on
+// 2.3.19, over a connection of its own, counted up once more, and added an entry to the ledger. What is wanted is what each program saw.
 func TestRivetKitEngine(t *testing.T) {
 	const room, ledger = `room/golden/a\/b`, "ledger/books"
 	for _, tt := range []struct {

@@ -6,14 +6,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
 // TestDrizzle runs a program of RivetKit 2.3 whose database is drizzle's, and ends the engine and the program between and during what they do. Its
 // next start has one more migration. On RivetKit's own engine it answers the same.
 func TestDrizzle(t *testing.T) {
-	testkit.OnlyLong(t, "actors sleep, and programs wait until they connect again")
 	for _, version := range envoyVersions {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()

@@ -55,11 +55,11 @@ func (s *suite) play(t *testing.T, program, encoding string) *play {
 	return p
 }
 
-// script returns the command that runs a script of the suite with an engine. A program of 2.3 has no runner, and starts no services.
+// script returns the command that runs a script of the suite with an engine. A program of 2.3 has no runner, and starts no services unless env says so.
 func (s *suite) script(t *testing.T, name, engine string, env ...string) *exec.Cmd {
 	cmd := exec.CommandContext(t.Context(), s.node, name)
 	cmd.Dir = s.folder
-	cmd.Env = append(os.Environ(), append(env, "RIVET_ENDPOINT="+engine, "RIVET_RUN_SERVICES=0")...)
+	cmd.Env = append(append(os.Environ(), "RIVET_ENDPOINT="+engine, "RIVET_RUN_SERVICES=0"), env...)
 	if slices.Contains(versions, s.version) {
 		cmd.Env = append(cmd.Env, "GREENROOM_RUNNER=1")
 	}
@@ -248,6 +248,20 @@ func (p *play) atRest() {
 			p.Errorf("%s: %s", line[0], got)
 		}
 	}
+}
+
+// TestServices: a program of 2.3.19 that starts RivetKit's services serves its actors as others do, and ends the services when it is asked to end.
+func TestServices(t *testing.T) {
+	p := newSuite(t, envoyVersions[0]).play(t, "envoy.mjs", "bare")
+	p.ends(os.Kill)
+	t.Cleanup(func() { p.ends(syscall.SIGTERM) }) // the services outlive a program that is killed
+	const services = `fetch(process.env.RIVET_ENDPOINT + "/envoys?namespace=default&name=services").then((r) => r.json()).then((r) => r.envoys.length)`
+	p.gives(services, `0`)
+	p.runs("envoy.mjs", "RIVET_RUN_SERVICES=1")
+	p.gives(`c.room.getOrCreate(["a"]).add(3)`, `3`)
+	p.gives(services, `1`)
+	p.ends(syscall.SIGTERM)
+	p.gives(`{ for (let i = 0; i < 50 && await `+services+`; i++) await wait(100); return `+services+`; }`, `0`)
 }
 
 // TestMoved: actors that a program of RivetKit 2.2 has begun go on with one of 2.3: it finds all that they had.
