@@ -50,6 +50,3 @@ var (
 // ErrNested: the function of an Update called Update, Close, or a write through SQL of the
 // same actor, which would wait for the function. It uses its Tx instead.
 var ErrNested = errors.New("greenroom: an update of the actor within its own update; use the Tx")
-
-// ErrProgram: the actor's program keeps this in tables of its database, as those of RivetKit 2.3 do, and alone writes it.
-var ErrProgram = errkind.New("greenroom: the actor's program alone writes this, in its database", errkind.ErrUnsupported)

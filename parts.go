@@ -9,6 +9,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/conn"
+	"github.com/greenroomdb/greenroom/internal/errkind"
 	"github.com/greenroomdb/greenroom/internal/rivettables"
 	"github.com/greenroomdb/greenroom/part"
 	"github.com/greenroomdb/greenroom/persist"
@@ -222,6 +223,9 @@ func tracesOptions(o *TracesOptions, a *Actor) *traces.Options {
 func partEnv(log *slog.Logger, a *Actor) part.Env {
 	return part.Env{Clock: a.clock, Logger: log, Metrics: a.store.opts.Metrics}
 }
+
+// ErrProgram: the actor's program keeps this in tables of its database, as those of RivetKit 2.3 do, and alone writes it.
+var ErrProgram = errkind.New("greenroom: the actor's program alone writes this, in its database", errkind.ErrUnsupported)
 
 // ofProgram returns ErrProgram of an actor of RivetKit 2.3. It costs other actors nothing.
 func ofProgram(ctx context.Context, a *actorstore.Actor) error {
