@@ -110,20 +110,20 @@ func takeMessage(receive *sqlite3.Stmt, length int) (id int64, err error) {
 	return id, errors.Join(err, receive.Reset()) // Reset reports what Step did
 }
 
-// stepCommits is how many engine commits a step takes: its attempt, and its result.
+// stepCommits is how many engine commits a step takes: its attempt, with the result of the step before.
 // stepForgets is after how many iterations the loop of the steps forgets some.
 const (
-	stepCommits = 2
+	stepCommits = 1
 	stepForgets = 20
 )
 
 var errStepsEnded = errors.New("the workflow has ended")
 
 // beginSteps is workflow/step: a step of a workflow that runs, recorded before it is tried
-// and with its result, two durable commits. The steps are those of a loop, one in each
+// with the result of the one before, one durable commit. The steps are those of a loop, one in each
 // iteration, of which some are forgotten now and then, with the commit of a step.
 //
-// The workflow stands in a step, between its two commits, until it has a turn. When it goes
+// The workflow stands in a step, behind its commit, until it has a turn. When it goes
 // on it asks by itself whether there is more to do: a switch between goroutines for each
 // step would be the measurement's own cost.
 func beginSteps(s *stand, a *actorstore.Actor, i int) worker {

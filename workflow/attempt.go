@@ -210,7 +210,11 @@ func (a *attempt) settle(k history.Step, err error) {
 		s.entry, s.found = r.wf.h.Get(s.at)
 		return
 	case err == nil:
-		if err = s.record(history.Step{Output: a.out}, s.completed(), !s.opts.Ephemeral); err == nil {
+		when := soon
+		if s.opts.Ephemeral {
+			when = withNext
+		}
+		if err = s.record(history.Step{Output: a.out}, s.completed(), when); err == nil {
 			if s.opts.Ephemeral {
 				r.draw()
 			}
@@ -235,5 +239,5 @@ func (a *attempt) back(k history.Step) {
 	if s.m.Attempts > 0 {
 		s.m.Status = history.StatusFailed
 	}
-	s.must(s.record(k, s.m, !s.opts.Unrecorded && !s.opts.Ephemeral))
+	s.must(s.record(k, s.m, s.attempts()))
 }

@@ -151,7 +151,7 @@ func (f *fork) begin() (todo []int) {
 	if len(todo) > 0 && f.c.r.undoing == nil {
 		m := f.status()
 		m.Status = history.StatusRunning
-		f.must(f.record(f.kind(), m, false))
+		f.must(f.record(f.kind(), m, withNext))
 	}
 	return todo
 }
@@ -304,13 +304,13 @@ func (f *fork) result(i int, out []byte, err error) {
 	b := &f.state[i]
 	b.Status, b.Output, b.Error = history.BranchCompleted, out, nil
 	if err == nil {
-		if err = f.record(f.kind(), f.status(), false); err == nil {
+		if err = f.record(f.kind(), f.status(), withNext); err == nil {
 			return
 		}
 	}
 	text := f.c.r.wf.failures.of(err).text()
 	b.Status, b.Output, b.Error = history.BranchFailed, nil, &text
-	f.must(f.record(f.kind(), f.status(), false))
+	f.must(f.record(f.kind(), f.status(), withNext))
 }
 
 // failed returns the errors of the branches that have failed.
@@ -354,7 +354,7 @@ func (f *fork) close() {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.must(f.record(f.kind(), f.completed(), true))
+	f.must(f.record(f.kind(), f.completed(), soon))
 }
 
 // win records that branch i has won. From the moment at which that is written on the

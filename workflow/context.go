@@ -196,17 +196,27 @@ func (p *place) must(err error) {
 	leave()
 }
 
-// record lands one entry, durably, or with whatever is committed next.
-func (p *place) record(k history.Kind, m history.Metadata, now bool) error {
+// record lands one entry.
+func (p *place) record(k history.Kind, m history.Metadata, w when) error {
+	if w == withNext && !p.found && p.c.r.owing.any() {
+		if err := p.c.flush(); err != nil {
+			return err
+		}
+	}
 	tx := p.c.r.wf.h.Begin()
 	if err := p.put(tx, k, m); err != nil {
 		return err
 	}
 	var err error
-	if now {
+	if w == atOnce {
 		err = p.c.commit(tx, nil)
-	} else if err = p.c.deferred(tx); err == nil && p.c.r.fallBehind(k) {
-		err = p.c.flush()
+	} else if err = p.c.deferred(tx); err == nil {
+		if w == soon {
+			p.c.r.owing.add()
+		}
+		if p.c.r.fallBehind(k) {
+			err = p.c.flush()
+		}
 	}
 	if err == nil {
 		p.entry, p.found = p.c.r.wf.h.Get(p.at)

@@ -57,5 +57,5 @@ package workflow
 //
 //	race.go again.go control.go draw.go join.go message.go verify.go attempt.go branch.go execute.go loop.go
 //	delivery.go sleep.go step.go version.go backlog.go rollback.go context.go park.go run.go spans.go
-//	workflow.go options.go status.go failure.go mending.go undo.go age.go codec.go doc.go errors.go
+//	workflow.go options.go status.go failure.go mending.go undo.go age.go codec.go owing.go doc.go errors.go
 //	metrics.go snapshot.go waits.go entry.go location.go stepinfo.go

@@ -24,7 +24,7 @@ func SideEffect[T any](c *Context, name string, fn func() T) (v T) {
 			c.stopCollecting()
 		}
 		k.Output = encoded(p, codec, "value", fn())
-		p.must(p.record(k, p.completed(), false))
+		p.must(p.record(k, p.completed(), withNext))
 		c.r.draw()
 	}
 	p.decode(codec.Decode(k.Output, &v), "value", v)

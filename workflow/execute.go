@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,8 +53,8 @@ func (w *Workflow) failure(f *history.Failure) *Failure {
 // plainError is the name of an error without a code.
 const plainError = "Error"
 
-// start stores the input.
-func (w *Workflow) start(ctx context.Context, input []byte) error {
+// start stores the input, with land.
+func (w *Workflow) start(ctx context.Context, input []byte, land func(*history.Tx, context.Context) error) error {
 	for err := w.claim(); err != nil; err = w.claim() {
 		if !errors.Is(err, ErrRunning) {
 			return err
@@ -75,7 +76,7 @@ func (w *Workflow) start(ctx context.Context, input []byte) error {
 	tx := w.h.Begin()
 	err := tx.SetInput(input)
 	if err == nil {
-		err = tx.Commit(ctx)
+		err = land(tx, ctx)
 	}
 	if err != nil {
 		if large := tooLarge(err); large != nil {
@@ -112,7 +113,7 @@ func (w *Workflow) execute(ctx context.Context, live bool) (Status, error) {
 	err := errAgain
 	for err == errAgain {
 		if err = ctx.Err(); err != nil {
-			err = evicted(ctx)
+			err = cmp.Or(w.record(ctx, nothing), evicted(ctx)) // an input may wait for a commit
 		} else {
 			err = w.once(ctx, live)
 		}
@@ -198,6 +199,8 @@ func (w *Workflow) once(ctx context.Context, live bool) (err error) {
 
 // outcome records how a run ended.
 func (w *Workflow) outcome(ctx context.Context, r *run) error {
+	r.owing.timer.Stop()
+	defer r.owing.lock()()
 	r.mu.Lock()
 	reason, ended, out, err := r.reason, r.ended, r.out, r.err
 	waits, due := r.rested, r.due
@@ -213,12 +216,14 @@ func (w *Workflow) outcome(ctx context.Context, r *run) error {
 		return w.record(ctx, sleeping(w.h, waits))
 	case reason == ErrEvicted:
 		w.setRested(due)
-		if err := w.h.Flush(context.WithoutCancel(ctx)); err != nil {
-			return w.broken(err)
-		}
-		return evicted(ctx)
+		return cmp.Or(w.record(ctx, nothing), evicted(ctx))
 	case errors.As(reason, &renew):
 		return w.renew(ctx, renew.input)
+	}
+	if !r.owing.stored() && reason != ErrCancelled && !errors.Is(reason, ErrStorage) {
+		if err := w.record(ctx, nothing); err != nil {
+			return err
+		}
 	}
 	w.mu.Lock()
 	w.stale = true // what was deferred isn't wanted
@@ -258,7 +263,10 @@ func sleeping(h *history.History, waits []history.Wait) func(tx *history.Tx) err
 	}
 }
 
-// record commits what fn changes.
+// nothing changes nothing: what was deferred is committed.
+func nothing(*history.Tx) error { return nil }
+
+// record commits what fn changes, and what was deferred.
 func (w *Workflow) record(ctx context.Context, fn func(tx *history.Tx) error) error {
 	tx := w.h.Begin()
 	err := fn(tx)

@@ -142,7 +142,7 @@ func (c *Context) loop(name string, opts *LoopOptions) *looping {
 func (l *looping) begin(state []byte) {
 	l.k = history.Loop{State: state}
 	l.m.Status = history.StatusRunning
-	l.must(l.record(l.k, l.m, false))
+	l.must(l.record(l.k, l.m, withNext))
 }
 
 // iteration returns the context of the present iteration.
@@ -204,7 +204,7 @@ func (l *looping) save(now bool) {
 	over := l.at.Iteration(l.index, l.ran)
 	left := r.leaves(over)
 	if !now && !left {
-		l.must(l.record(l.k, l.m, false))
+		l.must(l.record(l.k, l.m, withNext))
 		return
 	}
 	tx := r.wf.h.Begin()

@@ -187,7 +187,7 @@ func (v *receiving) setDeadline() {
 	v.until = history.Sleep{Deadline: history.MillisOf(until)}
 	m := v.deadline.status()
 	m.Status = history.StatusRunning
-	v.deadline.must(v.deadline.record(v.until, m, true))
+	v.deadline.must(v.deadline.record(v.until, m, atOnce))
 }
 
 // replay returns what was received in an earlier run.

@@ -26,7 +26,7 @@ func (c *Context) RollbackCheckpoint(name string) {
 		if c.r.undoing != nil {
 			c.stopCollecting()
 		}
-		p.must(p.record(history.Checkpoint{Name: name}, p.completed(), false))
+		p.must(p.record(history.Checkpoint{Name: name}, p.completed(), withNext))
 	}
 	c.r.mu.Lock()
 	defer c.r.mu.Unlock()

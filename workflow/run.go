@@ -41,6 +41,7 @@ type run struct {
 	writing sync.RWMutex
 	// deferring is held while a context defers a change and commits are small. It is taken before writing.
 	deferring sync.Mutex
+	owing     owing
 
 	mu      sync.Mutex
 	reason  error // why all leave  +checklocks:mu
@@ -77,6 +78,10 @@ func (w *Workflow) newRun(ctx context.Context, live bool) *run {
 		r.steady = values(r.steady)
 	}
 	r.life, r.kill = context.WithCancelCause(r.steady)
+	r.owing.begin(func() { // the code doesn't hear of it: the run ends if it fails
+		c := &Context{r: r, life: r.life}
+		(&place{c: c}).must(c.flush())
+	})
 	return r
 }
 
@@ -224,6 +229,7 @@ func (r *run) sleep() {
 	if !idle {
 		return
 	}
+	defer r.owing.lock()()
 	if err := r.wf.record(r.life, sleeping(r.wf.h, waits)); err != nil {
 		r.halt(err)
 	}
@@ -262,9 +268,17 @@ func (c *Context) commit(tx *history.Tx, stage func(b *batch.Batch) error) error
 // A writer is a Context that takes part in a commit of its own.
 type writer Context
 
-func (w *writer) Late(*batch.Batch) error { return (*Context)(w).mayWrite() }
-func (w *writer) Landed()                 { (*Context)(w).pruned() }
-func (w *writer) Failed(error, bool)      {}
+func (w *writer) Late(*batch.Batch) error {
+	w.r.owing.take()
+	return (*Context)(w).mayWrite()
+}
+
+func (w *writer) Landed() {
+	w.r.owing.landed()
+	(*Context)(w).pruned()
+}
+
+func (w *writer) Failed(error, bool) {}
 
 // flush writes what was deferred.
 func (c *Context) flush() error {

@@ -36,8 +36,11 @@ func (c *Context) sleep(name string, until func() time.Time) {
 	if !ok {
 		k.Deadline = history.MillisOf(until())
 		m.Status = history.StatusRunning
-		// One that is over is recorded with what comes next.
-		p.must(p.record(k, m, k.Deadline > c.r.wf.now()))
+		w := atOnce
+		if k.Deadline <= c.r.wf.now() { // it is over
+			w = withNext
+		}
+		p.must(p.record(k, m, w))
 	}
 	for k.Deadline > c.r.wf.now() {
 		c.park(history.Wait{For: history.WaitTimer, Path: p.path(), Until: k.Deadline}, p.at)
@@ -45,5 +48,5 @@ func (c *Context) sleep(name string, until func() time.Time) {
 	// If this is not recorded before the process ends, the next run finds a time that has
 	// passed.
 	k.State = history.SleepCompleted
-	p.must(p.record(k, p.completed(), false))
+	p.must(p.record(k, p.completed(), withNext))
 }

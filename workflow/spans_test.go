@@ -85,7 +85,7 @@ func TestObserve(t *testing.T) {
 		}
 		w := begin(r, fn, 0)
 		output(r, w, 1)
-		want := "[pending running step completed step running running step completed completed]"
+		want := "[pending running step completed step running completed step completed]"
 		if fmt.Sprint(seen) != want {
 			t.Errorf("got  %v\nwant %s", seen, want)
 		}

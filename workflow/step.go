@@ -165,15 +165,21 @@ func (s *stepCall) try(k history.Step) {
 		return
 	}
 	s.m.Status, s.m.Attempts, s.m.LastAttemptAt = history.StatusRunning, inc(s.m.Attempts), s.c.r.wf.now()
-	if s.opts.Unrecorded || s.opts.Ephemeral {
-		s.must(s.record(k, s.m, false))
+	s.must(s.record(k, s.m, s.attempts()))
+	if s.attempts() == withNext {
 		s.c.settleDrawn()
-	} else {
-		s.must(s.record(k, s.m, true))
 	}
 	a := &attempt{s: s, p: *s.place, info: StepInfo{s.path(), s.entry.ID, s.m.Attempts}}
 	err := a.make()
 	a.settle(k, err)
+}
+
+// attempts returns when attempts are recorded.
+func (s *stepCall) attempts() when {
+	if s.opts.Unrecorded || s.opts.Ephemeral {
+		return withNext
+	}
+	return atOnce
 }
 
 // park waits, and adopts what another caller made of the step meanwhile.
@@ -231,7 +237,7 @@ func (s *stepCall) fail(k *history.Step, err error, status history.Status) {
 		// The wait that follows from the time of the attempt is then the one that was said.
 		s.m.LastAttemptAt = history.MillisOf(s.m.LastAttemptAt.Time().Add(s.wait - s.backoff()))
 	}
-	s.must(s.record(*k, s.m, true))
+	s.must(s.record(*k, s.m, atOnce))
 }
 
 // failed returns the recorded error of a step that has failed for good.

@@ -43,7 +43,7 @@ func Version(c *Context, name string, latest int) int {
 	if c.unvisited() != nil {
 		k.Resolved = 1
 	}
-	p.must(p.record(k, p.completed(), false))
+	p.must(p.record(k, p.completed(), withNext))
 	c.r.draw() // code of another version would decide otherwise
 	return int(k.Resolved)
 }
@@ -76,7 +76,7 @@ func (c *Context) removed(name string, was history.Kind) {
 	if c.r.undoing != nil {
 		return // it does nothing
 	}
-	p.must(p.record(history.Removed{Original: kind, Name: &name}, p.completed(), false))
+	p.must(p.record(history.Removed{Original: kind, Name: &name}, p.completed(), withNext))
 }
 
 // markSubs marks what a receive call of that name has recorded beside its number.

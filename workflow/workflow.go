@@ -247,7 +247,20 @@ func (r *Runner[In, Out]) Start(ctx context.Context, in In) error {
 	if err != nil {
 		return fmt.Errorf("workflow: input: %w", err)
 	}
-	return r.start(ctx, data)
+	return r.start(ctx, data, (*history.Tx).Commit)
+}
+
+// Call is Start and Live with one commit less: the input lands with the first thing that the workflow stores, an attempt at a step for one, so after a crash
+// before that the workflow isn't started.
+func (r *Runner[In, Out]) Call(ctx context.Context, in In) (out Out, err error) {
+	data, err := r.opts.Codec.Encode(cbor.Typed(in))
+	if err != nil {
+		return out, fmt.Errorf("workflow: input: %w", err)
+	}
+	if err := r.start(ctx, data, func(tx *history.Tx, _ context.Context) error { return tx.Defer() }); err != nil {
+		return out, err
+	}
+	return r.Live(ctx)
 }
 
 // Run runs the workflow as far as it comes without waiting, and returns how far that is:

@@ -11,6 +11,9 @@ import (
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
+// flush commits what was deferred.
+func flush(h *History) error { return h.Begin().Commit(ctx) }
+
 // What was deferred is in memory at once, and stored with the next commit.
 func TestDefer(t *testing.T) {
 	r := newRig(t, Options{}, batch.Limits{})
@@ -41,12 +44,12 @@ func TestDefer(t *testing.T) {
 		s.Entries[0].Metadata.Status != StatusFailed || s.State != Running || string(s.Input) != "in" {
 		t.Errorf("stored %+v", s)
 	}
-	c = r.counted(func() { must(t, r.h.Flush(ctx)) })
+	c = r.counted(func() { must(t, flush(r.h)) })
 	if c.Commits != 1 || c.Gets+c.Scans != 0 {
 		t.Errorf("%d commits, %d reads", c.Commits, c.Gets+c.Scans)
 	}
 	r.verify("written")
-	c = r.counted(func() { must(t, r.h.Flush(ctx)) })
+	c = r.counted(func() { must(t, flush(r.h)) })
 	if c.Commits != 0 {
 		t.Errorf("%d commits for nothing", c.Commits)
 	}
@@ -109,7 +112,7 @@ func TestReload(t *testing.T) {
 	if again, _ := r.h.Lookup("b"); !ok || again != i {
 		t.Errorf("name b was %d and is %d", i, again)
 	}
-	c := r.counted(func() { must(t, r.h.Flush(ctx)) })
+	c := r.counted(func() { must(t, flush(r.h)) })
 	if c.Commits != 0 || r.h.State() != Pending {
 		t.Errorf("%d commits, state %v", c.Commits, r.h.State())
 	}
@@ -208,7 +211,7 @@ func TestDeferLate(t *testing.T) {
 	must(t, deferred.Put(Entry{ID: noID, Location: r.at("a"), Kind: Step{Output: []byte("deferred")}}))
 	must(t, deferred.Defer())
 	must(t, r.Actor.Commit(ctx, &b))
-	must(t, r.h.Flush(ctx))
+	must(t, flush(r.h))
 	r.verify("after")
 	if e, _ := r.h.Get(r.at("a")); string(e.Kind.(Step).Output) != "lands" {
 		t.Errorf("got %+v", e)
@@ -246,9 +249,9 @@ func TestDeferFails(t *testing.T) {
 	must(t, tx.SetState(Running))
 	must(t, tx.Defer())
 	fault := r.Engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Err: kv.ErrTooLarge})
-	wantErr(t, "flush", r.h.Flush(ctx), batch.ErrTooLarge)
+	wantErr(t, "flush", flush(r.h), batch.ErrTooLarge)
 	fault.Remove()
-	if c := r.counted(func() { must(t, r.h.Flush(ctx)) }); c.Commits != 1 {
+	if c := r.counted(func() { must(t, flush(r.h)) }); c.Commits != 1 {
 		t.Errorf("%d commits", c.Commits)
 	}
 	r.verify("written")

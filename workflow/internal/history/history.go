@@ -148,14 +148,6 @@ func (h *History) read(ctx context.Context) (l *loader, err error) {
 // Begin returns an empty transaction. It takes no lock, and needn't be ended.
 func (h *History) Begin() *Tx { return h.txs.Get().(*Tx) }
 
-// Flush writes what was deferred, and returns when that and everything that was committed
-// before is on stable storage.
-func (h *History) Flush(ctx context.Context) error {
-	tx := h.Begin()
-	defer tx.Free()
-	return tx.Commit(ctx)
-}
-
 // StoreNames writes names ahead of what needs them, up to a hundred in a commit, until at
 // most so many are left: for a writer of small commits. Errors are those of
 // Tx.Commit.

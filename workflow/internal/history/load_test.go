@@ -83,7 +83,7 @@ func TestCost(t *testing.T) {
 		must(t, tx.Defer())
 		r.commit(func(tx *Tx) { must(t, tx.SetState(Running)); must(t, tx.SetInput([]byte("in"))) }) // as they are
 		r.commit(func(*Tx) {})
-		must(t, r.h.Flush(ctx))
+		must(t, flush(r.h))
 	})
 	if c.Commits != 0 {
 		t.Errorf("%d commits for nothing", c.Commits)

@@ -98,7 +98,7 @@ func (m *model) step() {
 		m.mem = m.stored.clone()
 	case n == 2:
 		m.note("flush")
-		must(m.r.t, m.r.h.Flush(ctx))
+		must(m.r.t, flush(m.r.h))
 		m.stored = m.mem.clone()
 	case n < 6 && len(m.open) < 3:
 		m.note("begin")

@@ -305,7 +305,7 @@ func TestConcurrent(t *testing.T) {
 						return err
 					}
 				}
-				return r.h.Flush(ctx)
+				return flush(r.h)
 			}()
 		}()
 	}
@@ -329,7 +329,7 @@ func TestChanged(t *testing.T) {
 	})
 	r.commit(func(tx *Tx) { tx.Delete(r.at("a")); r.step(tx, "3", "c") })
 	r.commit(func(tx *Tx) { must(t, tx.SetState(Completed)) })
-	must(t, r.h.Flush(ctx))
+	must(t, flush(r.h))
 	if len(got) != 3 {
 		t.Fatalf("%d changes", len(got))
 	}
