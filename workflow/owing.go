@@ -56,7 +56,7 @@ func (o *owing) any() bool { return o.taken.Load() < o.added.Load() }
 // stored reports whether all landed.
 func (o *owing) stored() bool { return o.paid.Load() == o.added.Load() }
 
-// take is called under the actor's commit lock, before a commit takes what was deferred, and landed when it lands.
+// take is called before a commit takes what was deferred, under the actor's commit lock or while nothing adds results, and landed when it lands.
 func (o *owing) take()   { o.taken.Store(o.added.Load()) }
 func (o *owing) landed() { o.paid.Store(o.taken.Load()) }
 

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/greenroomdb/greenroom/queue"
 )
 
 // TestCommitsOfThree: a workflow of three steps is four engine commits behind its start: an attempt, twice a result and an attempt, and the last result and
@@ -110,6 +112,45 @@ func TestResultNotHeld(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestResultOfSleeper: a workflow in memory that waits for a message behind a step notes that it sleeps, with the result, in one commit: also where that takes
+// longer than a result waits.
+func TestResultOfSleeper(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		w := begin(r, func(c *Context, _ int) (int, error) {
+			if err := Do(c, "one", func(context.Context) error { r.engine.Reset(); return nil }); err != nil {
+				return 0, err
+			}
+			m, err := Receive[int](c, "message")
+			if err != nil {
+				return 0, err
+			}
+			return m.Body, nil
+		}, 0)
+		r.engine.Delay(5 * time.Millisecond)
+		done := make(chan error, 1)
+		go func() {
+			out, err := w.Live(ctx)
+			if out != 7 {
+				t.Errorf("it returns %d", out)
+			}
+			done <- err
+		}()
+		later(time.Second)
+		if n := r.engine.Counts(); n.Commits != 1 {
+			t.Errorf("%d commits", n.Commits)
+		}
+		if s := w.Status().State; s != Sleeping {
+			t.Errorf("it is %v", s)
+		}
+		must(t, r.hasResult("one"))
+		must(t, second(r.q.Enqueue(ctx, queue.Send{Name: "a", Body: 7})))
+		must(t, <-done)
+		r.engine.Delay(0)
+		r.same(w.Workflow)
+	})
 }
 
 // hasResult fails the test unless the step at a path has a result in the store.

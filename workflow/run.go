@@ -230,9 +230,12 @@ func (r *run) sleep() {
 		return
 	}
 	defer r.owing.lock()()
+	r.owing.take() // no goroutine of the code adds one meanwhile
 	if err := r.wf.record(r.life, sleeping(r.wf.h, waits)); err != nil {
 		r.halt(err)
+		return
 	}
+	r.owing.landed()
 }
 
 // commit lands tx, and what stage adds, durably. What is about the size of an entry is
