@@ -11,6 +11,9 @@ import (
 // measures in turns.
 func BenchmarkSubjects(b *testing.B) {
 	for _, w := range workloads() {
+		if !slices.ContainsFunc(w.peers, func(p peer) bool { return p.where != withPeers }) {
+			continue // a process of its own is to be installed
+		}
 		b.Run(w.name, func(b *testing.B) {
 			staged(b, site{on: enginePebble, sizes: quickSizes, bin: b.TempDir()}, func(s *stand) {
 				w.subject()(s)

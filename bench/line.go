@@ -19,6 +19,8 @@ type line struct {
 	// A line that stays below is not an error of a run; docs/performance.md says what it is
 	// up against.
 	atLeast float64
+	// fixed says that the subject's engine is always the same one, of which atLeast is promised.
+	fixed bool
 }
 
 // title names a line among those of the same workload.
@@ -139,6 +141,14 @@ func workloads() []workload {
 		backup("insert-200", "txn/s", workload{start: startInsert, many: true}.in(anActor), backedUp),
 		backup("put-200", "put/s", crowd(beginPuts), backedUp),
 		backup("outage-200", "put/s", crowd(beginPuts), cutOff),
+		rivetkitCall("insert", rivetkit23, "ws", enginePebble, peer{name: rivetEngine, atLeast: 2}),
+		rivetkitCall("insert-mem", rivetkit23, "ws", engineMem, peer{name: rivetEngine, atLeast: 2}),
+		rivetkitCall("http", rivetkit23, "http", enginePebble, peer{name: rivetEngine, atLeast: 2}),
+		rivetkitCall("http-mem", rivetkit23, "http", engineMem, peer{name: rivetEngine, atLeast: 2}),
+		rivetkitCall("insert", rivetkit22, "ws", enginePebble, peer{name: rivetDev}),
+		rivetkitCall("insert-mem", rivetkit22, "ws", engineMem, peer{name: rivetDev, atLeast: 1.2}),
+		rivetkitCall("http", rivetkit22, "http", enginePebble, peer{name: rivetDev}),
+		rivetkitCall("http-mem", rivetkit22, "http", engineMem, peer{name: rivetDev, atLeast: 1.2}),
 		{name: "traces/span", unit: "span/s", open: openTraces,
 			peers: []peer{{otelNoop, 0.5, anywhere, func(s *stand) { program(s, "otelnoop") }}}},
 	}
@@ -147,6 +157,19 @@ func workloads() []workload {
 // backup is a workload in a store that is backed up, and in one that isn't.
 func backup(name, unit string, open func(*stand), backed func(func(*stand)) func(*stand)) workload {
 	return workload{name: "backup/" + name, unit: unit, on: enginePebble, open: backed(open), peers: []peer{{noBackup, 0.9, near, inDirectory(open)}}}
+}
+
+// rivetkitCall is a workload of a program of RivetKit's.
+func rivetkitCall(name, version, way, on string, p peer) workload {
+	p.where = withPeers
+	k := atRivetKit{version: version, way: way, on: on}
+	own := k
+	k.serve, own.serve = (atRivetKit).greenroom, (atRivetKit).engine
+	if p.name == rivetDev {
+		own.serve = (atRivetKit).dev
+	}
+	p.open = own.open
+	return workload{name: "rivetkit/" + name, unit: "call/s", on: on, open: k.open, peers: []peer{p}}
 }
 
 // subject returns what opens the workload on an actor, or on many.
@@ -189,7 +212,7 @@ func lines(engine string, drivers bool) (all []line) {
 			case p.open == nil:
 				p.open = w.by(p.name)
 			}
-			all = append(all, line{w.name, w.unit, subject, side{p.name, p.open}, p.atLeast})
+			all = append(all, line{w.name, w.unit, subject, side{p.name, p.open}, p.atLeast, w.on != ""})
 		}
 	}
 	return all

@@ -23,7 +23,7 @@ package main
 // Files, from the top down:
 //
 //	main.go page.go compare.go raw.go report.go line.go machine.go crowd.go host.go opens.go items.go docs.go backup.go
-//	peer.go readers.go door.go measure.go sqlite.go cputime_unix.go cputime_other.go rows.go traces.go stand.go
+//	rivetkit.go peer.go readers.go door.go durable.go product.go measure.go sqlite.go cputime_unix.go cputime_other.go rows.go traces.go stand.go processes.go
 //	server.go engine.go latency.go stats.go
 
 import (
@@ -93,7 +93,7 @@ func parse(args []string, w io.Writer) (options, error) {
 	f.BoolVar(&o.json, "json", false, "print one JSON object a line instead of a table")
 	engine := f.String("engine", enginePebble, "the subject's `engine`: pebble, mem, postgres for a PostgreSQL server that is started for the run, or postgres://USER@HOST/DATABASE for one that is there")
 	f.StringVar(&o.dir, "dir", "", "measure on the disk of this `directory`; the system's temporary one if empty")
-	f.BoolVar(&o.peers, "peers", false, "measure other SQLite drivers for Go too; their programs are built first, which takes minutes")
+	f.BoolVar(&o.peers, "peers", false, "measure other products and other SQLite drivers for Go too; they are built or installed first, which takes minutes")
 	many := f.Int("actors", 0, "make so `many` actors for sqlite/open-many; 0 is 10,000, and 1,000 with -quick")
 	f.DurationVar(&o.distance, "distance", 0, "measure the engine in memory where every call of it takes this `trip`, and let one actor work at a time; speedtest1 stays near")
 	f.StringVar(&o.compare, "compare", "", "say what changed since the run whose -json output is in this `file`")

@@ -17,8 +17,8 @@ type plan struct {
 	rounds int
 	// round is how long one side takes for its part of a round, on average.
 	round time.Duration
-	// settled is the same for a line with a side that has to be done with what it does in the background when a round ends, which is a part of the
-	// round. A backup stores what is new once a second: in rounds of a third of that it would store three times as many objects, with the fsyncs of each,
+	// settled is the same for a line with a process of its own, which is slow to begin with after a pause, and for one with a side that has to be done
+	// with what it does in the background when a round ends, which is a part of the round. A backup stores what is new once a second: in rounds of a third of that it would store three times as many objects, with the fsyncs of each,
 	// as beside a store in use.
 	settled time.Duration
 	// warm is how long each side runs before the first round.
@@ -33,7 +33,7 @@ const leastRounds = 6
 
 // of returns how long a part of a round takes where these two compete.
 func (p plan) of(subject, peer *stand) time.Duration {
-	if subject.after != nil || peer.after != nil {
+	if subject.after != nil || peer.after != nil || len(subject.processes.ids)+len(peer.processes.ids) > 0 {
 		return p.settled
 	}
 	return p.round
@@ -55,7 +55,7 @@ var (
 // A tally is what was measured of one side. What isn't known is not a number.
 type tally struct {
 	took time.Duration
-	// cpu are the seconds of processor time of the process, what it does in the background
+	// cpu are the seconds of processor time of the process, or of the side's own ones, what they do in the background
 	// included.
 	cpu float64
 	// counts are the calls of the engine.
@@ -104,6 +104,7 @@ type result struct {
 	peerCPU float64
 	// subjectTook and peerTook are how long the operations of all rounds took.
 	subjectTook, peerTook latencies
+	durable               *durability
 }
 
 // perOp divides a count of all rounds by the number of operations.
@@ -151,6 +152,7 @@ func compete(l line, subject, peer *stand, p plan) result {
 			r.playPeer(peer)
 		}
 	}
+	r.countFsyncs(subject, peer)
 	return r
 }
 
@@ -220,6 +222,9 @@ func (s *stand) tally() (t tally) {
 		t.counts = s.engine.Counts()
 	}
 	t.cpu, t.fsyncs, t.logged = cpuTime(), s.fsyncs.count(), s.fsyncs.logBytes()
+	if len(s.processes.ids) > 0 {
+		_, t.cpu = tree(s.processes.ids)
+	}
 	return t
 }
 

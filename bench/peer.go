@@ -1,12 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
 // Other SQLite drivers for Go, on a file in WAL mode with synchronous=FULL. Those are
@@ -64,23 +58,6 @@ func openCalls(s *stand) {
 	}
 }
 
-// peersDir returns the folder of the module bench/peers, seen from the root of the tree or
-// from here.
-func peersDir() (dir string, ok bool) {
-	if _, err := exec.LookPath("go"); err != nil {
-		return "", false
-	}
-	for _, dir := range []string{filepath.Join("bench", "peers"), "peers"} {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir, true
-		}
-	}
-	return "", false
-}
-
-// errBuild means that a program can't be had here.
-var errBuild = errors.New("the program can't be built")
-
 // build builds the program in a folder of the source, unless this run has.
 func build(s *stand, folder string) (program string) {
 	program = must(filepath.Abs(filepath.Join(s.bin, filepath.Base(folder))))
@@ -98,52 +75,8 @@ func build(s *stand, folder string) (program string) {
 	return program
 }
 
-// stopTimeout is how long a program may take that was told to end.
-const stopTimeout = time.Minute
-
-// program opens a side whose work a program of bench/peers does, with args: it is told how
-// many operations on its standard input, and answers with that number when they are done.
-// Behind it, after a space, may be what they asked of an engine, as JSON: faultkv.Counts, and
-// Fsyncs if the program knows them.
+// program opens a side whose work a program of bench/peers does, with args: see ask.
 func program(s *stand, name string, args ...string) {
 	dir, _ := peersDir()
-	cmd := exec.Command(build(s, filepath.Join(dir, name)), args...)
-	cmd.Stderr = os.Stderr
-	in, out := must(cmd.StdinPipe()), bufio.NewScanner(must(cmd.StdoutPipe()))
-	check(cmd.Start())
-	s.end(func() error {
-		timer := time.AfterFunc(stopTimeout, func() { _ = cmd.Process.Kill() }) // Wait says so
-		defer timer.Stop()
-		return errors.Join(in.Close(), cmd.Wait())
-	})
-	var asked struct {
-		faultkv.Counts
-		Fsyncs *float64
-	}
-	s.run = func(n int) error {
-		if _, err := fmt.Fprintln(in, n); err != nil {
-			return err
-		}
-		if !out.Scan() {
-			return errors.Join(fmt.Errorf("%s has ended", name), out.Err())
-		}
-		done, counts, more := strings.Cut(out.Text(), " ")
-		asked.Counts, asked.Fsyncs = faultkv.Counts{}, nil
-		if more {
-			if err := json.Unmarshal([]byte(counts), &asked); err != nil {
-				return fmt.Errorf("%s answers %q: %w", name, out.Text(), err)
-			}
-		}
-		if done != strconv.Itoa(n) {
-			return fmt.Errorf("%s answers %q to %d", name, out.Text(), n)
-		}
-		return nil
-	}
-	// What it allocates and computes isn't known.
-	s.say = func(_ int, t *tally) {
-		t.cpu, t.counts, t.fsyncs, t.logged, t.allocs, t.allocBytes = math.NaN(), asked.Counts, math.NaN(), math.NaN(), math.NaN(), math.NaN()
-		if asked.Fsyncs != nil {
-			t.fsyncs = *asked.Fsyncs
-		}
-	}
+	s.processes.ask(s, exec.Command(build(s, filepath.Join(dir, name)), args...))
 }

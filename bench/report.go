@@ -51,6 +51,8 @@ type record struct {
 	CPU versus `json:"cpu_us"`
 	P50 versus `json:"p50_us"`
 	P99 versus `json:"p99_us"`
+	// Durable is absent of a line whose sides both work in this process.
+	Durable *durability `json:"durable,omitempty"`
 }
 
 // A versus has how many microseconds an operation takes on both sides. Ratio is the peer's
@@ -85,7 +87,7 @@ func (r record) spread() string {
 func (r result) record() record {
 	ratio, low, high := r.rates.ratio()
 	var atLeast float64
-	if r.subject.name == greenroomOn(enginePebble) {
+	if r.fixed || r.subject.name == greenroomOn(enginePebble) {
 		atLeast = r.atLeast
 	}
 	return record{
@@ -98,9 +100,10 @@ func (r result) record() record {
 		SyncsPerOp: r.perOp(r.waits()), BytesPerOp: r.perOp(r.counts.Bytes),
 		AllocsPerOp: number(r.each(r.allocs)), HeapBytesPerOp: number(r.each(r.allocBytes)),
 		WaitsPerOp: r.perOp(r.waits()), FsyncsPerOp: number(r.each(r.fsyncs)), LogBytesPerOp: number(r.each(r.logged)),
-		CPU: compared(r.each(r.cpu), r.each(r.peerCPU)),
-		P50: compared(r.subjectTook.quantile(0.5), r.peerTook.quantile(0.5)),
-		P99: compared(r.subjectTook.quantile(0.99), r.peerTook.quantile(0.99)),
+		CPU:     compared(r.each(r.cpu), r.each(r.peerCPU)),
+		P50:     compared(r.subjectTook.quantile(0.5), r.peerTook.quantile(0.5)),
+		P99:     compared(r.subjectTook.quantile(0.99), r.peerTook.quantile(0.99)),
+		Durable: r.durable,
 	}
 }
 
@@ -109,7 +112,7 @@ func (r result) record() record {
 var (
 	columns = []string{
 		"workload", "peer", "ratio", "95 %", "at least", "subject", "peer's", "rounds", "reads/op", "commits/op", "waits/op",
-		"fsyncs/op", "written B/op", "log B/op", "allocs/op", "heap B/op",
+		"fsyncs/op", "written B/op", "log B/op", "allocs/op", "heap B/op", "durable: fsyncs",
 	}
 	timeColumns = []string{
 		"workload", "peer", "cpu µs/op", "peer's", "ratio", "p50 µs", "peer's", "ratio", "p99 µs", "peer's", "ratio",
@@ -133,7 +136,7 @@ func (r record) row() []string {
 		r.Name, r.Peer, significant(r.Ratio), r.spread(), given(r.AtLeast),
 		significant(r.SubjectMedian) + " " + r.Unit, significant(r.PeerMedian) + " " + r.Unit, strconv.Itoa(r.Rounds),
 		significant(r.ReadsPerOp), significant(r.CommitsPerOp), significant(r.WaitsPerOp), known(r.FsyncsPerOp),
-		significant(r.BytesPerOp), known(r.LogBytesPerOp), known(r.AllocsPerOp), known(r.HeapBytesPerOp),
+		significant(r.BytesPerOp), known(r.LogBytesPerOp), known(r.AllocsPerOp), known(r.HeapBytesPerOp), r.Durable.String(),
 	}
 }
 

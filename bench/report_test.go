@@ -111,7 +111,7 @@ func TestTable(t *testing.T) {
 	}
 	want := []string{
 		"sqlite/point", "file-wal-full", "2.5", "1–4",
-		"1", "250 query/s", "100 query/s", "8", "0.5", "1", "0.75", "0.1", "4100", "300", "5", "320",
+		"1", "250 query/s", "100 query/s", "8", "0.5", "1", "0.75", "0.1", "4100", "300", "5", "320", "",
 	}
 	var got []string
 	for _, cell := range strings.Split(strings.Trim(lines[3], "│"), "│") {

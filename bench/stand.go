@@ -93,6 +93,8 @@ type stand struct {
 	// own or works in another process. Nil says that nothing is to be corrected.
 	say func(n int, t *tally)
 
+	processes processes
+
 	// took is how long each of the operations took that workers did last.
 	took []time.Duration
 
