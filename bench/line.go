@@ -149,6 +149,11 @@ func workloads() []workload {
 		rivetkitCall("insert-mem", rivetkit22, "ws", engineMem, peer{name: rivetDev, atLeast: 1.2}),
 		rivetkitCall("http", rivetkit22, "http", enginePebble, peer{name: rivetDev}),
 		rivetkitCall("http-mem", rivetkit22, "http", engineMem, peer{name: rivetDev, atLeast: 1.2}),
+		onActorHosts("call", "call/s", func(of func(*actorHost)) func(*stand) { return calls(of, 1, 1) }),
+		onActorHosts("call-64", "call/s", func(of func(*actorHost)) func(*stand) { return calls(of, 1, 64) }),
+		onActorHosts("call-200", "call/s", func(of func(*actorHost)) func(*stand) { return calls(of, 200, 200) }),
+		onActorHosts("wake", "wake/s", wakes),
+		onActorHosts("resident", "actors/GiB", func(of func(*actorHost)) func(*stand) { return resident(of, 500) }),
 		{name: "traces/span", unit: "span/s", open: openTraces,
 			peers: []peer{{otelNoop, 0.5, anywhere, func(s *stand) { program(s, "otelnoop") }}}},
 	}
@@ -170,6 +175,11 @@ func rivetkitCall(name, version, way, on string, p peer) workload {
 	}
 	p.open = own.open
 	return workload{name: "rivetkit/" + name, unit: "call/s", on: on, open: k.open, peers: []peer{p}}
+}
+
+// onActorHosts is a workload of actor hosts in processes of their own.
+func onActorHosts(name, unit string, do func(of func(*actorHost)) func(*stand)) workload {
+	return workload{name: "host/" + name, unit: unit, on: enginePebble, open: do((*actorHost).ofGreenroom), peers: []peer{{workerd, 0, withPeers, do((*actorHost).ofWorkerd)}}}
 }
 
 // subject returns what opens the workload on an actor, or on many.

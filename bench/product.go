@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -75,6 +76,7 @@ func (p *processes) begins(s *stand, cmd *exec.Cmd) (ended <-chan struct{}) {
 	s.end(func() error {
 		_ = cmd.Process.Kill() // it may have ended
 		<-over
+		p.ids = slices.DeleteFunc(p.ids, func(id int) bool { return id == cmd.Process.Pid })
 		return nil
 	})
 	return over

@@ -4,7 +4,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"testing"
+
+	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
 // traced skips a test where strace isn't there or may not look at processes.
@@ -80,5 +83,29 @@ func TestRivetKit(t *testing.T) {
 	r := product(t, "rivetkit/http-mem "+rivetDev).record()
 	if r.Ratio <= 0 || r.P50.Subject == nil || *r.Durable.Subject != 0 || *r.Durable.Peer < mostlySynced {
 		t.Errorf("record %+v, durable: %v", r, r.Durable)
+	}
+}
+
+// TestActorHosts runs the subjects of the lines with actor hosts.
+func TestActorHosts(t *testing.T) {
+	if _, ok := peersDir(); !ok {
+		t.Skip("no Go to build the program with")
+	}
+	at := site{bin: testkit.SharedDir(t)}
+	for name, open := range map[string]func(*stand){"calls": calls((*actorHost).ofGreenroom, 2, 4), "wakes": wakes((*actorHost).ofGreenroom), "resident": resident((*actorHost).ofGreenroom, 3)} {
+		t.Run(name, func(t *testing.T) {
+			if name == "resident" && runtime.GOOS != "linux" {
+				t.Skip("another system doesn't tell the memory of a process so")
+			}
+			staged(t, at, func(s *stand) {
+				open(s)
+				if took := s.measured(5).took; took <= 0 {
+					t.Errorf("5 operations took %v", took)
+				}
+				if want := map[string]int{"calls": 1}[name]; len(s.processes.ids) != want {
+					t.Errorf("%d processes go on, want %d", len(s.processes.ids), want)
+				}
+			})
+		})
 	}
 }

@@ -111,6 +111,7 @@ var layers = []layer{
 	{6, []string{"rivetkit/importer"}, "moves the actors of RivetKit's file-system driver into a store"},
 	{6, []string{"inspector"}, "the page that shows a store"},
 	{7, []string{"cmd/greenroom", "bench"}, "the program, the measurements"},
+	{7, []string{"bench/actorhost"}, "what is measured beside the actor hosts of others"},
 	{7, []string{"examples/counter", "examples/counter/wasm"}, "the smallest program with actors, and the same actor as a module"},
 	{7, []string{"examples/chat"}, "a chat room, with its page: what `greenroom host --demo` serves"},
 	{7, []string{"examples/agent"}, "assistants that remember, and ask before they act"},
@@ -204,6 +205,7 @@ var edges = []edge{
 	{"cmd/greenroom", "internal/storeurl", "the program opens stores"},
 	{"cmd/greenroom", "examples/chat", "the program has something to show"},
 	{"bench", "internal/storeurl", "the measurements open stores"},
+	{"bench/actorhost", "internal/storeurl", "the measurements open stores"},
 	{"inspector", "admin", "the page stands on the API, and has no other way into a store"},
 }
 
