@@ -132,7 +132,7 @@ func TestTargets(t *testing.T) {
 // TestDriverLines: other drivers are measured on request alone.
 func TestDriverLines(t *testing.T) {
 	all, few := lines(enginePebble, true), lines(enginePebble, false)
-	if got := len(all) - len(few); got != 15+13 {
-		t.Errorf("%d lines more with other drivers and products, want 28", got)
+	if got := len(all) - len(few); got != 15+25 {
+		t.Errorf("%d lines more with other drivers and products, want 40", got)
 	}
 }

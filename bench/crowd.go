@@ -54,21 +54,24 @@ const cycleCommits = 3
 // beginCycles is queue/cycle: a message is enqueued, received and completed, three durable
 // commits.
 func beginCycles(s *stand, a *actorstore.Actor, i int) worker {
-	q := owned(s, must(queue.Open(s.ctx, a, &queue.Options{Env: part.Env{Logger: slog.New(slog.DiscardHandler)}})))
-	body := inCBOR(noisy(i))
-	return repeat(func() error {
-		if _, err := q.Enqueue(s.ctx, queue.Send{Name: "job", Body: body}); err != nil {
+	return repeat(cycle(s.ctx, owned(s, must(queue.Open(s.ctx, a, &queue.Options{Env: part.Env{Logger: slog.New(slog.DiscardHandler)}}))), inCBOR(noisy(i))))
+}
+
+// cycle returns the operation of queue/cycle with a body.
+func cycle(ctx context.Context, q *queue.Queue, body []byte) func() error {
+	return func() error {
+		if _, err := q.Enqueue(ctx, queue.Send{Name: "job", Body: body}); err != nil {
 			return err
 		}
-		msgs, err := q.TryReceive(s.ctx, nil)
+		msgs, err := q.TryReceive(ctx, nil)
 		if err != nil {
 			return err
 		}
 		if len(msgs) != 1 {
 			return fmt.Errorf("received %d messages", len(msgs))
 		}
-		return msgs[0].Complete(s.ctx, nil)
-	})
+		return msgs[0].Complete(ctx, nil)
+	}
 }
 
 // sqliteFile is a queue as one makes it with a SQLite file: a table, in WAL mode, with

@@ -154,6 +154,16 @@ func workloads() []workload {
 		onActorHosts("call-200", "call/s", func(of func(*actorHost)) func(*stand) { return calls(of, 200, 200) }),
 		onActorHosts("wake", "wake/s", wakes),
 		onActorHosts("resident", "actors/GiB", func(of func(*actorHost)) func(*stand) { return resident(of, 500) }),
+		onLibraries("queue/one", "cycle/s", 1, durableWork.cycle, enginePebble, goqite),
+		onLibraries("queue/64-callers", "cycle/s", 64, durableWork.cycle, enginePebble, goqite),
+		onLibraries("queue/64-actors", "cycle/s", 64, durableWork.cycleEach, enginePebble, goqite),
+		onLibraries("queue/one", "cycle/s", 1, durableWork.cycle, enginePostgres, river),
+		onLibraries("queue/64-callers", "cycle/s", 64, durableWork.cycle, enginePostgres, river),
+		onLibraries("queue/64-actors", "cycle/s", 64, durableWork.cycleEach, enginePostgres, river),
+		onLibraries("workflow/run", "run/s", 1, durableWork.workflows, enginePebble, restate, dbosSQLite),
+		onLibraries("workflow/run-64", "run/s", 64, durableWork.workflows, enginePebble, restate, dbosSQLite),
+		onLibraries("workflow/run", "run/s", 1, durableWork.workflows, enginePostgres, dbos),
+		onLibraries("workflow/run-64", "run/s", 64, durableWork.workflows, enginePostgres, dbos),
 		{name: "traces/span", unit: "span/s", open: openTraces,
 			peers: []peer{{otelNoop, 0.5, anywhere, func(s *stand) { program(s, "otelnoop") }}}},
 	}
@@ -180,6 +190,16 @@ func rivetkitCall(name, version, way, on string, p peer) workload {
 // onActorHosts is a workload of actor hosts in processes of their own.
 func onActorHosts(name, unit string, do func(of func(*actorHost)) func(*stand)) workload {
 	return workload{name: "host/" + name, unit: unit, on: enginePebble, open: do((*actorHost).ofGreenroom), peers: []peer{{workerd, 0, withPeers, do((*actorHost).ofWorkerd)}}}
+}
+
+// onLibraries is a workload that libraries do, too, by so many callers at once.
+func onLibraries(name, unit string, callers int, begin func(l durableWork, s *stand) []func() error, engine string, names ...string) workload {
+	l := durableWork{callers}
+	w := workload{name: name, unit: unit, on: engine, open: l.on(engine, begin)}
+	for _, name := range names {
+		w.peers = append(w.peers, l.peer(name))
+	}
+	return w
 }
 
 // subject returns what opens the workload on an actor, or on many.

@@ -23,7 +23,7 @@ package main
 // Files, from the top down:
 //
 //	main.go page.go compare.go raw.go report.go line.go machine.go crowd.go host.go opens.go items.go docs.go backup.go
-//	rivetkit.go actorhosts.go peer.go readers.go door.go durable.go product.go measure.go sqlite.go cputime_unix.go cputime_other.go rows.go traces.go stand.go processes.go
+//	rivetkit.go actorhosts.go libraries.go peer.go readers.go door.go durable.go product.go measure.go sqlite.go cputime_unix.go cputime_other.go rows.go traces.go stand.go processes.go
 //	server.go engine.go latency.go stats.go
 
 import (

@@ -223,7 +223,11 @@ func (s *stand) tally() (t tally) {
 	}
 	t.cpu, t.fsyncs, t.logged = cpuTime(), s.fsyncs.count(), s.fsyncs.logBytes()
 	if len(s.processes.ids) > 0 {
-		_, t.cpu = tree(s.processes.ids)
+		_, cpu := tree(s.processes.ids)
+		if s.processes.here {
+			cpu += t.cpu
+		}
+		t.cpu = cpu
 	}
 	return t
 }

@@ -10,7 +10,8 @@ import (
 
 // processes are those that work for a side, as products run that a user may pick instead. What they use is the side's: processor time, and fsyncs.
 type processes struct {
-	ids []int // what they start isn't in it
+	ids  []int // what they start isn't in it
+	here bool  // this process works for the side, too
 	// settings are what makes them durable, or not.
 	settings string
 }

@@ -175,7 +175,7 @@ func (n npm) packages(folder string) (dir string) {
 		}
 		cli := filepath.Join(n.nodeDir(), "node_modules", "npm", "bin", "npm-cli.js")
 		cmd := exec.CommandContext(n.ctx, n.node(), cli, "ci", "--silent", "--legacy-peer-deps", "--no-audit", "--no-fund")
-		cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(n.node())+":"+os.Getenv("PATH"))
+		cmd.Env = append(os.Environ(), "SCARF_ANALYTICS=false", "PATH="+filepath.Dir(n.node())+":"+os.Getenv("PATH"))
 		return cmd
 	})
 }

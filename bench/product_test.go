@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/internal/pglocal"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
@@ -107,5 +108,32 @@ func TestActorHosts(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestDurableWork runs the subjects of the lines with libraries, on Pebble and on a PostgreSQL server of their own, whose processes are the side's.
+func TestDurableWork(t *testing.T) {
+	l := durableWork{callers: 3}
+	for name, begin := range map[string]func(durableWork, *stand) []func() error{
+		"cycle": durableWork.cycle, "cycleEach": durableWork.cycleEach, "workflows": durableWork.workflows,
+	} {
+		for _, engine := range []string{enginePebble, enginePostgres} {
+			t.Run(name+"/"+engine, func(t *testing.T) {
+				if _, err := pglocal.Search(); engine == enginePostgres && err != nil {
+					t.Skip(err)
+				}
+				t.Parallel()
+				staged(t, site{sizes: tinySizes()}, func(s *stand) {
+					l.on(engine, begin)(s)
+					got := s.measured(6)
+					if got.counts.Commits == 0 || len(s.took) != 6 {
+						t.Errorf("6 operations: %+v, %d times", got, len(s.took))
+					}
+					if server := len(s.processes.ids) > 0; server != (engine == enginePostgres) {
+						t.Errorf("processes %v", s.processes.ids)
+					}
+				})
+			})
+		}
 	}
 }
