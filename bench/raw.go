@@ -45,22 +45,34 @@ func (w workload) record(s *stand) (recorded [][]kv.Commit) {
 		w.subject()(mem)
 		for _, work := range mem.workers {
 			check(work(countdown(w.kept)))
-			var commits []kv.Commit
-			mem.engine.Hook(func(op faultkv.Op) error {
-				if op.Point == faultkv.BeforeCommit {
-					commits = append(commits, keep(op.Commit))
-				}
-				return nil
-			})
-			check(work(countdown(w.kept)))
-			mem.engine.Hook(nil)
-			if len(commits) != w.kept*w.commits {
-				check(errManyCommits)
-			}
-			recorded = append(recorded, commits)
+			recorded = append(recorded, w.recordOne(mem, work))
 		}
 	}))
 	return recorded
+}
+
+// recordTries is how often a worker's commits are recorded until they are as many as they should be: the result of a step that waits for a millisecond, on a
+// busy machine, has a commit of its own.
+const recordTries = 20
+
+// recordOne is record of one worker.
+func (w workload) recordOne(mem *stand, work worker) (commits []kv.Commit) {
+	for range recordTries {
+		commits = commits[:0]
+		mem.engine.Hook(func(op faultkv.Op) error {
+			if op.Point == faultkv.BeforeCommit {
+				commits = append(commits, keep(op.Commit))
+			}
+			return nil
+		})
+		check(work(countdown(w.kept)))
+		mem.engine.Hook(nil)
+		if len(commits) == w.kept*w.commits {
+			return commits
+		}
+	}
+	check(errManyCommits)
+	return nil
 }
 
 // keep copies what a commit changes, as a durable one: where the workload doesn't wait for a
