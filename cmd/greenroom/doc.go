@@ -345,4 +345,4 @@ package main
 //	label.go bulk.go ls.go top.go search.go queue.go rivetkeys.go session.go admin.go
 //	sourcecopy.go fork.go migrate.go hostserve.go hostbackup.go print.go source.go userkeys.go env.go hostwasm.go serve.go
 //	serve_other.go sourceerrors.go store.go terminal.go copydatabase.go destination.go doc.go errors.go near.go group.go history.go
-//	hostfleet.go hosttls.go hostdemo.go bytesize.go duration.go connlimit.go input.go serve_unix.go signals.go split.go visible.go
+//	hostfleet.go hosttls.go hostdemo.go bytesize.go duration.go connlimit.go input.go serve_unix.go quickack_linux.go quickack_other.go signals.go split.go visible.go

@@ -169,7 +169,7 @@ func serveEngine(ctx context.Context, e *env, f *engineFlags, url string) error 
 	if err != nil {
 		return err
 	}
-	ln, err := listen(ctx, f.listen)
+	ln, err := listen(ctx, f.listen, true)
 	if err != nil {
 		return err
 	}

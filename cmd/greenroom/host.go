@@ -161,7 +161,7 @@ func serveHost(ctx context.Context, e *env, f *hostFlags, args []string) (err er
 		url = "pebble:" + dir
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	}
-	ln, err := listen(ctx, f.listen)
+	ln, err := listen(ctx, f.listen, false)
 	if err != nil {
 		return err
 	}

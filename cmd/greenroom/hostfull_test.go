@@ -101,7 +101,7 @@ func TestListenBound(t *testing.T) {
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &low); err != nil {
 		t.Fatal(err)
 	}
-	ln, err := listen(t.Context(), "127.0.0.1:0")
+	ln, err := listen(t.Context(), "127.0.0.1:0", false)
 	if err := errors.Join(err, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before)); err != nil {
 		t.Fatal(err)
 	}

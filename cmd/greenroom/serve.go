@@ -9,12 +9,15 @@ import (
 	"time"
 )
 
-// listen listens on an address. Half of the files that the process may have open are for connections, the other half for
+// listen listens on an address; quick connections acknowledge at once (quickAcks). Half of the files that the process may have open are for connections, the other half for
 // the store.
-func listen(ctx context.Context, address string) (net.Listener, error) {
+func listen(ctx context.Context, address string, quick bool) (net.Listener, error) {
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, say(err, "can't listen on %s: %v", address, rootCause(err))
+	}
+	if quick {
+		ln = quickAcks{ln}
 	}
 	if most := maxFiles() / 2; most > 0 {
 		ln = newConnLimit(ln, most)

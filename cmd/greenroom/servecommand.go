@@ -52,7 +52,7 @@ host shows its own store at --admin, with live updates.`,
 func (p *pageServer) serve(ctx context.Context, url string) error {
 	log := slog.New(slog.NewTextHandler(p.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	return withStore(ctx, url, greenroom.Options{Limits: p.limits, Logger: log, MustExist: true, ReadOnly: !p.write}, func(s *storeurl.Store) (err error) {
-		ln, err := listen(ctx, p.listen)
+		ln, err := listen(ctx, p.listen, false)
 		if err != nil {
 			return err
 		}
