@@ -157,10 +157,7 @@ func runWorkflow(ctx context.Context, store *actorstore.Store, name string, code
 			err = cerr
 		}
 	}()
-	if err := w.Start(ctx, 1); err != nil {
-		return err
-	}
-	got, err := w.Live(ctx)
+	got, err := w.Call(ctx, 1)
 	if err == nil && got != 4 {
 		err = fmt.Errorf("the result is %d", got)
 	}
