@@ -19,6 +19,7 @@ type committer struct {
 	works   drain.Gate    // of commits under way, and what the queue does by itself; contents.closed is set before it is
 	durable atomic.Uint64 // the newest commit that is known to be on stable storage
 	batches sync.Pool     // of *work
+	turns   turns
 
 	ctx    context.Context // of what the queue does by itself
 	cancel context.CancelFunc
@@ -27,6 +28,11 @@ type committer struct {
 // commit stages and commits a batch of its own. What stage returns an error for is given
 // up.
 func (q *committer) commit(ctx context.Context, stage func(tx *Tx) error) error {
+	return q.commitThen(ctx, stage, nil)
+}
+
+// commitThen is commit, and calls applied, unless it is nil, when the batch is: another one may begin then.
+func (q *committer) commitThen(ctx context.Context, stage func(tx *Tx) error, applied func()) error {
 	q.mu.Lock()
 	err := q.usable()
 	q.mu.Unlock()
@@ -48,6 +54,9 @@ func (q *committer) commit(ctx context.Context, stage func(tx *Tx) error) error 
 	if err = stage(&w.tx); err != nil {
 		w.batch.Abort(err)
 	} else {
+		if applied != nil {
+			w.batch.OnCommit(applied)
+		}
 		err = q.actor.Commit(ctx, &w.batch)
 		q.landed(&w.tx, err)
 	}
@@ -98,11 +107,11 @@ func (q *committer) tellLater(all []told) {
 	}
 }
 
-// retryKeys is commit, again and again while another batch is about to use a key: what comes
+// retryKeys calls commit, again and again while another batch is about to use a key: what comes
 // of that decides.
-func (q *committer) retryKeys(ctx context.Context, stage func(tx *Tx) error) error {
+func (q *committer) retryKeys(ctx context.Context, commit func() error) error {
 	for {
-		err := q.commit(ctx, stage)
+		err := commit()
 		var busy *busyKey
 		if !errors.As(err, &busy) {
 			return err

@@ -11,10 +11,11 @@ import (
 // Errors: *FullError, *SizeError, *InvalidError, ErrUnknownName, ErrKeysFull, ErrPlain,
 // ErrNoIDs, and those of actorstore.Actor.Commit.
 func (q *Queue) Enqueue(ctx context.Context, s Send) (id ID, err error) {
-	err = q.retryKeys(ctx, func(tx *Tx) (err error) {
+	stage := func(tx *Tx) (err error) {
 		id, err = tx.Enqueue(s)
 		return err
-	})
+	}
+	err = q.retryKeys(ctx, func() error { return q.together(ctx, stage) })
 	if err != nil {
 		return 0, err
 	}
@@ -26,7 +27,7 @@ func (q *Queue) EnqueueAll(ctx context.Context, sends []Send) (ids []ID, err err
 	if len(sends) == 0 {
 		return nil, q.check(ctx)
 	}
-	err = q.retryKeys(ctx, func(tx *Tx) error {
+	stage := func(tx *Tx) error {
 		ids = ids[:0]
 		for _, s := range sends {
 			id, err := tx.Enqueue(s)
@@ -36,7 +37,8 @@ func (q *Queue) EnqueueAll(ctx context.Context, sends []Send) (ids []ID, err err
 			ids = append(ids, id)
 		}
 		return nil
-	})
+	}
+	err = q.retryKeys(ctx, func() error { return q.commit(ctx, stage) })
 	if err != nil {
 		return nil, err
 	}
@@ -92,13 +94,14 @@ func (q *Queue) EnqueueAndWait(ctx context.Context, s Send, timeout time.Duratio
 
 // enqueueExpected is Enqueue with an Answer that is there before the commit.
 func (q *Queue) enqueueExpected(ctx context.Context, s Send) (a *Answer, err error) {
-	err = q.retryKeys(ctx, func(tx *Tx) error {
+	stage := func(tx *Tx) error {
 		id, err := tx.Enqueue(s)
 		if err == nil {
 			a, err = q.Expect(id)
 		}
 		return err
-	})
+	}
+	err = q.retryKeys(ctx, func() error { return q.together(ctx, stage) })
 	if err != nil && a != nil {
 		a.Close()
 	}

@@ -45,12 +45,12 @@ func (m *Message) Decode(v any) error { return m.Body.Decode(v) }
 
 // Complete is Queue.Complete for this message.
 func (m *Message) Complete(ctx context.Context, response any) error {
-	return m.q.commit(ctx, func(tx *Tx) error { return tx.Complete(m.Receipt(), response) })
+	return m.q.together(ctx, func(tx *Tx) error { return tx.Complete(m.Receipt(), response) })
 }
 
 // Nack is Queue.Nack for this message.
 func (m *Message) Nack(ctx context.Context, delay time.Duration, why error) error {
-	return m.q.commit(ctx, func(tx *Tx) error { return tx.Nack(ctx, m.Receipt(), delay, why) })
+	return m.q.together(ctx, func(tx *Tx) error { return tx.Nack(ctx, m.Receipt(), delay, why) })
 }
 
 // ReceiveOptions say what is received, and how. The zero value receives one message of

@@ -51,7 +51,7 @@ package queue
 //
 // Files, from the top down:
 //
-//	queue.go enqueue.go receive.go list.go check.go carry.go deadletter.go hand.go message.go tx.go land.go commit.go bell.go
+//	queue.go enqueue.go receive.go list.go check.go carry.go deadletter.go hand.go message.go tx.go land.go together.go commit.go bell.go
 //	wait.go linger.go room.go debounce.go draft.go change.go stats.go contents.go numbers.go retry.go keyed.go send.go options.go answer.go
 //	listen.go index.go order.go walk.go record.go failure.go lease.go keys.go value.go id.go errors.go metrics.go
 
@@ -83,7 +83,7 @@ type Queue struct {
 // Messages that can't be read are left where they are: see Quarantined.
 func Open(ctx context.Context, a *actorstore.Actor, opts *Options) (*Queue, error) {
 	q := &Queue{}
-	q.actor, q.bell.of = a, &q.contents
+	q.actor, q.bell.of, q.turns.pass = a, &q.contents, q.turns.next
 	if opts != nil {
 		q.opts = *opts
 	}

@@ -91,7 +91,7 @@ func (q *Queue) receive(ctx context.Context, o *ReceiveOptions) (msgs []*Message
 		return nil, nil
 	}
 	for some := *o; ; some.Count = len(msgs) / 2 {
-		err = q.commit(ctx, func(tx *Tx) error {
+		err = q.together(ctx, func(tx *Tx) (err error) {
 			msgs, err = tx.receive(ctx, &some)
 			return err
 		})
@@ -165,7 +165,7 @@ func (q *Queue) WaitForOther(ctx context.Context, names ...string) (name string,
 // isn't good any more, ErrBusy, *InvalidError for a response that can't be encoded, and
 // those of actorstore.Actor.Commit.
 func (q *Queue) Complete(ctx context.Context, r Receipt, response any) error {
-	return q.commit(ctx, func(tx *Tx) error { return tx.Complete(r, response) })
+	return q.together(ctx, func(tx *Tx) error { return tx.Complete(r, response) })
 }
 
 // Nack gives a message that was received back, durably: it is visible after the delay.
@@ -178,7 +178,7 @@ func (q *Queue) Complete(ctx context.Context, r Receipt, response any) error {
 //
 // Errors: as Complete.
 func (q *Queue) Nack(ctx context.Context, r Receipt, delay time.Duration, why error) error {
-	return q.commit(ctx, func(tx *Tx) error { return tx.Nack(ctx, r, delay, why) })
+	return q.together(ctx, func(tx *Tx) error { return tx.Nack(ctx, r, delay, why) })
 }
 
 // Extend has the lease of a message that was received end d from now, durably; the
@@ -186,5 +186,5 @@ func (q *Queue) Nack(ctx context.Context, r Receipt, delay time.Duration, why er
 //
 // Errors: as Complete.
 func (q *Queue) Extend(ctx context.Context, r Receipt, d time.Duration) error {
-	return q.commit(ctx, func(tx *Tx) error { return tx.Extend(ctx, r, d) })
+	return q.together(ctx, func(tx *Tx) error { return tx.Extend(ctx, r, d) })
 }
