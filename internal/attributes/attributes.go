@@ -39,8 +39,11 @@ func Set(ctx context.Context, r actorstore.Reader, at *actorstore.Attributes) er
 // found returns by which state of its workflow the actor is found that r shows, under its keys or in tables of its database.
 func found(ctx context.Context, r actorstore.Reader) (state string, stuck bool, since time.Time, err error) {
 	var db *vfs.DB
+	whole := ctx
+	ctx, cancel := context.WithTimeout(ctx, mostTime)
+	defer cancel()
 	defer func() {
-		if vfs.Damaged(err) {
+		if unreadable(whole, db, err) {
 			err = fmt.Errorf("attributes: %w: the tables of the actor's program: %w", actorstore.ErrCorrupt, err)
 		}
 		if db != nil {
@@ -64,6 +67,14 @@ func found(ctx context.Context, r actorstore.Reader) (state string, stuck bool, 
 		since, err = e.Updated, errors.Join(err, bad)
 	}
 	return state, stuck, since, err
+}
+
+// mostTime is how long the tables of an actor's program may take to be read: their rows may be many, and without an index.
+const mostTime = 2 * time.Second
+
+// unreadable says whether an error of reading tables, nil for none, is due to what the program has stored, and not to the store or to ctx, which bounds all.
+func unreadable(ctx context.Context, db *vfs.DB, err error) bool {
+	return err != nil && ctx.Err() == nil && (vfs.Damaged(err) || db != nil && (db.Cause() == nil || errors.Is(err, context.DeadlineExceeded)))
 }
 
 // SetReadable is Set, but for what is damaged: at stays as it is then.

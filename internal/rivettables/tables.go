@@ -61,16 +61,29 @@ func Of(ctx context.Context, r actorstore.Reader, open func() (*sql.DB, error)) 
 	if err != nil {
 		return nil, err
 	}
-	n := 0
-	err = db.QueryRowContext(ctx, "select count(*) from sqlite_schema where name = '_rivet_meta'").Scan(&n)
-	if err == nil && n > 0 {
-		err = db.QueryRowContext(ctx, "select count(*) from _rivet_meta where key = 'kv_import_state' and value = cast('done' as blob)").Scan(&n)
+	meta, other := 0, sql.NullString{}
+	if err := db.QueryRowContext(ctx, kinds).Scan(&meta, &other); err != nil || meta == 0 {
+		return nil, err
 	}
-	if err != nil || n == 0 {
+	if other.Valid {
+		return nil, fmt.Errorf("rivettables: %w: %s isn't a table of stored columns, as RivetKit makes it", actorstore.ErrCorrupt, other.String)
+	}
+	done := 0
+	err = db.QueryRowContext(ctx, "select 1 from _rivet_meta where key = 'kv_import_state' and value = cast('done' as blob) limit 1").Scan(&done)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
 		return nil, err
 	}
 	return &Tables{ctx, db}, nil
 }
+
+// kinds asks whether there is _rivet_meta, and for one of the names below that a program has given to something else: to read a view, a virtual table, or a column that is computed
+// may take any time and memory.
+const kinds = `select count(*) filter (where name = '_rivet_meta' collate nocase), min(name) filter (where type <> 'table' or exists (select 1 from pragma_table_xinfo(l.name) where hidden <> 0))
+	from pragma_table_list l where schema = 'main' and lower(name) in ('_rivet_meta', '_rivet_actor', '_rivet_actor_state', '_rivet_schedule_events', '_rivet_queue', '_rivet_conns',
+		'_rivet_conn_state', '_rivet_wf_kv', '_rivet_user_kv')`
 
 // rows calls fn for each row of a query.
 func (t *Tables) rows(fn func(*sql.Rows) error, query string, args ...any) (err error) {
@@ -176,10 +189,13 @@ func (t *Tables) Workflow() (*workflow.Snapshot, []workflow.Damage, error) {
 	return workflow.ReadEntries(actorstore.LayoutRivetKit, t.entries("select key, value from _rivet_wf_kv order by key"))
 }
 
+// mostFound is how many bytes a value has at most that is read to find an actor. Of a longer one, which can only be the input, it matters that it is there.
+const mostFound = 1 << 20
+
 // Found returns by which state of its workflow the actor is found: see workflow.Found.
 func (t *Tables) Found() (state string, stuck bool, err error) {
 	state, stuck, _, err = workflow.FoundIn(actorstore.LayoutRivetKit, func(key []byte) iter.Seq2[actorstore.Entry, error] {
-		return t.entries("select key, value from _rivet_wf_kv where key = ?", key)
+		return t.entries("select key, case when octet_length(value) <= ? then value else x'00' end from _rivet_wf_kv where key = ? limit 1", mostFound, key)
 	})
 	return state, stuck, err
 }
