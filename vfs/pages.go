@@ -37,12 +37,15 @@ type Page struct {
 }
 
 // OpenPages returns the pages of a's database, which need not exist. What a crash left is finished first. A database with a write-ahead log, with the keys of older versions or with pages of another size
-// is brought to the form without them: opts are for that.
+// is brought to the form without them, in which pages have other contents: opts are for that, and rewrites, if it isn't nil, is called before. Its error ends OpenPages.
 //
-// Errors: those of Open, of SQLite and of the engine.
-func OpenPages(ctx context.Context, a *actorstore.Actor, opts *Options) (*Pages, error) {
+// Errors: those of Open, of SQLite, of the engine and of rewrites.
+func OpenPages(ctx context.Context, a *actorstore.Actor, rewrites func() error, opts *Options) (*Pages, error) {
 	p := &Pages{actor: a}
 	plain, err := p.plain(ctx)
+	if err == nil && !plain && rewrites != nil {
+		err = rewrites()
+	}
 	if err == nil && !plain {
 		err = p.plainly(ctx, opts)
 	}

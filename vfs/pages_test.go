@@ -65,7 +65,7 @@ func image(t *testing.T, p *vfs.Pages) (all []byte) {
 // TestPages: what a program elsewhere stores by pages a DB reads, and the other way round, whatever form the database had.
 func TestPages(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	p, err := vfs.OpenPages(t.Context(), r.Actor, nil)
+	p, err := vfs.OpenPages(t.Context(), r.Actor, nil, nil)
 	testkit.Must(t, err)
 	if got, err := p.Read(t.Context(), []uint32{1, 0}); p.Count() != 0 || err != nil || got[0] != nil || got[1] != nil {
 		t.Errorf("a database that isn't there has %d pages, %v, %v", p.Count(), got, err)
@@ -107,7 +107,7 @@ func TestPages(t *testing.T) {
 		exec(t, db, form)
 		exec(t, db, "insert into t values (1000, 'by the DB')")
 		testkit.Must(t, db.Close())
-		p, err := vfs.OpenPages(t.Context(), r.Actor, nil)
+		p, err := vfs.OpenPages(t.Context(), r.Actor, nil, nil)
 		testkit.Must(t, err)
 		whole := image(t, p)
 		if whole[18] != 1 || whole[19] != 1 { // https://sqlite.org/fileformat2.html#file_format_version_numbers
@@ -127,7 +127,7 @@ func TestPages(t *testing.T) {
 // TestPagesRefused: pages that can't be are refused, and nothing lands.
 func TestPagesRefused(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	p, err := vfs.OpenPages(t.Context(), r.Actor, nil)
+	p, err := vfs.OpenPages(t.Context(), r.Actor, nil, nil)
 	testkit.Must(t, err)
 	page := make([]byte, vfs.PageSize)
 	for name, pages := range map[string][]vfs.Page{
@@ -139,7 +139,7 @@ func TestPagesRefused(t *testing.T) {
 		}
 	}
 	testkit.Must(t, r.Actor.Put(t.Context(), layout.AppendFileChunk(nil, actorstore.FileMain, 0), page))
-	if _, err := vfs.OpenPages(t.Context(), r.Actor, nil); !errors.Is(err, actorstore.ErrCorrupt) {
+	if _, err := vfs.OpenPages(t.Context(), r.Actor, nil, nil); !errors.Is(err, actorstore.ErrCorrupt) {
 		t.Errorf("pages of a file that isn't there: %v", err)
 	}
 }

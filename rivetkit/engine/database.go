@@ -29,12 +29,12 @@ func (c databaseCall) run() {
 		r.send(q.refuse(errBusyDatabase))
 		return
 	}
-	conn, started, log := r.conn, a.rec.Generation, e.log.With(a.attr())
+	conn, started, life, log := r.conn, a.rec.Generation, a.life(), e.log.With(a.attr())
 	a.do(c.size, func() {
 		if conn == nil {
 			return
 		}
 		conn.drain(e.ctx, maxAnswers)
-		conn.send(q.answer(e.ctx, a.pages.at(started, a.handle, e, log)))
+		conn.send(q.answer(e.ctx, a.pages.at(started, life, a.handle, e, log)))
 	})
 }

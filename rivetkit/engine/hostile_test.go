@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/rivetkit/engine"
@@ -113,4 +114,91 @@ func TestHostilePages(t *testing.T) {
 	if log := logged(); strings.Contains(log, "sleeps") {
 		t.Error(log)
 	}
+}
+
+// TestRemoteAnswers: SQL is answered whatever it returns: what is too long for a message, and texts that aren't UTF-8.
+func TestRemoteAnswers(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		f := r.envoy("k").farOf("a")
+		f.exec("create table t(a)")
+		_, err := f.execute("select json_extract('{}', cast(x'24ff' as text))")
+		refused(t, err, "sqlite.remote_execution_failed")
+		long := []rp.Statement{{SQL: "insert into t values (1)"}}
+		for range 3 {
+			long = append(long, rp.Statement{SQL: "select zeroblob(15000000)"})
+		}
+		_, err = askDatabase[rp.Results](f.p, func(n uint32) rp.ToEngine { return rp.ExecuteBatch{ID: n, Database: f.database(), Statements: long} })
+		refused(t, err, "sqlite.remote_execution_failed")
+		f.runs("[count(*)] [[0]] 1 1", "select count(*) from t")
+		names := rp.Statement{SQL: "select 1 as \"" + strings.Repeat("x", 1<<17) + "\""}
+		_, err = askDatabase[rp.Results](f.p, func(n uint32) rp.ToEngine {
+			return rp.ExecuteBatch{ID: n, Database: f.database(), Statements: []rp.Statement{names, names, names, names, names}}
+		})
+		must(t, err)
+		_, err = askDatabase[rp.Results](f.p, func(n uint32) rp.ToEngine {
+			b := rp.ExecuteBatch{ID: n, Database: f.database()}
+			for range 200 {
+				b.Statements = append(b.Statements, names)
+			}
+			return b
+		})
+		refused(t, err, "sqlite.remote_execution_failed")
+	})
+}
+
+// TestRemoteEndless: SQL that doesn't end ends with its actor, and some time after that is to be destroyed.
+func TestRemoteEndless(t *testing.T) {
+	r := newRig(t, engine.Options{StopThreshold: 200 * time.Millisecond})
+	f := r.envoy("k").farOf("a")
+	f.exec("create table t(a); insert into t values (1)")
+	endless := func() {
+		f.p.say(rp.Exec{ID: 1 << 20, Database: f.database(), SQL: "with recursive n(i) as (select 1 union all select i + 1 from n) insert into t select max(i) from n"})
+	}
+	endless()
+	f.p.event(f.at, rp.Stopped{Code: 1, Message: rp.Some("it is out of patience")})
+	f = f.again(f.p)
+	f.runs("[count(*)] [[1]] 0 0", "select count(*) from t")
+	endless()
+	r.want(200, "{}", "DELETE", "/actors/"+f.at.Actor, "")
+	f.p.toldToStop(f.at.Actor)
+}
+
+// TestPagesRewritten: a database in another form is brought to the one of pages, of which a program that has the old ones is told.
+func TestPagesRewritten(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		p := r.envoy("k")
+		f := p.farOf("a")
+		f.exec("create table a(v); create table b(v); insert into a values (zeroblob(9000)); insert into b values ('kept'); drop table a")
+		f.sleep()
+		f = f.again(p)
+		got, err := askDatabase[rp.Pages](p, func(n uint32) rp.ToEngine { return rp.GetPages{ID: n, Actor: f.at.Actor, Numbers: []uint32{1, 2, 3}} })
+		must(t, err)
+		f.head = got.Head.Value
+		logged := bytes.Clone(got.Pages[0].Data)
+		logged[18], logged[19] = 2, 2 // as of a program that has set journal_mode to WAL
+		done, err := askDatabase[rp.Committed](p, func(n uint32) rp.ToEngine {
+			return rp.Commit{ID: n, Actor: f.at.Actor, Size: binary.BigEndian.Uint32(logged[28:]), Pages: []rp.Page{{Number: 1, Data: logged}}, Fence: f.fence()}
+		})
+		must(t, err)
+		f.took(done.Head)
+		r.reopen()
+		f.p = r.reconnect("", "k", p)
+		_, err = f.get(3)
+		refused(t, err, "head_fence_mismatch")
+	})
+}
+
+// TestStageEntries: a commit in parts isn't taken that has much in memory besides its pages.
+func TestStageEntries(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		f := r.envoy("k").farOf("a")
+		tx, err := f.begin()
+		must(t, err)
+		refused(t, f.segment(tx, 0, rp.Page{Number: 1}), "invalid_request")
+		err = nil
+		for first := uint32(0); err == nil && first < 20_000; first++ {
+			err = f.segment(tx, first)
+		}
+		refused(t, err, "commit_too_large")
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 
 	"github.com/greenroomdb/greenroom/actorstore"
@@ -45,7 +46,8 @@ type actorPages struct {
 	handle     *actorstore.Actor
 	log        *slog.Logger
 	generation uint32
-	db         *vfs.Pages // nil until it is wanted
+	life       context.Context // of the start: it ends SQL that is under way
+	db         *vfs.Pages      // nil until it is wanted
 	head       uint64
 	stage      *stage     // nil for none
 	staged     *room      // what the stages of all actors take
@@ -82,10 +84,10 @@ func (p *actorPages) forget() {
 }
 
 // at returns the database as it is for a start of the actor.
-func (p *actorPages) at(generation uint32, h *actorstore.Actor, e *core, log *slog.Logger) *actorPages {
+func (p *actorPages) at(generation uint32, life context.Context, h *actorstore.Actor, e *core, log *slog.Logger) *actorPages {
 	if p.handle != h || p.generation != generation {
 		p.end()
-		*p = actorPages{handle: h, log: log, generation: generation, staged: &e.staged}
+		*p = actorPages{handle: h, log: log, generation: generation, life: life, staged: &e.staged}
 	}
 	return p
 }
@@ -100,7 +102,18 @@ func (p *actorPages) open(ctx context.Context) error {
 	}
 	err := p.readHead(ctx)
 	if err == nil {
-		p.db, err = vfs.OpenPages(ctx, p.handle, nil)
+		p.db, err = vfs.OpenPages(ctx, p.handle, func() error { return p.advance(ctx) }, nil)
+	}
+	return err
+}
+
+// advance makes the head grow by a commit of its own: what a program knows of pages is old from then on.
+func (p *actorPages) advance(ctx context.Context) error {
+	var b batch.Batch
+	b.Put(rivetstore.HeadKey(), rivetstore.AppendHead(nil, p.head+1))
+	err := p.handle.Commit(ctx, &b)
+	if err == nil {
+		p.head++
 	}
 	return err
 }
@@ -185,10 +198,13 @@ func (p *actorPages) add(q *rp.StageSegment) (uint64, error) {
 	if p.db == nil || p.stage == nil || q.TxID != p.head+1 {
 		return 0, errStage
 	}
+	if slices.ContainsFunc(q.Pages, func(page rp.Page) bool { return len(page.Data) != vfs.PageSize }) {
+		return 0, vfs.ErrPage
+	}
 	n := sizeOfPages(q.Pages)
 	more := n - sizeOfPages(p.stage.segments[q.First])
 	switch {
-	case p.stage.bytes+more > maxStage:
+	case p.stage.bytes+more > maxStage, len(p.stage.segments) >= maxStage/vfs.PageSize:
 		p.forget()
 		return 0, errStageSize
 	case !p.staged.take(more):
@@ -223,7 +239,7 @@ func (p *actorPages) finish(ctx context.Context, q *rp.FinishStage) (uint64, err
 	return p.commit(ctx, all, q.Size)
 }
 
-// remote returns the connection, which the first call opens. The head grows by that, once: what a program knows of pages is old from then on.
+// remote returns the connection, which the first call opens. The head grows by that, once.
 func (p *actorPages) remote(ctx context.Context) (*remoteSQL, error) {
 	if p.sql != nil {
 		return p.sql, nil
@@ -233,12 +249,9 @@ func (p *actorPages) remote(ctx context.Context) (*remoteSQL, error) {
 	}
 	p.forget()
 	p.db = nil
-	var b batch.Batch
-	b.Put(rivetstore.HeadKey(), rivetstore.AppendHead(nil, p.head+1))
-	if err := p.handle.Commit(ctx, &b); err != nil {
+	if err := p.advance(ctx); err != nil {
 		return nil, err
 	}
-	p.head++
 	db, err := vfs.Open(ctx, p.handle, nil)
 	if err != nil {
 		return nil, err
@@ -269,7 +282,7 @@ func (p *actorPages) exec(ctx context.Context, q *rp.Exec) (rp.Table, error) {
 	if err != nil {
 		return rp.Table{}, err
 	}
-	return r.run(ctx, q.SQL, nil)
+	return r.run(p.life, q.SQL, nil)
 }
 
 // execute answers Execute.
@@ -278,10 +291,10 @@ func (p *actorPages) execute(ctx context.Context, q *rp.Statement) (got rp.Resul
 	if err != nil {
 		return got, err
 	}
-	if got.Table, err = r.run(ctx, q.SQL, q.Params); err != nil {
+	if got.Table, err = r.run(p.life, q.SQL, q.Params); err != nil {
 		return got, err
 	}
-	after, err := r.run(ctx, "select changes(), last_insert_rowid()", nil)
+	after, err := r.run(p.life, "select changes(), last_insert_rowid()", nil)
 	if err == nil {
 		got.Changes, _ = after.Rows[0][0].(int64)
 		id, _ := after.Rows[0][1].(int64)
@@ -297,22 +310,26 @@ func (p *actorPages) executeAll(ctx context.Context, q *rp.ExecuteBatch) (got rp
 		return nil, err
 	}
 	if !r.session.InTransaction() {
-		if _, err := r.run(ctx, "begin immediate", nil); err != nil {
+		if _, err := r.run(p.life, "begin immediate", nil); err != nil {
 			return nil, err
 		}
 		defer func() {
 			if err == nil {
-				_, err = r.run(ctx, "commit", nil)
+				_, err = r.run(p.life, "commit", nil)
 			}
 			if err != nil && r.session.InTransaction() {
 				err = errors.Join(err, r.session.Rollback())
 			}
 		}()
 	}
+	size := 0
 	for i := range q.Statements {
 		one, err := p.execute(ctx, &q.Statements[i])
 		if err != nil {
 			return nil, err
+		}
+		if size += sizeOfTable(&one.Table); size > maxResult {
+			return nil, remoteError(errResult)
 		}
 		got = append(got, one)
 	}

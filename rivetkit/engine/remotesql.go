@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/greenroomdb/greenroom/internal/sqlrun"
 	rp "github.com/greenroomdb/greenroom/rivetkit/internal/runnerproto"
@@ -48,7 +49,7 @@ func (r *remoteSQL) close() error { return errors.Join(r.session.Close(), r.db.C
 
 // remoteError is what the program is told of an error of its SQL.
 func remoteError(err error) *rp.SQLiteError {
-	return &rp.SQLiteError{Group: "sqlite", Code: "remote_execution_failed", Message: err.Error()}
+	return &rp.SQLiteError{Group: "sqlite", Code: "remote_execution_failed", Message: strings.ToValidUTF8(err.Error(), "\ufffd")}
 }
 
 // sizeOfValues is how many bytes values have.
@@ -65,6 +66,20 @@ func sizeOfValues(list []rp.Value) (n int) {
 	return n
 }
 
+// sizeOfTable is how many bytes a table has, with its names.
+func sizeOfTable(t *rp.Table) (n int) {
+	for _, name := range t.Columns {
+		n += len(name) + 16
+	}
+	for _, row := range t.Rows {
+		n += sizeOfValues(row)
+	}
+	return n
+}
+
+// errResult refuses rows of more than maxResult.
+var errResult = fmt.Errorf("the rows have more than %d bytes: read fewer at once", maxResult)
+
 // A tableSink keeps what the last statement with columns returns.
 type tableSink struct {
 	table rp.Table
@@ -72,7 +87,13 @@ type tableSink struct {
 }
 
 // Begin implements sqlrun.Sink.
-func (s *tableSink) Begin(columns []string) { s.table, s.bytes = rp.Table{Columns: columns}, 0 }
+func (s *tableSink) Begin(columns []string) {
+	for i, name := range columns {
+		columns[i] = strings.ToValidUTF8(name, "\ufffd")
+	}
+	s.table = rp.Table{Columns: columns}
+	s.bytes = sizeOfTable(&s.table)
+}
 
 // Row implements sqlrun.Sink.
 func (s *tableSink) Row(cells []sqlrun.Cell) {
@@ -105,7 +126,7 @@ func (s *tableSink) Changed(int64) {}
 // Flush implements sqlrun.Sink.
 func (s *tableSink) Flush() error {
 	if s.bytes > maxResult {
-		return fmt.Errorf("the rows have more than %d bytes: read fewer at once", maxResult)
+		return errResult
 	}
 	return nil
 }

@@ -50,6 +50,14 @@ func weight(m rp.ToRunner) int {
 		for _, p := range m.Result.Pages {
 			n += len(p.Data)
 		}
+	case rp.Reply[rp.Table]:
+		n = sizeOfTable(&m.Result)
+	case rp.Reply[rp.Result]:
+		n = sizeOfTable(&m.Result.Table)
+	case rp.Reply[rp.Results]:
+		for i := range m.Result {
+			n += sizeOfTable(&m.Result[i].Table)
+		}
 	case rp.Commands:
 		for _, c := range m {
 			if s, ok := c.Body.(rp.StartActor); ok {
