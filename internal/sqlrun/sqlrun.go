@@ -89,12 +89,14 @@ type Session struct {
 
 	guest  bool
 	reader bool // a guest that only reads
-	db     *sql.DB
-	pooled *sql.Conn
-	below  Conn
-	conn   *sqlite3.Conn
-	cells  []Cell
-	bytes  []byte // what cells are made of
+
+	preparing bool // a statement is compiled, and none runs
+	db        *sql.DB
+	pooled    *sql.Conn
+	below     Conn
+	conn      *sqlite3.Conn
+	cells     []Cell
+	bytes     []byte // what cells are made of
 }
 
 // Open takes a connection of db's, which has Conns. The caller closes the Session.
@@ -123,18 +125,18 @@ func (s *Session) open(ctx context.Context) (err error) {
 			_ = s.conn.Exec("SELECT 1 FROM sqlite_schema LIMIT 1")
 			return errors.Join(sqlconfine.Confine(s.conn, "the function %s isn't here, since it may take too long"), s.conn.SetAuthorizer(onlyReads))
 		case s.guest:
-			return s.conn.SetAuthorizer(noFiles)
+			return s.conn.SetAuthorizer(s.noFiles)
 		}
 		return nil
 	})
 }
 
 // noFiles denies to attach what a URI names, which may be a file of the operating system. Other names are those of the actor's own
-// file system.
+// file system. SQLite says none for what isn't a literal, which is denied, too; but also for what VACUUM attaches when it runs.
 //
 // https://sqlite.org/c3ref/set_authorizer.html, https://sqlite.org/uri.html
-func noFiles(action sqlite3.AuthorizerActionCode, file, _, _, _ string) sqlite3.AuthorizerReturnCode {
-	if action == sqlite3.AUTH_ATTACH && strings.HasPrefix(file, "file:") {
+func (s *Session) noFiles(action sqlite3.AuthorizerActionCode, file, _, _, _ string) sqlite3.AuthorizerReturnCode {
+	if action == sqlite3.AUTH_ATTACH && (strings.HasPrefix(file, "file:") || file == "" && s.preparing) {
 		return sqlite3.AUTH_DENY
 	}
 	return sqlite3.AUTH_OK
@@ -174,7 +176,9 @@ func (s *Session) Run(ctx context.Context, text string, sink Sink) (ran int, err
 		}
 	}()
 	for offset < len(text) {
+		s.preparing = true
 		stmt, tail, err := sqliteguard.Prepare(s.conn, text[offset:])
+		s.preparing = false
 		if err != nil {
 			at := offset
 			if e := (*sqlite3.Error)(nil); errors.As(err, &e) && e.SQL() != "" {

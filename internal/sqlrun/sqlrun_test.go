@@ -108,7 +108,7 @@ func TestGuest(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, text := range []string{
-			"attach 'file:x.db?vfs=os' as x", "attach 'file:/etc/passwd?vfs=os&mode=ro' as x", "vacuum into 'file:x.db?vfs=os'", "attach 'file:x?vfs=memdb' as x",
+			"attach 'file:x.db?vfs=os' as x", "attach 'file:/etc/passwd?vfs=os&mode=ro' as x", "vacuum into 'file:x.db?vfs=os'", "attach 'file:x?vfs=memdb' as x", "attach 'fi' || 'le:x.db?vfs=os' as x", "attach ? as x", "vacuum into 'fi' || 'le:x.db?vfs=os'",
 		} {
 			_, err := s.Run(ctx, text, &page{})
 			if err == nil || !strings.Contains(err.Error(), "greenroom export") {

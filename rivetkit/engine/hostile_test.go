@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"log/slog"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -200,5 +201,23 @@ func TestStageEntries(t *testing.T) {
 			err = f.segment(tx, first)
 		}
 		refused(t, err, "commit_too_large")
+	})
+}
+
+// TestRemoteFiles: SQL of a program reaches no files of the engine's machine.
+func TestRemoteFiles(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		dir := t.TempDir()
+		f := r.envoy("k").farOf("a")
+		file := "file:" + dir + "/x.db?vfs=os"
+		for _, sql := range []string{"attach ? as x", "vacuum into ?", "attach 'fi' || substr(?, 3) as x"} {
+			_, err := f.execute(sql, file)
+			refused(t, err, "files of the operating system")
+		}
+		left, err := os.ReadDir(dir)
+		if must(t, err); len(left) > 0 {
+			t.Errorf("there are files: %v", left)
+		}
+		f.runs("[] [] 0 0", "vacuum")
 	})
 }
