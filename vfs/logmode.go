@@ -187,7 +187,7 @@ func (h logMode) readNewest(f *chunked.File, b []byte, off int64) (int, error) {
 		}
 		if !found {
 			h.key = f.Layout.AppendFileChunk(h.key[:0], f.Tag, i)
-			got, err := chunked.Read(h.ctx, h.db.source, h.key, piece, at, &h.scratch)
+			got, err := chunked.Read(h.ctx, h.db.source, h.key, piece, at)
 			if err != nil {
 				return n, err
 			}

@@ -26,8 +26,6 @@ var ErrPage = errors.New("vfs: no such page")
 type Pages struct {
 	actor *actorstore.Actor
 	size  int64 // as it is stored, −1 without a database
-
-	scratch chunked.Buf
 }
 
 // A Page is a page of a database, by its number, which counts from 1.
@@ -74,7 +72,7 @@ func (p *Pages) plain(ctx context.Context) (bool, error) {
 		if string(e.Key) != string(main) {
 			return false, nil
 		}
-		if _, err := chunked.Read(ctx, p.actor, l.AppendFileChunk(nil, actorstore.FileMain, 0), header[:], 0, &p.scratch); err != nil {
+		if _, err := chunked.Read(ctx, p.actor, l.AppendFileChunk(nil, actorstore.FileMain, 0), header[:], 0); err != nil {
 			return false, err
 		}
 		return header == format.Header{} || header.Plain() && !header.Logged() && header.PageSize() == PageSize, nil
@@ -114,7 +112,7 @@ func (p *Pages) Read(ctx context.Context, numbers []uint32) ([][]byte, error) {
 			continue
 		}
 		all[i] = make([]byte, PageSize)
-		if _, err := chunked.Read(ctx, p.actor, p.key(n), all[i], 0, &p.scratch); err != nil {
+		if _, err := chunked.Read(ctx, p.actor, p.key(n), all[i], 0); err != nil {
 			return nil, err
 		}
 	}

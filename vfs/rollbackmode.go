@@ -103,7 +103,7 @@ func (h rollbackMode) readPinned(r actorstore.Reader, v *view, b []byte, off int
 		i, at := uint32(pos/chunked.Size), int(pos%chunked.Size)
 		want := min(len(b)-n, chunked.Size-at, int(min(v.size-pos, chunked.Size)))
 		h.key = r.Layout().AppendFileChunk(h.key[:0], actorstore.FileMain, i)
-		got, err := chunked.Read(h.ctx, r, h.key, b[n:n+want], at, &h.scratch)
+		got, err := chunked.Read(h.ctx, r, h.key, b[n:n+want], at)
 		if err != nil {
 			return n, err
 		}

@@ -41,7 +41,6 @@ type File struct {
 
 	key     []byte // scratch
 	record  []byte // scratch for the metadata record: a batch refers to it until committed
-	scratch Buf
 }
 
 // Size is the size in bytes as the writer sees it.
@@ -158,7 +157,7 @@ func (f *File) readStored(ctx context.Context, b []byte, i uint32, at int) error
 		return nil
 	}
 	f.key = f.Layout.AppendFileChunk(f.key[:0], f.Tag, i)
-	n, err := Read(ctx, f.Reader, f.key, b, at, &f.scratch)
+	n, err := Read(ctx, f.Reader, f.key, b, at)
 	if err == nil {
 		f.lens.learn(i, n)
 	}
@@ -167,11 +166,15 @@ func (f *File) readStored(ctx context.Context, b []byte, i uint32, at int) error
 
 // Read fills b with the bytes of the chunk under key from offset at on, zeros
 // where it is shorter or missing, and returns its stored length, −1 when it is
-// missing. A read from the chunk's beginning needs no copy; scratch serves the others.
-func Read(ctx context.Context, r actorstore.Reader, key, b []byte, at int, scratch *Buf) (int, error) {
-	buf := scratch[:0]
+// missing. A read of a whole chunk needs no copy.
+func Read(ctx context.Context, r actorstore.Reader, key, b []byte, at int) (int, error) {
+	var buf []byte
 	if at == 0 && len(b) == Size {
 		buf = b[:0:Size]
+	} else {
+		scratch := chunkBufs.Get().(*Buf)
+		defer chunkBufs.Put(scratch)
+		buf = scratch[:0]
 	}
 	chunk, err := r.Page(ctx, key, buf)
 	n := len(chunk)
@@ -279,6 +282,9 @@ func (f *File) Resize(ctx context.Context, size int64) error {
 	}
 	return err
 }
+
+// Rest gives back the memory that is kept for the next chunks, when nothing is pending.
+func (f *File) Rest() { f.dirty.rest() }
 
 // Revert drops what isn't stored.
 func (f *File) Revert() {

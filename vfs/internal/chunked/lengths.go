@@ -20,13 +20,17 @@ type lengths struct {
 	bound  int64 // chunks from here on are absent when not known
 }
 
-// A lengthBlock is for so many chunks: a length + 1 for each; 0: not known.
-// Once it is in the table it is used atomically.
-type lengthBlock [4096]uint32
+// A lengthBlock has a length + 1 for each of up to perBlock chunks; 0: not known. It is as long as
+// it must be, and its first chunk is a multiple of perBlock: a longer one takes its place when the file grows. Once it is in the
+// table its lengths are used atomically.
+type lengthBlock []uint32
 
 type lengthSlot = atomic.Pointer[lengthBlock] // nil: nothing is known
 
-const perBlock = int64(len(lengthBlock{}))
+const (
+	perBlock   = int64(4096)
+	leastBlock = int64(16)
+)
 
 // absentChunk marks a chunk that is known not to be stored.
 const absentChunk = ^uint32(0)
@@ -37,32 +41,48 @@ func (l *lengths) reset(bound, room int64) {
 	l.blocks.Store(nil)
 	l.bound = bound
 	for i := int64(0); i < min(bound, room); i += perBlock {
-		l.make(i)
+		l.make(min(i+perBlock, bound) - 1)
 	}
 }
 
-// block returns the block of chunk i, nil without one.
-func (l *lengths) block(i int64) *lengthBlock {
-	if b := l.blocks.Load(); b != nil && i/perBlock < int64(len(*b)) {
-		return (*b)[i/perBlock].Load()
+// at returns the place of chunk i, nil without one.
+func (l *lengths) at(i int64) *uint32 {
+	if b := l.block(i / perBlock); i%perBlock < int64(len(b)) {
+		return &b[i%perBlock]
 	}
 	return nil
 }
 
-// make makes room for chunk i. What is absent is said to be, so that no reader of an
-// older state, in which it was there, can report that.
-func (l *lengths) make(i int64) *lengthBlock {
+// block returns block n, nil without one.
+func (l *lengths) block(n int64) lengthBlock {
+	if all := l.blocks.Load(); all != nil && n < int64(len(*all)) {
+		if b := (*all)[n].Load(); b != nil {
+			return *b
+		}
+	}
+	return nil
+}
+
+// make makes room for chunk i, and returns its place. What is absent is said to be, so that no reader of an
+// older state, in which it was there, can report that. What readers learn meanwhile may be forgotten.
+func (l *lengths) make(i int64) *uint32 {
 	n := i / perBlock
-	old := l.blocks.Load()
-	if old == nil || n >= int64(len(*old)) {
+	if all := l.blocks.Load(); all == nil || n >= int64(len(*all)) {
 		l.grow(n + 1)
 	}
-	b := new(lengthBlock)
-	for k := min(max(l.bound-n*perBlock, 0), perBlock); k < perBlock; k++ {
+	old, size := l.block(n), leastBlock
+	for size <= i%perBlock {
+		size *= 2
+	}
+	b := make(lengthBlock, size)
+	for k := range old {
+		b[k] = atomic.LoadUint32(&old[k])
+	}
+	for k := max(l.bound-n*perBlock, int64(len(old))); k < size; k++ {
 		b[k] = absentChunk
 	}
-	(*l.blocks.Load())[n].Store(b)
-	return b
+	(*l.blocks.Load())[n].Store(&b)
+	return &b[i%perBlock]
 }
 
 // grow makes room for n blocks.
@@ -82,18 +102,18 @@ func (l *lengths) grow(n int64) {
 // learn records a length that a reader saw. −1, that it saw no chunk, is not enough
 // to go by: an empty one, which counts against the quota, reads the same.
 func (l *lengths) learn(i uint32, n int) {
-	if b := l.block(int64(i)); b != nil && n >= 0 {
-		atomic.CompareAndSwapUint32(&b[int64(i)%perBlock], 0, encodeLength(n))
+	if p := l.at(int64(i)); p != nil && n >= 0 {
+		atomic.CompareAndSwapUint32(p, 0, encodeLength(n))
 	}
 }
 
 // set records what the writer stored: n bytes, or −1 for a removed chunk.
 func (l *lengths) set(i uint32, n int) {
-	b := l.block(int64(i))
-	if b == nil {
-		b = l.make(int64(i))
+	p := l.at(int64(i))
+	if p == nil {
+		p = l.make(int64(i))
 	}
-	atomic.StoreUint32(&b[int64(i)%perBlock], encodeLength(n))
+	atomic.StoreUint32(p, encodeLength(n))
 }
 
 // truncate records that the chunks from number from on are gone.
@@ -104,11 +124,8 @@ func (l *lengths) truncate(from int64) {
 		return
 	}
 	for n := from / perBlock; n < int64(len(*p)); n++ {
-		b := (*p)[n].Load()
-		if b == nil {
-			continue
-		}
-		for k := max(from-n*perBlock, 0); k < perBlock; k++ {
+		b := l.block(n)
+		for k := max(from-n*perBlock, 0); k < int64(len(b)); k++ {
 			atomic.StoreUint32(&b[k], absentChunk)
 		}
 	}
@@ -117,8 +134,8 @@ func (l *lengths) truncate(from int64) {
 // prior says what a batch may assume of chunk i.
 func (l *lengths) prior(i uint32) batch.Prior {
 	var v uint32
-	if b := l.block(int64(i)); b != nil {
-		v = atomic.LoadUint32(&b[int64(i)%perBlock])
+	if p := l.at(int64(i)); p != nil {
+		v = atomic.LoadUint32(p)
 	}
 	switch {
 	case v == absentChunk, v == 0 && int64(i) >= l.bound:
@@ -134,7 +151,7 @@ func (l *lengths) prior(i uint32) batch.Prior {
 // number after the last chunk that can exist.
 func (l *lengths) stored(from, end int64, perKey int) (total int64, ok bool) {
 	for i := from; i < end; i++ {
-		if i >= l.bound && l.block(i) == nil {
+		if i >= l.bound && l.block(i/perBlock) == nil {
 			i += perBlock - i%perBlock - 1 // all of them are absent
 			continue
 		}

@@ -11,7 +11,11 @@ import (
 func TestLengths(t *testing.T) {
 	seed := rand.Uint64()
 	rng := rand.New(rand.NewPCG(seed, 1))
-	for range 200 {
+	for round := range 400 {
+		perBlock := perBlock
+		if round%2 == 0 {
+			perBlock = leastBlock // all of it in one block, which grows
+		}
 		bound := rng.Int64N(3 * perBlock)
 		var l lengths
 		l.reset(bound, rng.Int64N(4*perBlock))
@@ -26,7 +30,7 @@ func TestLengths(t *testing.T) {
 				known[i] = n
 			case 1: // a reader of a state in which the chunk was there
 				l.learn(uint32(i), 7)
-				if _, ok := known[i]; !ok && i < gone && l.block(i) != nil {
+				if _, ok := known[i]; !ok && i < gone && l.at(i) != nil {
 					known[i] = 7
 				}
 			case 2:
@@ -62,6 +66,25 @@ func TestLengths(t *testing.T) {
 		}
 		if got, ok := l.stored(from, 5*perBlock, 9); ok != all || ok && got != total {
 			t.Fatalf("seed %d: stored from %d: got %d, %v, want %d, %v", seed, from, got, ok, total, all)
+		}
+	}
+}
+
+// TestLengthsSmall: a small file has a small table, which grows with it and forgets nothing.
+func TestLengthsSmall(t *testing.T) {
+	var l lengths
+	l.reset(3, maxLearned)
+	if n := int64(len(l.block(0))); n != leastBlock {
+		t.Errorf("there is room for %d lengths, want %d", n, leastBlock)
+	}
+	l.learn(1, 7)
+	l.set(5000, 9)
+	for i := range uint32(3000) {
+		l.set(3+i, 11)
+	}
+	for i, want := range map[uint32]batch.Prior{0: batch.PriorUnknown, 1: batch.Stored(7), 2: batch.PriorUnknown, 3002: batch.Stored(11), 4095: batch.Absent, 5000: batch.Stored(9), 5001: batch.Absent} {
+		if got := l.prior(i); got != want {
+			t.Errorf("chunk %d: got %v, want %v", i, got, want)
 		}
 	}
 }

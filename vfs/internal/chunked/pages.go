@@ -40,7 +40,7 @@ type pageSet struct {
 // MaxKept bounds the buffers that a File keeps for reuse: 1 MiB.
 const MaxKept = 256
 
-// chunkBufs has what sets had beyond that, until the garbage collector finds it unused: one
+// chunkBufs has what sets had beyond that, and what a read of a part of a chunk needs, until the garbage collector finds it unused: one
 // large transaction after the other allocates little.
 var chunkBufs = sync.Pool{New: func() any { return new(Buf) }}
 
@@ -92,6 +92,17 @@ func (s *pageSet) clear() {
 	large := len(s.pages) > MaxKept
 	s.drop(0, MaxChunks)
 	if large {
+		s.pages = nil
+	}
+}
+
+// rest gives the buffers back that are kept for reuse.
+func (s *pageSet) rest() {
+	for _, p := range s.free {
+		chunkBufs.Put(p)
+	}
+	s.free = nil
+	if len(s.pages) == 0 {
 		s.pages = nil
 	}
 }
