@@ -331,6 +331,8 @@ func (a *Actor) Clock() *alarm.Clock { return a.clock }
 // The function of an Update uses its Tx instead: a write through the pool is ErrNested
 // there, and on another goroutine if its context is the Tx.
 //
+// Between two uses a connection keeps what DBOptions.MaxIdleTime says, as a new one would have it.
+//
 // If the database can't be opened every use of the pool returns why.
 func (a *Actor) SQL() *sql.DB {
 	db, err := a.database(context.Background())

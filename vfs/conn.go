@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/ncruces/go-sqlite3"
 	sqlitedriver "github.com/ncruces/go-sqlite3/driver"
@@ -28,6 +29,7 @@ type connector struct {
 	db  *database
 	vfs *VFS
 	dsn string
+	idling
 }
 
 // newConnector returns the connector for dsn, which leads to db in v.
@@ -36,7 +38,7 @@ func newConnector(dsn string, db *database, v *VFS) (*connector, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &connector{base, db, v, dsn}, nil
+	return &connector{Connector: base, db: db, vfs: v, dsn: dsn, idling: idling{after: v.opts.MaxIdleTime}}, nil
 }
 
 // A driverConn is what go-sqlite3's connections are to database/sql.
@@ -47,29 +49,10 @@ type driverConn interface {
 }
 
 // Connect is driver.Connector's.
-func (c *connector) Connect(ctx context.Context) (_ driver.Conn, err error) {
-	if err := c.db.refusal(ctx); err != nil {
+func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
+	conn := &conn{db: c.db, pool: c, temp: c.vfs.temp}
+	if err := conn.connect(ctx); err != nil {
 		return nil, err
-	}
-	conn := &conn{db: c.db, dsn: c.dsn, temp: c.vfs.temp, told: new(toldMemory)}
-	conn.tx.conn = conn
-	err = errLeft
-	defer conn.guard(&err)
-	base, err := c.Connector.Connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	dc, ok := base.(driverConn)
-	if !ok {
-		return nil, errors.Join(fmt.Errorf("%w: go-sqlite3's connections are not what they were", ErrUnsupported), base.Close())
-	}
-	conn.driverConn = dc
-	if conn.file = fileOf(dc.Raw(), "main"); conn.file != nil {
-		conn.file.SetDB(dc.Raw()) // a VFS on top may not have said so
-		conn.told = conn.file.told
-	}
-	if err := conn.setUp(ctx, c.vfs.opts.prepare); err != nil {
-		return nil, errors.Join(conn.explain(ctx, err), dc.Close())
 	}
 	return conn, nil
 }
@@ -79,7 +62,7 @@ func (c *connector) Connect(ctx context.Context) (_ driver.Conn, err error) {
 type conn struct {
 	driverConn
 	db        *database
-	dsn       string
+	pool      *connector
 	file      *handle // nil if a VFS on top hides it
 	told      *toldMemory
 	temp      *tempRoom
@@ -91,6 +74,10 @@ type conn struct {
 	spent     atomic.Bool // it isn't used again
 	lost      *lostError  // nothing runs on it any more, see lost.go; nil if it was not lost
 	left      atomic.Bool // by runtime.Goexit, which may have kept locks of database/sql
+	shown     atomic.Bool // a program was given what is below it
+	since     time.Time   // when it came back to its pool  +checklocks:pool.mu
+	gone      bool        // what is below it was closed, since it was idle; see idle.go  +checklocks:pool.mu
+	connected int         // how often it was connected
 
 	tempRefused int64 // of temp, when the statement began
 }
@@ -100,11 +87,46 @@ type conn struct {
 func (c *conn) Cause() error { return c.db.lastCause() }
 
 // DSN says how to open more connections.
-func (c *conn) DSN() string { return c.dsn }
+func (c *conn) DSN() string { return c.pool.dsn }
+
+// Raw returns what is below the connection, for a function of sql.Conn.Raw. The connection stays open from now on, however long
+// it is idle: what the program does with it isn't seen.
+func (c *conn) Raw() *sqlite3.Conn {
+	c.shown.Store(true)
+	return c.raw()
+}
+
+// connect opens what is below c.
+func (c *conn) connect(ctx context.Context) (err error) {
+	if err := c.db.refusal(ctx); err != nil {
+		return err
+	}
+	c.told, c.tx = new(toldMemory), connTx{conn: c}
+	err = errLeft
+	defer c.guard(&err)
+	base, err := c.pool.Connector.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	dc, ok := base.(driverConn)
+	if !ok {
+		return errors.Join(fmt.Errorf("%w: go-sqlite3's connections are not what they were", ErrUnsupported), base.Close())
+	}
+	c.driverConn = dc
+	if c.file = fileOf(dc.Raw(), "main"); c.file != nil {
+		c.file.SetDB(dc.Raw()) // a VFS on top may not have said so
+		c.told = c.file.told
+	}
+	if err := c.setUp(ctx, c.pool.vfs.opts.prepare); err != nil {
+		return errors.Join(c.explain(ctx, err), dc.Close())
+	}
+	c.connected++
+	return nil
+}
 
 // setUp runs prepare, which ctx interrupts.
 func (c *conn) setUp(ctx context.Context, prepare func(*sqlite3.Conn) error) error {
-	raw := c.Raw()
+	raw := c.raw()
 	defer raw.SetInterrupt(raw.SetInterrupt(ctx))
 	if err := prepare(raw); err != nil {
 		return err
@@ -116,6 +138,9 @@ func (c *conn) setUp(ctx context.Context, prepare func(*sqlite3.Conn) error) err
 	c.queryOnly = s.Step() && s.ColumnBool(0)
 	if err := s.Close(); err != nil {
 		return err
+	}
+	if c.file != nil { // the PRAGMA before this is the last that isn't its user's
+		c.file.set, c.file.queryOnly = !c.file.tells, c.queryOnly
 	}
 	c.keys, err = raw.Config(sqlite3.DBCONFIG_ENABLE_FKEY)
 	return err
@@ -176,11 +201,11 @@ func (c *conn) enter(ctx context.Context) error {
 // SQLite itself would run it after a commit, for which there may not be room. Its result doesn't
 // matter: without it the log stays as it was.
 func (c *conn) makeRoom(ctx context.Context) error {
-	if !c.db.wal.crowded() || c.queryOnly || !c.Raw().GetAutocommit() {
+	if !c.db.wal.crowded() || c.queryOnly || !c.raw().GetAutocommit() {
 		return nil
 	}
 	_, _ = call(ctx, c, func() (struct{}, error) {
-		raw := c.Raw()
+		raw := c.raw()
 		defer raw.SetInterrupt(raw.SetInterrupt(ctx))
 		return struct{}{}, raw.Exec("PRAGMA main.wal_checkpoint(PASSIVE)")
 	})
@@ -216,8 +241,20 @@ func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, e
 		return nil, err
 	}
 	if s := c.kept.take(query); s != nil {
-		return &stmt{driverStmt: s, conn: c, query: query}, nil
+		return &stmt{driverStmt: s, conn: c, query: query, of: c.connected}, nil
 	}
+	ds, err := c.compile(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	if nothing(ds) {
+		return emptyStmt{}, nil
+	}
+	return &stmt{driverStmt: ds, conn: c, query: query, of: c.connected}, nil
+}
+
+// compile makes a statement of SQLite's.
+func (c *conn) compile(ctx context.Context, query string) (driverStmt, error) {
 	s, err := call(ctx, c, func() (s driver.Stmt, err error) {
 		err = sqliteguard.Padded(query, func(text string) (err error) {
 			s, err = c.driverConn.PrepareContext(ctx, text)
@@ -232,10 +269,7 @@ func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, e
 	if !ok {
 		return nil, errors.Join(fmt.Errorf("%w: go-sqlite3's statements are not what they were", ErrUnsupported), s.Close())
 	}
-	if nothing(ds) {
-		return emptyStmt{}, nil
-	}
-	return &stmt{driverStmt: ds, conn: c, query: query}, nil
+	return ds, nil
 }
 
 // ExecContext is driver.ExecerContext's. A transaction can be rolled back in any case.
@@ -264,7 +298,7 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 
 // execAll executes the statements of text, up to the first one that fails.
 func (c *conn) execAll(ctx context.Context, text string) (driver.Result, error) {
-	raw := c.Raw()
+	raw := c.raw()
 	defer raw.SetInterrupt(raw.SetInterrupt(ctx))
 	for text != "" {
 		s, tail, err := sqliteguard.Prepare(raw, text)
@@ -330,7 +364,7 @@ func (c *conn) keysKept() error {
 	if c.lost != nil || h == nil || h.staged == nil || !h.keys.off || h.keys.deferred {
 		return nil
 	}
-	if on, err := c.Raw().Config(sqlite3.DBCONFIG_ENABLE_FKEY); err != nil || !on {
+	if on, err := c.raw().Config(sqlite3.DBCONFIG_ENABLE_FKEY); err != nil || !on {
 		return err
 	}
 	return errKeysOn
@@ -387,7 +421,7 @@ func (t *connTx) end(how func() error) error {
 	_, err := call(context.Background(), t.conn, func() (struct{}, error) {
 		err := how()
 		if t.keep {
-			err = errors.Join(err, t.conn.Raw().Exec("PRAGMA query_only=on"))
+			err = errors.Join(err, t.conn.raw().Exec("PRAGMA query_only=on"))
 		}
 		return struct{}{}, err
 	})

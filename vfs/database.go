@@ -139,6 +139,23 @@ func (db *database) openHandle(ctx context.Context, readOnly bool) *handle {
 	}
 }
 
+// closeHandle is called when a connection has closed the main file, and says whether no other one has it open. Then nothing writes, and what
+// is kept for the next transaction is given back.
+func (db *database) closeHandle() (last bool) {
+	alone := db.opening.TryLock() // else another one is being opened, or a commit of this one was cut off
+	db.mu.Lock()
+	db.handles--
+	last = db.handles == 0
+	db.mu.Unlock()
+	if alone {
+		if last {
+			chunked.Rest(&db.main, &db.journal.file)
+		}
+		db.opening.Unlock()
+	}
+	return last
+}
+
 // saw tells the hints of a page that was read or written, b at off, of a file with the header hdr.
 func (db *database) saw(hdr *format.Header, b []byte, off int64, written bool) {
 	if db.ahead != nil {

@@ -38,8 +38,7 @@ type handle struct {
 
 	closed bool
 
-	key     []byte
-	scratch chunked.Buf
+	key []byte
 }
 
 var (
@@ -71,11 +70,7 @@ func (h *handle) Close() error {
 	leaveConnection(h.conn, h)
 	h.conn = nil
 	h.ahead.Close()
-	h.db.mu.Lock()
-	h.db.handles--
-	last := h.db.handles == 0
-	h.db.mu.Unlock()
-	if last {
+	if h.db.closeHandle() && !h.left {
 		h.db.keepHints(h.ctx)
 	}
 	return err

@@ -1,6 +1,8 @@
 package vfs
 
 import (
+	"context"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
@@ -63,7 +65,7 @@ func (c *conn) raw() *sqlite3.Conn {
 	if c.driverConn == nil {
 		return nil
 	}
-	return c.Raw()
+	return c.driverConn.Raw()
 }
 
 // usable returns an error if the connection was given up.
@@ -148,25 +150,55 @@ func (c *conn) IsValid() bool {
 	if c.spent.Load() {
 		return false
 	}
-	return ask(c, false, func() bool {
-		keys, err := c.Raw().Config(sqlite3.DBCONFIG_ENABLE_FKEY)
-		return err == nil && keys == c.keys && c.Raw().GetAutocommit()
+	valid := ask(c, false, func() bool {
+		keys, err := c.raw().Config(sqlite3.DBCONFIG_ENABLE_FKEY)
+		return err == nil && keys == c.keys && c.raw().GetAutocommit()
 	})
+	if valid {
+		c.pool.put(c)
+	}
+	return valid
+}
+
+// ResetSession is driver.SessionResetter's: it is called when the connection is taken from its pool. If what was closed can't be opened, database/sql
+// gives the connection up, and another one says why.
+func (c *conn) ResetSession(ctx context.Context) error {
+	if c.pool.take(c) {
+		if c.lost != nil { // while it was looked at
+			return driver.ErrBadConn
+		}
+		return nil
+	}
+	if err := c.connect(ctx); err != nil {
+		return driver.ErrBadConn
+	}
+	c.pool.mu.Lock()
+	defer c.pool.mu.Unlock()
+	c.gone = false
+	return nil
 }
 
 // Close is driver.Conn's. It closes statements that a user of the raw connection left open; nothing
 // else that is open keeps the connection.
-func (c *conn) Close() (err error) {
+func (c *conn) Close() error {
+	if !c.pool.drop(c) {
+		return nil
+	}
+	return c.closeBelow()
+}
+
+// closeBelow closes what is below c.
+func (c *conn) closeBelow() (err error) {
 	if c.lost != nil {
 		return nil // its files and its memory are gone
 	}
 	err = errLeft
 	defer c.guard(&err)
-	for _, s := range slices.Collect(c.Raw().Stmts()) {
+	for _, s := range slices.Collect(c.raw().Stmts()) {
 		_ = s.Close() // the error is that of its last step
 	}
 	if err := c.driverConn.Close(); err == nil {
 		return nil
 	}
-	return drop(c.Raw(), c.file)
+	return drop(c.raw(), c.file)
 }

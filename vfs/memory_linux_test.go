@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/testkit"
@@ -19,6 +20,9 @@ import (
 // connectionMemory is how much resident memory an open connection may take that has
 // written a row, in bytes, without what all share: the engine with its caches.
 const connectionMemory = 3 << 19
+
+// idleMemory is how much a database may take whose connection was closed since it is idle.
+const idleMemory = 64 << 10
 
 // memoryChild makes this test binary the process that is measured.
 const memoryChild = "GREENROOM_MEMORY_CHILD"
@@ -33,7 +37,7 @@ func TestMemoryPerConnection(t *testing.T) {
 	if testkit.Race {
 		t.Skip("the race detector takes memory of its own")
 	}
-	for _, kind := range []string{"actors", "connections"} {
+	for kind, bounds := range map[string][2]int64{"actors": {64 << 10, connectionMemory}, "connections": {64 << 10, connectionMemory}, "idle": {1, idleMemory}} {
 		t.Run(kind, func(t *testing.T) {
 			child := osexec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMemoryPerConnection$")
 			child.Env = append(os.Environ(), memoryChild+"="+kind)
@@ -47,15 +51,15 @@ func TestMemoryPerConnection(t *testing.T) {
 				t.Fatalf("%v\n%s", err, out)
 			}
 			t.Logf("100 %s: %d KiB of resident memory for each", kind, n>>10)
-			if n > connectionMemory || n < 64<<10 {
-				t.Errorf("a connection takes %d bytes, want at most %d", n, connectionMemory)
+			if n < bounds[0] || n > bounds[1] {
+				t.Errorf("each takes %d bytes, want at most %d", n, bounds[1])
 			}
 		})
 	}
 }
 
 // measureConnections returns the mean growth of the process for each of 100 open
-// connections: one to each of 100 actors, or all to one.
+// connections: one to each of 100 actors, or all to one; or for each of 100 databases that have none.
 func measureConnections(t *testing.T, kind string) int64 {
 	engine, err := pebblekv.Open(t.TempDir(), &pebblekv.Options{CacheBytes: 1 << 20, MemtableBytes: 1 << 20})
 	if err != nil {
@@ -72,12 +76,21 @@ func measureConnections(t *testing.T, kind string) int64 {
 	}
 	const n = 100
 	var open func(i int)
-	if kind == "actors" {
+	switch kind {
+	case "actors":
 		open = func(i int) {
-			db := openNumbered(t, store, i, &vfs.Options{MaxConns: 1})
+			db := openNumbered(t, store, i, &vfs.Options{MaxConns: 1, MaxIdleTime: -1})
 			writeRow(t, db)
 		}
-	} else {
+	case "idle":
+		open = func(i int) {
+			db := openNumbered(t, store, i, &vfs.Options{MaxIdleTime: time.Millisecond})
+			writeRow(t, db)
+			for end := time.Now().Add(testkit.Patience(time.Second)); connections(t, db) > 0 && time.Now().Before(end); {
+				runtime.Gosched()
+			}
+		}
+	default:
 		db := openNumbered(t, store, 0, &vfs.Options{MaxConns: n + 1})
 		open = func(int) {
 			conn, err := db.Conn(t.Context()) // stays in use, so the next one is another

@@ -61,6 +61,8 @@ var counted = [...]struct {
 	{prefetched("wasted"), func(s *Stats) int64 { return s.PrefetchWasted }},
 	{metrics.NewCounter("vfs_recoveries", "Journals that were found left behind"),
 		func(s *Stats) int64 { return s.Recoveries }},
+	{metrics.NewCounter("vfs_connections_idle_closed", "Connections of pools that were closed because they were idle"),
+		func(s *Stats) int64 { return s.IdleClosed }},
 	{waits("writer"), func(s *Stats) int64 { return s.WriterWaits }},
 	{waits("reader"), func(s *Stats) int64 { return s.ReaderWaits }},
 	{busy("writer"), func(s *Stats) int64 { return s.BusyWriter }},

@@ -35,7 +35,7 @@ var pools atomic.Uint64
 //
 // Transactions begin as writers (BEGIN IMMEDIATE), unless they are read-only, so
 // that they queue up instead of failing half way. A statement that finds the
-// database busy waits up to a minute.
+// database busy waits up to a minute. A pool that isn't used has no connection open (Options.MaxIdleTime).
 func Open(ctx context.Context, a *actorstore.Actor, opts *Options) (*DB, error) {
 	v := New(opts)
 	return v.open(ctx, v.Mount(ctx, mountName, a))

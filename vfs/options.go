@@ -47,9 +47,17 @@ type Options struct {
 	// 0 means 5 minutes and 64, a negative number no bound.
 	MaxSnapshotAge time.Duration
 	MaxSnapshots   int
-	// MaxConns bounds the open connections of a pool. Each one costs about a
-	// megabyte. 0 means 8.
+	// MaxConns bounds the connections of a pool. Each one that is open takes a third of a megabyte, and
+	// what SQLite's cache_size allows, 2 MB by default. 0 means 8.
 	MaxConns int
+	// MaxIdleTime is how long a connection of a pool keeps SQLite's memory when it isn't in use: neither in a transaction nor held
+	// by an sql.Conn or sql.Rows. Then that is given back, and the next use opens it again, which takes less than a
+	// millisecond. What Pragmas and Extensions say is set up again, and statements of the pool (sql.Stmt) are
+	// compiled again. A connection stays open, though, on which anything else was set: by a PRAGMA outside of Pragmas that leaves something on
+	// it, by a temporary table, an attached database, or through sql.Conn.Raw; and one in WAL mode or with
+	// locking_mode=EXCLUSIVE. What isn't kept is SQLite's cache of pages, and what a pool doesn't promise
+	// from one use to the next: last_insert_rowid(), changes(), total_changes() and PRAGMA data_version. 0 means a second, a negative number for ever.
+	MaxIdleTime time.Duration
 	// MayWrite, unless it is nil, is called when a connection is about to become the
 	// writer, or to wait for that, but for BeginUpdate and for rolling back what a crash
 	// left; an error of it makes that fail. It is called by the goroutine that executes
@@ -90,6 +98,7 @@ const (
 	defaultMaxAge     = 5 * time.Minute
 	defaultMaxSnaps   = 64
 	defaultMaxConns   = 8
+	defaultIdleTime   = time.Second
 )
 
 // withDefaults returns a copy of o with every field set.
@@ -104,6 +113,7 @@ func (o *Options) withDefaults() Options {
 	r.MaxSnapshotAge = cmp.Or(r.MaxSnapshotAge, defaultMaxAge)
 	r.MaxSnapshots = cmp.Or(r.MaxSnapshots, defaultMaxSnaps)
 	r.MaxConns = cmp.Or(max(r.MaxConns, 0), defaultMaxConns)
+	r.MaxIdleTime = cmp.Or(r.MaxIdleTime, defaultIdleTime)
 	r.Logger = cmp.Or(r.Logger, slog.Default())
 	return r
 }

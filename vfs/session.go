@@ -8,6 +8,7 @@ type session struct {
 	told   *toldMemory // what SQLite was told, for its user; the connection's
 	logged bool        // it has the log open: WAL mode, see logmode.go
 	strict bool        // it holds EXCLUSIVE as files do: no other connection reads  +checklocks:turns.mu
+	left   bool        // it was closed while its pool is open, since it was idle
 	ended  bool        // this statement has stored the end of a transaction, or of a rollback
 	staged *staged     // what lands with the transaction that is under way
 }

@@ -17,6 +17,10 @@ type settings struct {
 	sync      syncLevel
 	syncSet   bool     // by a PRAGMA
 	keys      keysWish // of the function of the Update that is under way
+
+	tells     bool // PRAGMAs are seen: no VFS on top keeps them for itself
+	set       bool // one has left something on the connection since it was set up, or may have
+	queryOnly bool // PRAGMA query_only, since then
 }
 
 // A pragmaContext is what must be known of a connection to judge a PRAGMA.
@@ -28,6 +32,11 @@ type pragmaContext struct {
 
 // pragma follows PRAGMA name=value, and returns an error if that would make a promise of this package untrue.
 func (s *settings) pragma(c pragmaContext, name, value string) error {
+	s.tells = true
+	s.set = s.set || lasting(name, value)
+	if name == "query_only" && value != "" {
+		s.queryOnly = value == "on"
+	}
 	if value == "" {
 		return nil
 	}

@@ -64,12 +64,15 @@ type Stats struct {
 	// Recoveries is the number of journals that were found left behind, that which
 	// was rolled back on opening included.
 	Recoveries int64
+	// IdleClosed is the number of connections that were closed because they were idle for
+	// Options.MaxIdleTime.
+	IdleClosed int64
 }
 
 // counters is Stats while it is being counted.
 type counters struct {
 	atomicCommits, bufferedCommits, journalCommits, fallbacks, spills, published, snapshots, expired,
-	logCommits, checkpoints, pageReads, writerWaits, readerWaits, mostBehind, busyWriter, busySnapshot, recoveries atomic.Int64
+	logCommits, checkpoints, pageReads, writerWaits, readerWaits, mostBehind, busyWriter, busySnapshot, recoveries, idleClosed atomic.Int64
 	ahead readahead.Counters
 }
 
@@ -97,5 +100,6 @@ func (c *counters) read() Stats {
 		BusyWriter:      c.busyWriter.Load(),
 		BusySnapshot:    c.busySnapshot.Load(),
 		Recoveries:      c.recoveries.Load(),
+		IdleClosed:      c.idleClosed.Load(),
 	}
 }

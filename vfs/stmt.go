@@ -13,18 +13,45 @@ type stmt struct {
 	driverStmt
 	conn   *conn
 	query  string
+	of     int // conn.connected, when it was compiled
 	closed bool
 	rows   rows // of the query that is under way
 }
 
+// fresh compiles s again if its connection was closed since and opened again.
+func (s *stmt) fresh(ctx context.Context) error {
+	if s.of == s.conn.connected {
+		return nil
+	}
+	ds, err := s.conn.compile(ctx, s.query)
+	if err == nil {
+		s.driverStmt, s.of = ds, s.conn.connected
+	}
+	return err
+}
+
+// enter begins an execution, unless it may not run.
+func (s *stmt) enter(ctx context.Context) error {
+	if err := s.conn.enter(ctx); err != nil {
+		return err
+	}
+	return s.fresh(ctx)
+}
+
 // NumInput is driver.Stmt's; -1 leaves the number to SQLite.
 func (s *stmt) NumInput() int {
+	if s.conn.lost != nil || s.fresh(context.Background()) != nil {
+		return -1 // its execution says why
+	}
 	return ask(s.conn, -1, func() int { return s.driverStmt.NumInput() })
 }
 
 // Close is driver.Stmt's. The connection may keep the statement.
 func (s *stmt) Close() (err error) {
-	if s.conn.lost != nil {
+	pool := s.conn.pool // database/sql calls this also while the connection is idle
+	pool.mu.Lock()
+	defer pool.mu.Unlock()
+	if s.conn.gone || s.of != s.conn.connected || s.conn.lost != nil {
 		return nil
 	}
 	err = errLeft
@@ -41,7 +68,7 @@ func (s *stmt) Close() (err error) {
 
 // ExecContext is driver.StmtExecContext's.
 func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
-	if err := s.conn.enter(ctx); err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
 	nilIsNull(args)
@@ -55,7 +82,7 @@ func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (drive
 // compiles a statement anew whose tables have changed: only then are its columns known. So
 // what INSERT … RETURNING does is done, whether its rows are read or not.
 func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
-	if err := s.conn.enter(ctx); err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
 	nilIsNull(args)

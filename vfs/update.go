@@ -201,7 +201,7 @@ func land(ctx context.Context, c *conn, b *batch.Batch) error {
 func rollback(ctx context.Context, pooled *sql.Conn, c *conn) error {
 	over := false
 	err := pooled.Raw(func(any) error {
-		over = c.lost != nil || c.Raw().GetAutocommit()
+		over = c.lost != nil || c.raw().GetAutocommit()
 		return nil
 	})
 	if !over && err == nil {

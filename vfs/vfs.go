@@ -18,7 +18,7 @@ package vfs
 
 // Files, from the top down:
 //
-//	pages.go export.go update.go open.go check.go checksqlite.go conn.go stmt.go rows.go lost.go kept.go declared.go
+//	pages.go export.go update.go open.go check.go checksqlite.go conn.go stmt.go rows.go lost.go idle.go kept.go declared.go
 //	recover.go vfs.go handle.go lock.go attach.go logfile.go logmode.go rollbackmode.go journalfile.go
 //	database.go leftover.go log.go writer.go journal.go committer.go
 //	counter.go states.go pin.go turns.go staged.go session.go settings.go cause.go base.go
@@ -163,6 +163,9 @@ func checkName(name string) error {
 // Unmount takes back Mount and MountView. It returns ErrBusy while connections
 // to the database are open, and ErrNotMounted for a name that isn't mounted.
 func (v *VFS) Unmount(name string) error {
+	if db := v.lookup(name); db != nil && db.idle() == nil {
+		db.keepHints(context.Background()) // without v.mu: the engine may be far
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	db := v.databases[name]

@@ -39,8 +39,8 @@ type File struct {
 	lens   lengths
 	dirty  pageSet
 
-	key     []byte // scratch
-	record  []byte // scratch for the metadata record: a batch refers to it until committed
+	key    []byte // scratch
+	record []byte // scratch for the metadata record: a batch refers to it until committed
 }
 
 // Size is the size in bytes as the writer sees it.
@@ -283,8 +283,12 @@ func (f *File) Resize(ctx context.Context, size int64) error {
 	return err
 }
 
-// Rest gives back the memory that is kept for the next chunks, when nothing is pending.
-func (f *File) Rest() { f.dirty.rest() }
+// Rest gives back the memory that files keep for the next chunks, when nothing is pending.
+func Rest(files ...*File) {
+	for _, f := range files {
+		f.dirty.rest()
+	}
+}
 
 // Revert drops what isn't stored.
 func (f *File) Revert() {
