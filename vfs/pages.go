@@ -64,20 +64,19 @@ func OpenPages(ctx context.Context, a *actorstore.Actor, rewrites func() error, 
 func (p *Pages) plain(ctx context.Context) (bool, error) {
 	l := p.actor.Layout()
 	main := l.AppendFileMeta(nil, actorstore.FileMain)
-	var header format.Header
-	for e, err := range p.actor.List(ctx, actorstore.ListOptions{Prefix: main[:len(main)-1]}) {
-		if err != nil {
+	exists := false
+	for e, err := range p.actor.List(ctx, actorstore.ListOptions{Prefix: main[:len(main)-1], KeysOnly: true}) {
+		if err != nil || string(e.Key) != string(main) { // another file: what it has must land, or be rolled back
 			return false, err
 		}
-		if string(e.Key) != string(main) {
-			return false, nil
-		}
-		if _, err := chunked.Read(ctx, p.actor, l.AppendFileChunk(nil, actorstore.FileMain, 0), header[:], 0); err != nil {
-			return false, err
-		}
-		return header == format.Header{} || header.Plain() && !header.Logged() && header.PageSize() == PageSize, nil
+		exists = true
 	}
-	return true, nil
+	if !exists {
+		return true, nil
+	}
+	var header format.Header
+	_, err := chunked.Read(ctx, p.actor, l.AppendFileChunk(nil, actorstore.FileMain, 0), header[:], 0)
+	return header == format.Header{} || header.Plain() && !header.Logged() && header.PageSize() == PageSize, err
 }
 
 // plainly brings the database to that form, with SQLite.

@@ -8,9 +8,11 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/kv/memkv"
 	"github.com/greenroomdb/greenroom/rivetkit/engine"
 	rp "github.com/greenroomdb/greenroom/rivetkit/internal/runnerproto"
 )
@@ -219,5 +221,33 @@ func TestRemoteFiles(t *testing.T) {
 			t.Errorf("there are files: %v", left)
 		}
 		f.runs("[] [] 0 0", "vacuum")
+	})
+}
+
+// TestRemoteCutOff: a program that has pages doesn't see what SQL has stored of a transaction in which the engine has ended.
+func TestRemoteCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScript(t, memkv.New())
+		s.version = rp.Envoy8
+		s.begin()
+		f := s.p.farOf("a")
+		f.exec("create table t(a); insert into t values ('kept'); pragma cache_size = 5")
+		f.exec("begin; update t set a = 'gone'; with recursive n(i) as (select 1 union all select i + 1 from n limit 15) insert into t select zeroblob(3000000) from n")
+		s.kill()
+		s.end()
+		s.faults.Heal()
+		s.dead.Store(false)
+		var err error
+		s.engine, err = engine.Open(t.Context(), s.kv, &s.opts)
+		must(t, err)
+		s.serve()
+		f.p = s.reconnect("", s.p.key, s.p)
+		got, err := askDatabase[rp.Pages](f.p, func(n uint32) rp.ToEngine { return rp.GetPages{ID: n, Actor: f.at.Actor, Numbers: []uint32{2, 3}} })
+		must(t, err)
+		if pages := got.Pages; !bytes.Contains(pages[0].Data, []byte("kept")) || pages[1].Data != nil {
+			t.Errorf("the program sees a part of the transaction")
+		}
+		must(t, s.engine.Close())
+		s.stop()
 	})
 }
