@@ -133,6 +133,8 @@ func TestRemoteAnswers(t *testing.T) {
 		_, err = askDatabase[rp.Results](f.p, func(n uint32) rp.ToEngine { return rp.ExecuteBatch{ID: n, Database: f.database(), Statements: long} })
 		refused(t, err, "sqlite.remote_execution_failed")
 		f.runs("[count(*)] [[0]] 1 1", "select count(*) from t")
+		_, err = f.execute("with recursive n(i) as (select 1 union all select i + 1 from n) select i from n")
+		refused(t, err, "read fewer at once")
 		names := rp.Statement{SQL: "select 1 as \"" + strings.Repeat("x", 1<<17) + "\""}
 		_, err = askDatabase[rp.Results](f.p, func(n uint32) rp.ToEngine {
 			return rp.ExecuteBatch{ID: n, Database: f.database(), Statements: []rp.Statement{names, names, names, names, names}}

@@ -33,7 +33,9 @@ func (r *remoteSQL) run(ctx context.Context, sql string, params []rp.Value) (rp.
 	if sizeOfValues(params) > maxParams {
 		return rp.Table{}, remoteError(fmt.Errorf("the parameters have more than %d bytes", maxParams))
 	}
-	sink := &tableSink{}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	sink := &tableSink{full: cancel}
 	args := make([]any, len(params))
 	for i, v := range params {
 		args[i] = v
@@ -84,6 +86,7 @@ var errResult = fmt.Errorf("the rows have more than %d bytes: read fewer at once
 type tableSink struct {
 	table rp.Table
 	bytes int
+	full  func() // ends the statement: the rows are too many
 }
 
 // Begin implements sqlrun.Sink.
@@ -112,9 +115,11 @@ func (s *tableSink) Row(cells []sqlrun.Cell) {
 		case sqlrun.Null:
 		}
 	}
-	if s.bytes += sizeOfValues(row); s.bytes <= maxResult {
-		s.table.Rows = append(s.table.Rows, row)
+	if s.bytes += sizeOfValues(row); s.bytes > maxResult {
+		s.full()
+		return
 	}
+	s.table.Rows = append(s.table.Rows, row)
 }
 
 // End implements sqlrun.Sink.
