@@ -29,7 +29,7 @@ func (c databaseCall) run() {
 		r.send(q.refuse(errBusyDatabase))
 		return
 	}
-	conn, started, life, log := r.conn, a.rec.Generation, a.life(), e.log.With(a.attr())
+	conn, started, life, log := r.conn, a.rec.Generation, a.span.of(e.ctx), e.log.With(a.attr())
 	a.do(c.size, func() {
 		if conn == nil {
 			return

@@ -17,7 +17,7 @@ import (
 	rp "github.com/greenroomdb/greenroom/rivetkit/internal/runnerproto"
 )
 
-// loggedRig returns a rig, and what its engine has logged after that has ended.
+// loggedRig returns a rig, and a function that ends its engine and returns the log.
 func loggedRig(t *testing.T) (r *rig, logged func() string) {
 	t.Helper()
 	r = newRig(t, engine.Options{})

@@ -46,12 +46,34 @@ type actorPages struct {
 	handle     *actorstore.Actor
 	log        *slog.Logger
 	generation uint32
-	life       context.Context // of the start: it ends SQL that is under way
+	life       context.Context // of the span
 	db         *vfs.Pages      // nil until it is wanted
 	head       uint64
 	stage      *stage     // nil for none
 	staged     *room      // what the stages of all actors take
 	sql        *remoteSQL // nil until the program sends SQL
+}
+
+// A span ends the SQL of one start of an actor with that. The zero span is ready for use.
+type span struct {
+	ctx context.Context
+	end context.CancelFunc
+}
+
+// of returns the context of the SQL, which ends with ctx at the latest.
+func (s *span) of(ctx context.Context) context.Context {
+	if s.ctx == nil {
+		s.ctx, s.end = context.WithCancel(ctx)
+	}
+	return s.ctx
+}
+
+// over says that the start has ended.
+func (s *span) over() {
+	if s.ctx != nil {
+		s.end()
+		*s = span{}
+	}
 }
 
 // A stage is a commit that comes in parts. It is nowhere but in memory until it is made.

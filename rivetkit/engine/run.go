@@ -323,20 +323,7 @@ func (a *actor) detach() {
 		delete(a.runner.actors, a)
 	}
 	a.runner, a.told, a.via = nil, false, nil
-	if a.span != nil {
-		a.endSpan()
-		a.span, a.endSpan = nil, nil
-	}
-}
-
-// life returns a context that ends when the actor has stopped in its runner.
-//
-// +checklocks:a.e.mu
-func (a *actor) life() context.Context {
-	if a.span == nil {
-		a.span, a.endSpan = context.WithCancel(a.e.ctx)
-	}
-	return a.span
+	a.span.over()
 }
 
 // doom begins the end of the actor, and calls stored when the store says so. Then the engine tells the runner to stop the actor, and
@@ -345,8 +332,8 @@ func (a *actor) life() context.Context {
 // +checklocks:a.e.mu
 func (a *actor) doom(stored func(error)) {
 	a.destroy, a.e.doomed[a.id] = true, true
-	a.life()
-	time.AfterFunc(a.e.opts.StopThreshold, a.endSpan) // of SQL that doesn't end: what follows waits for it
+	a.span.of(a.e.ctx)
+	time.AfterFunc(a.e.opts.StopThreshold, a.span.end) // of SQL that doesn't end: what follows waits for it
 	a.do(0, func() {
 		e := a.e
 		e.mu.Lock()

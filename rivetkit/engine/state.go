@@ -137,10 +137,9 @@ type actor struct {
 	tunnels map[rp.TunnelID]*tunnel
 	said    sequence
 
-	pages    actorPages         // its database, of RivetKit 2.3. It belongs to the jobs
-	span     context.Context    // of this start, as the engine's SQL has it; nil until it is wanted
-	endSpan  context.CancelFunc // nil if span is
-	jobs     []func()           // what is done with its keys, in order
+	pages    actorPages // its database, of RivetKit 2.3. It belongs to the jobs
+	span     span       // of this start
+	jobs     []func()   // what is done with its keys, in order
 	jobBytes int
 	working  bool
 	mail     mailbox
