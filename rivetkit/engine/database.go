@@ -36,5 +36,14 @@ func (c databaseCall) run() {
 		}
 		conn.drain(e.ctx, maxAnswers)
 		conn.send(q.answer(e.ctx, a.pages.at(started, life, a.handle, e, log)))
+		if !a.pages.cut {
+			return
+		}
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if a.phase == running && a.rec.Generation == started {
+			a.again = true
+			a.halt()
+		}
 	})
 }

@@ -253,3 +253,21 @@ func TestRemoteCutOff(t *testing.T) {
 		s.stop()
 	})
 }
+
+// TestRemoteRestart: a transaction over several messages isn't made in part when the engine is started anew meanwhile: its actor is, too.
+func TestRemoteRestart(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		p := r.envoy("k")
+		f := p.farOf("a")
+		f.exec("create table t(a)")
+		f.exec("begin; insert into t values (1)")
+		r.reopen()
+		f.p = r.reconnect("", "k", p)
+		_, err := f.execute("insert into t values (2)")
+		refused(t, err, "started anew")
+		f.p.toldToStop(f.at.Actor)
+		synctest.Wait()
+		f = f.again(f.p)
+		f.runs("[count(*)] [[0]] 0 0", "select count(*) from t")
+	})
+}

@@ -37,6 +37,7 @@ var (
 	errHead         = &rp.SQLiteError{Group: "depot", Code: "head_fence_mismatch", Message: "the database has another head: it was written since"}
 	errStage        = &rp.SQLiteError{Group: "depot", Code: "stage_not_found", Message: "there is no such commit under way"}
 	errStageSize    = &rp.SQLiteError{Group: "depot", Code: "commit_too_large", Message: "the transaction is too large for one commit"}
+	errCut          = &rp.SQLiteError{Group: "sqlite", Code: "remote_execution_failed", Message: "the engine was started anew, which may have ended a transaction: the actor starts anew, too"}
 	errBusyStages   = &rp.SQLiteError{Group: "depot", Code: "overloaded", Message: "too much of other commits is under way"}
 	errBusyDatabase = &rp.SQLiteError{Group: "depot", Code: "overloaded", Message: "too many requests of the actor wait"}
 )
@@ -52,6 +53,8 @@ type actorPages struct {
 	stage      *stage     // nil for none
 	staged     *room      // what the stages of all actors take
 	sql        *remoteSQL // nil until the program sends SQL
+	ran        bool       // this engine has run SQL in this start
+	cut        bool       // an engine before has, whose end may have rolled back a part of it
 }
 
 // A span ends the SQL of one start of an actor with that. The zero span is ready for use.
@@ -124,16 +127,15 @@ func (p *actorPages) open(ctx context.Context) error {
 	}
 	err := p.readHead(ctx)
 	if err == nil {
-		p.db, err = vfs.OpenPages(ctx, p.handle, func() error { return p.advance(ctx) }, nil)
+		p.db, err = vfs.OpenPages(ctx, p.handle, func() error { return p.advance(ctx, new(batch.Batch)) }, nil)
 	}
 	return err
 }
 
-// advance makes the head grow by a commit of its own: what a program knows of pages is old from then on.
-func (p *actorPages) advance(ctx context.Context) error {
-	var b batch.Batch
+// advance makes the head grow by a commit of its own, with b: what a program knows of pages is old from then on.
+func (p *actorPages) advance(ctx context.Context, b *batch.Batch) error {
 	b.Put(rivetstore.HeadKey(), rivetstore.AppendHead(nil, p.head+1))
-	err := p.handle.Commit(ctx, &b)
+	err := p.handle.Commit(ctx, b)
 	if err == nil {
 		p.head++
 	}
@@ -141,16 +143,21 @@ func (p *actorPages) advance(ctx context.Context) error {
 }
 
 // readHead reads the head that is stored.
-func (p *actorPages) readHead(ctx context.Context) error {
-	value, err := p.handle.Get(ctx, rivetstore.HeadKey(), nil)
-	if errors.Is(err, kv.ErrNotFound) {
-		p.head = 0
-		return nil
-	}
-	if err == nil {
-		p.head, err = rivetstore.ParseHead(value)
-	}
+func (p *actorPages) readHead(ctx context.Context) (err error) {
+	p.head, err = p.readNumber(ctx, rivetstore.HeadKey())
 	return err
+}
+
+// readNumber reads a number that is stored, 0 if it isn't.
+func (p *actorPages) readNumber(ctx context.Context, key []byte) (uint64, error) {
+	value, err := p.handle.Get(ctx, key, nil)
+	if errors.Is(err, kv.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return rivetstore.ParseHead(value)
 }
 
 // read answers GetPages.
@@ -269,11 +276,21 @@ func (p *actorPages) remote(ctx context.Context) (*remoteSQL, error) {
 	if err := p.readHead(ctx); err != nil {
 		return nil, err
 	}
-	p.forget()
-	p.db = nil
-	if err := p.advance(ctx); err != nil {
+	last, err := p.readNumber(ctx, rivetstore.SQLKey())
+	if p.cut = err == nil && !p.ran && last == uint64(p.generation); p.cut {
+		return nil, errCut
+	}
+	if err != nil {
 		return nil, err
 	}
+	p.forget()
+	p.db = nil
+	var b batch.Batch
+	b.Put(rivetstore.SQLKey(), rivetstore.AppendHead(nil, uint64(p.generation)))
+	if err := p.advance(ctx, &b); err != nil {
+		return nil, err
+	}
+	p.ran = true
 	db, err := vfs.Open(ctx, p.handle, nil)
 	if err != nil {
 		return nil, err

@@ -32,6 +32,8 @@ import (
 //	                                     str, doomed bool. v1 ends before the runner id
 //	68 68                                v1: the head of the database of a program of RivetKit 2.3: how
 //	                                     many commits of pages there were, u64. It lands with each
+//	68 71                                v1: the last generation in which the engine ran SQL of such a
+//	                                     program, u64
 //	68 6d                                v1: the actor is being imported (nothing follows)
 //	68 67 + gateway, request, n u64be    v1: a message of the client that the actor hasn't
 //	                                     acknowledged: binary bool, data. n is 0 for the opening
@@ -52,6 +54,7 @@ const (
 	recordByte = 'e'
 	importByte = 'm'
 	socketByte = 'g'
+	sqlByte    = 'q'
 )
 
 // DefaultNamespace is the namespace that is there without being made. The names of its actors in the store are type, slash, key, as
@@ -168,12 +171,15 @@ func AppendImport(dst []byte) []byte { return bare.AppendVersion(dst, version) }
 // HeadKey returns the key of the head of an actor's database: how many commits of its pages there were. Without a value it is 0.
 func HeadKey() []byte { return actorstore.PagesHeadKey() }
 
-// AppendHead appends the value of a HeadKey to dst.
+// SQLKey returns the key of the last generation of an actor in which the engine ran SQL of its program.
+func SQLKey() []byte { return []byte{OwnPrefix, sqlByte} }
+
+// AppendHead appends the value of a HeadKey, or of an SQLKey, to dst.
 func AppendHead(dst []byte, head uint64) []byte {
 	return bare.AppendU64(bare.AppendVersion(dst, version), head)
 }
 
-// ParseHead parses the value of a HeadKey. Its errors wrap kv.ErrCorrupt or kv.ErrNewerFormat.
+// ParseHead parses the value of a HeadKey, or of an SQLKey. Its errors wrap kv.ErrCorrupt or kv.ErrNewerFormat.
 func ParseHead(b []byte) (head uint64, err error) {
 	err = parse("head of a database", b, func(r *bare.Reader) { head = r.U64() })
 	return head, err

@@ -94,8 +94,11 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestHead: the head of a database, as it is stored.
+// TestHead: the head of a database, and the generation that has run SQL, as they are stored.
 func TestHead(t *testing.T) {
+	if h, q := rs.HeadKey(), rs.SQLKey(); string(h) != "hh" || string(q) != "hq" {
+		t.Errorf("the keys are %q and %q", h, q)
+	}
 	const want = "0100" + "0807060504030201"
 	got := rs.AppendHead(nil, 0x0102030405060708)
 	if hex.EncodeToString(got) != want {
