@@ -3,7 +3,10 @@
 package pglocal
 
 // A Node is one server with its data.
-type Node struct{}
+type Node struct {
+	// Dir is empty.
+	Dir string
+}
 
 // Temporary returns ErrMissing: servers are started on Unix only.
 func Temporary(string, ...string) (*Node, error) { return nil, ErrMissing }

@@ -42,10 +42,10 @@ func (s pools) quit(r *runner) {
 	}
 }
 
-// pick returns a runner that can run a, or nil. Then the actor waits for one. ended says that its last start has ended for sure.
-func (s pools) pick(a *actor, ended bool) (best *runner) {
+// pick returns a runner that can run a, or nil. Then the actor waits for one; and if it begins to, last is a runner that may still have what it did before, nil
+// for none. ended says that its last start has ended for sure.
+func (s pools) pick(a *actor, ended bool) (best, last *runner) {
 	p, n := s.at(a.pool()), 0
-	var last *runner
 	for r := range p.runners {
 		if !ended && (r.at.key == a.rec.RunnerKey || r.again && a.rec.Generation > 0) {
 			last = r // it may not have stopped it yet
@@ -56,10 +56,11 @@ func (s pools) pick(a *actor, ended bool) (best *runner) {
 	if best == nil && last != nil && a.e.now().Sub(last.since) >= a.e.opts.StopThreshold {
 		best = last
 	}
-	if best == nil {
-		p.waiting[a] = struct{}{}
+	if best != nil || s.lack(a) {
+		return best, nil
 	}
-	return best
+	p.waiting[a] = struct{}{}
+	return nil, last
 }
 
 // lack reports whether a waits for a runner.

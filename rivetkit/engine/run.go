@@ -86,8 +86,11 @@ func (a *actor) wake() bool {
 		return false
 	}
 	end := a.e.endings[a.id]
-	r := a.e.pools.pick(a, end.stopped && end.generation == a.rec.Generation)
+	r, last := a.e.pools.pick(a, end.stopped && end.generation == a.rec.Generation)
 	if r == nil {
+		if last != nil {
+			last.disown(a.text, a.rec.Generation)
+		}
 		return false
 	}
 	a.phase, a.runner, a.told = starting, r, false
@@ -300,9 +303,6 @@ func stopReason(destroyed, wanted bool) rp.StopReason {
 	}
 	return rp.StopGoingAway
 }
-
-// takenOver is the index of the first command to an actor whose commands an engine before has counted.
-const takenOver = 1 << 16
 
 // firstCommand is the index of an actor's first command.
 func firstCommand(ofEnvoy bool) int64 {

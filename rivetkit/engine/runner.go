@@ -26,9 +26,8 @@ func (r *runner) events(list rp.Events) {
 		} else if id, err := actorstore.ParseID(ev.Checkpoint.Actor); err == nil {
 			// It isn't open, or another runner's by now.
 			_, stopped := ev.Body.(rp.Stopped)
-			if r.envoy && !stopped { // no other id says to it that the actor is lost
-				at := rp.Checkpoint{Actor: ev.Checkpoint.Actor, Generation: ev.Checkpoint.Generation, Index: takenOver}
-				r.send(rp.Commands{{Checkpoint: at, Body: rp.StopActor{Reason: rp.StopLost}}})
+			if !stopped {
+				r.disown(ev.Checkpoint.Actor, ev.Checkpoint.Generation)
 			}
 			if end, ok := r.e.endings[id]; stopped && (!ok || end.generation <= ev.Checkpoint.Generation) {
 				r.e.endings[id] = ending{generation: ev.Checkpoint.Generation, stopped: true}

@@ -237,6 +237,19 @@ func (r *runner) send(m rp.ToRunner) {
 	}
 }
 
+// takenOver is the index of the first command to an actor whose commands an engine before has counted.
+const takenOver = 1 << 16
+
+// disown tells an envoy to stop what it may have of an actor: a runner stops all that it has when it gets another id, and an envoy gets none.
+//
+// +checklocks:r.e.mu
+func (r *runner) disown(actor string, generation uint32) {
+	if r.envoy {
+		at := rp.Checkpoint{Actor: actor, Generation: generation, Index: takenOver}
+		r.send(rp.Commands{{Checkpoint: at, Body: rp.StopActor{Reason: rp.StopLost}}})
+	}
+}
+
 // A tunnel is one request of a client, or one WebSocket, on its way through a runner to an actor. All fields are guarded by
 // core.mu.
 //

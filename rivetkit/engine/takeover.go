@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
@@ -247,7 +246,10 @@ func (t takeover) await(ctx context.Context, at runnerKey) error {
 	ids := r.orphans
 	r.orphans = nil
 	e.mu.Unlock()
-	if !t.open(ctx, ids, true) {
+	if left := t.open(ctx, ids, true); len(left) > 0 {
+		e.mu.Lock()
+		r.orphans = append(r.orphans, left...) // it has them still: without them nothing would say so
+		e.mu.Unlock()
 		r.giveUp() // another engine may have given it up
 	}
 	e.mu.Lock()
@@ -263,19 +265,24 @@ func (t takeover) await(ctx context.Context, at runnerKey) error {
 	return nil
 }
 
-// open opens actors, some at once, and reports whether this engine has them all. If wait is set it waits for those of another engine, which may
+// open opens actors, some at once, and returns those that this engine hasn't. If wait is set it waits for those of another engine, which may
 // have ended, as long as that may take.
-func (t takeover) open(ctx context.Context, ids []actorstore.ID, wait bool) bool {
+func (t takeover) open(ctx context.Context, ids []actorstore.ID, wait bool) (left []actorstore.ID) {
 	e := t.e
 	ctx, cancel := context.WithTimeout(ctx, e.opts.LostThreshold)
 	defer cancel()
 	var all sync.WaitGroup
-	var failed atomic.Bool
+	var mu sync.Mutex
+	fail := func(ids ...actorstore.ID) {
+		mu.Lock()
+		defer mu.Unlock()
+		left = append(left, ids...)
+	}
 	slots := make(chan struct{}, openers)
-	for _, id := range ids {
+	for i, id := range ids {
 		slots <- struct{}{}
 		if ctx.Err() != nil {
-			failed.Store(true)
+			fail(ids[i:]...)
 			break
 		}
 		all.Go(func() {
@@ -284,15 +291,15 @@ func (t takeover) open(ctx context.Context, ids []actorstore.ID, wait bool) bool
 			case err == nil:
 				a.leave()
 			case !wait && errors.Is(err, actorstore.ErrInUse):
-				failed.Store(true) // its engine has its runner, or gives that up itself
+				fail(id) // its engine has its runner, or gives that up itself
 			case !errors.Is(err, errNotFound):
-				failed.Store(true)
+				fail(id)
 				e.log.Warn("engine: open an actor of an engine before", slog.String("id", id.String()), slog.Any("error", err))
 			}
 		})
 	}
 	all.Wait()
-	return !failed.Load()
+	return left
 }
 
 // takeOver gives the actor, which was opened just now, to the runner that has it; r is nil if that is given up.
