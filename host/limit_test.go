@@ -231,7 +231,7 @@ func TestLimitMessages(t *testing.T) {
 		r.jobs(1, "b-1")
 		pass(10*time.Second + time.Millisecond)
 		l.look(func() {
-			if len(l.begun) != 11 || l.begun[1] != "b-1" && l.begun[2] != "b-1" {
+			if len(l.begun) != 11 || !slices.Contains(l.begun[:3], "b-1") { // whichever asks first
 				t.Errorf("begun %v at %v", l.begun, l.times)
 			}
 		})
