@@ -243,13 +243,15 @@ func (s *Store) ID(ctx context.Context, name string) (actorstore.ID, error) {
 
 // take returns the handle of an actor.
 func (s *Store) take(ctx context.Context, id actorstore.ID, opts actorstore.ActorOptions) (*actorstore.Actor, error) {
-	for {
+	for waited := true; ; {
 		a, err := s.lower.Actor(ctx, id, &opts)
 		if !errors.Is(err, ErrInUse) {
 			return a, err
 		}
-		// By a visit, or a handle that is being closed, it isn't for long.
-		if waited, werr := s.roster.await(ctx, id); !waited || werr != nil {
+		// By a visit, or a handle that is being closed, it isn't for long; and if there is none, one may have ended just now.
+		before := waited
+		var werr error
+		if waited, werr = s.roster.await(ctx, id); !waited && !before || werr != nil {
 			return nil, errors.Join(err, werr)
 		}
 	}
