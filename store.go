@@ -248,7 +248,7 @@ func (s *Store) take(ctx context.Context, id actorstore.ID, opts actorstore.Acto
 		if !errors.Is(err, ErrInUse) {
 			return a, err
 		}
-		// By a visit, or a handle that is being closed, it isn't for long; and if there is none, one may have ended just now.
+		// By a visit, or a handle that is being closed, it isn't for long. The last of those was perhaps there until just now.
 		before := waited
 		var werr error
 		if waited, werr = s.roster.await(ctx, id); !waited && !before || werr != nil {
