@@ -70,6 +70,9 @@ func (w *Workflow) start(ctx context.Context, input []byte, land func(*history.T
 		w.mu.Unlock()
 	}
 	defer w.release()
+	if err := (rereading{w}).ifStale(ctx); err != nil {
+		return err
+	}
 	if err := Over(State(w.h.State())); err != nil || w.h.Input() != nil {
 		return err
 	}
@@ -112,8 +115,8 @@ func (w *Workflow) execute(ctx context.Context, live bool) (Status, error) {
 	}
 	err := errAgain
 	for err == errAgain {
-		if err = ctx.Err(); err != nil {
-			err = cmp.Or(w.record(ctx, nothing), evicted(ctx)) // an input may wait for a commit
+		if err = ctx.Err(); err != nil { // an input may wait for a commit
+			err = cmp.Or(rereading{w}.ifStale(context.WithoutCancel(ctx)), w.record(ctx, nothing), evicted(ctx))
 		} else {
 			err = w.once(ctx, live)
 		}
@@ -164,16 +167,10 @@ func (w *Workflow) once(ctx context.Context, live bool) (err error) {
 		}
 	}()
 	w.mu.Lock()
-	stale := w.stale
 	w.rested = time.Time{}
 	w.mu.Unlock()
-	if stale {
-		if err := w.h.Reload(ctx); err != nil {
-			return w.broken(err)
-		}
-		w.mu.Lock()
-		w.stale = false
-		w.mu.Unlock()
+	if err := (rereading{w}).ifStale(ctx); err != nil {
+		return err
 	}
 	if w.h.Input() == nil && w.h.State() != history.Cancelled {
 		return ErrNotStarted
@@ -197,6 +194,26 @@ func (w *Workflow) once(ctx context.Context, live bool) (err error) {
 	return w.outcome(ctx, r)
 }
 
+// A rereading is a Workflow that is claimed, and whose memory may be ahead of the store.
+type rereading struct{ *Workflow }
+
+// ifStale reads the store again if that is so: what a run that failed had deferred isn't wanted.
+func (w rereading) ifStale(ctx context.Context) error {
+	w.mu.Lock()
+	stale := w.stale
+	w.mu.Unlock()
+	if !stale {
+		return nil
+	}
+	if err := w.h.Reload(ctx); err != nil {
+		return w.broken(err)
+	}
+	w.mu.Lock()
+	w.stale = false
+	w.mu.Unlock()
+	return nil
+}
+
 // outcome records how a run ended.
 func (w *Workflow) outcome(ctx context.Context, r *run) error {
 	r.owing.timer.Stop()
@@ -205,6 +222,9 @@ func (w *Workflow) outcome(ctx context.Context, r *run) error {
 	reason, ended, out, err := r.reason, r.ended, r.out, r.err
 	waits, due := r.rested, r.due
 	r.mu.Unlock()
+	if !ended && (reason == errIdle || reason == ErrEvicted) {
+		w.setRested(due)
+	}
 	var renew renewal
 	switch {
 	case ended && err == nil:
@@ -212,10 +232,8 @@ func (w *Workflow) outcome(ctx context.Context, r *run) error {
 	case ended:
 		return w.fail(ctx, r, err)
 	case reason == errIdle:
-		w.setRested(due)
 		return w.record(ctx, sleeping(w.h, waits))
 	case reason == ErrEvicted:
-		w.setRested(due)
 		return cmp.Or(w.record(ctx, nothing), evicted(ctx))
 	case errors.As(reason, &renew):
 		return w.renew(ctx, renew.input)

@@ -77,6 +77,34 @@ func TestCall(t *testing.T) {
 	})
 }
 
+// TestCallFailed: what a run that went wrong had in memory is neither stored by a run that doesn't begin, nor taken for a start.
+func TestCallFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		w := attach(r, func(c *Context, n int) (int, error) {
+			if n == 1 {
+				c.UUID("drawn")
+				c.Now("")
+			}
+			return Step(c, "one", work(r, "one", n+1))
+		})
+		_, err := w.Call(ctx, 1)
+		wantErr(t, "call", err, ErrMisuse)
+		over, cancel := context.WithCancel(ctx)
+		cancel()
+		if n := r.counted(func() { _, err = w.Run(over) }); n.Commits != 0 {
+			t.Errorf("%d commits of a run that doesn't begin", n.Commits)
+		}
+		wantErr(t, "run", err, ErrEvicted)
+		_, err = w.Call(ctx, 1)
+		wantErr(t, "call", err, ErrMisuse)
+		must(t, w.Start(ctx, 2))
+		output(r, w, 3)
+		r.wantDid("one")
+		r.same(w.Workflow)
+	})
+}
+
 // TestResultNotHeld: a result is stored after a millisecond, whatever the code does then, and before anything that isn't an attempt which is recorded.
 func TestResultNotHeld(t *testing.T) {
 	for name, c := range map[string]struct {
