@@ -38,6 +38,9 @@ func Set(ctx context.Context, r actorstore.Reader, at *actorstore.Attributes) er
 
 // found returns by which state of its workflow the actor is found that r shows, under its keys or in tables of its database.
 func found(ctx context.Context, r actorstore.Reader) (state string, stuck bool, since time.Time, err error) {
+	if r.Layout() != actorstore.LayoutRivetKit {
+		return workflow.Found(ctx, r)
+	}
 	var db *vfs.DB
 	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, mostTime)
@@ -60,7 +63,7 @@ func found(ctx context.Context, r actorstore.Reader) (state string, stuck bool, 
 		return "", false, since, err
 	}
 	if tables == nil {
-		return workflow.Found(ctx, r)
+		return workflow.Found(whole, r)
 	}
 	state, stuck, err = tables.Found()
 	for e, bad := range r.List(ctx, actorstore.ListOptions{Prefix: actorstore.PagesHeadKey()}) { // of its last commit: the state's, or a later one
