@@ -38,12 +38,11 @@ const (
 func (q *committer) together(ctx context.Context, stage func(tx *Tx) error) error {
 	l := &q.turns
 	l.mu.Lock()
-	if !l.led {
+	if !l.led { // then no call waits
 		l.led = true
-		others := l.join(q.most())
 		turn := l.turn
 		l.mu.Unlock()
-		return q.lead(ctx, turn, stage, others)
+		return q.lead(ctx, turn, stage, nil)
 	}
 	c := &call{stage: stage, leads: make(chan bool, 1)}
 	l.waiting = append(l.waiting, c)
