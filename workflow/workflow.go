@@ -251,7 +251,7 @@ func (r *Runner[In, Out]) Start(ctx context.Context, in In) error {
 }
 
 // Call is Start and Live with one commit less: the input lands with the first thing that the workflow stores, an attempt at a step for one, so after a crash
-// before that the workflow isn't started.
+// before that the workflow isn't started. Errors are those of both.
 func (r *Runner[In, Out]) Call(ctx context.Context, in In) (out Out, err error) {
 	data, err := r.opts.Codec.Encode(cbor.Typed(in))
 	if err != nil {
