@@ -8,6 +8,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/drain"
+	"github.com/greenroomdb/greenroom/internal/groupcommit"
 )
 
 // A committer commits what is staged, in batches of the queue's own or of callers. It knows which commits are under way and which
@@ -16,10 +17,10 @@ import (
 type committer struct {
 	contents
 	bell    bell
-	works   drain.Gate    // of commits under way, and what the queue does by itself; contents.closed is set before it is
-	durable atomic.Uint64 // the newest commit that is known to be on stable storage
-	batches sync.Pool     // of *work
-	turns   turns
+	works   drain.Gate              // of commits under way, and what the queue does by itself; contents.closed is set before it is
+	durable atomic.Uint64           // the newest commit that is known to be on stable storage
+	batches sync.Pool               // of *work
+	line    *groupcommit.Line[call] // of calls that wait to commit
 
 	ctx    context.Context // of what the queue does by itself
 	cancel context.CancelFunc

@@ -64,6 +64,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/groupcommit"
 )
 
 // A Queue is the queue of an actor. It is safe for concurrent use. Its methods return
@@ -83,7 +84,7 @@ type Queue struct {
 // Messages that can't be read are left where they are: see Quarantined.
 func Open(ctx context.Context, a *actorstore.Actor, opts *Options) (*Queue, error) {
 	q := &Queue{}
-	q.actor, q.bell.of, q.turns.pass = a, &q.contents, q.turns.next
+	q.actor, q.bell.of, q.line = a, &q.contents, groupcommit.New[call](1)
 	if opts != nil {
 		q.opts = *opts
 	}

@@ -50,6 +50,7 @@ var layers = []layer{
 	{1, []string{"archive/bucket/s3"}, "buckets of S3 servers"},
 	{1, []string{"archive/bucket/sealed"}, "a decorator that encrypts what a bucket keeps, for recipients of age"},
 	{1, []string{"archive/bucket/buckettest"}, "the suite that every bucket passes"},
+	{0, []string{"internal/groupcommit"}, "callers that wait while others work: the next one does their work together. Standard library only"},
 	{1, []string{"kv/internal/optimistic"}, "the committer of transactions of the two near engines"},
 	{1, []string{"kv/internal/suite"}, "what the two conformance suites share: short forms, the oracle, the language of scripts"},
 	{1, []string{"kv"}, "the contract of an engine: ordered keys, atomic commits with checks"},

@@ -41,15 +41,13 @@ func (db *DB) commit(ctx context.Context, c *kv.Commit) error {
 	if db.opts.ReadOnly {
 		return errReadOnly
 	}
-	p := db.plans.Get().(*plan)
-	defer db.plans.Put(p)
+	p := plans.Get().(*plan)
+	defer plans.Put(p)
 	if err := p.make(c); err != nil {
 		db.note(c.ID, err)
 		return err
 	}
-	err := db.land(ctx, c.ID, func(ctx context.Context, cn *conn, at place) error {
-		return db.transact(ctx, cn, p, c, at)
-	})
+	err := db.shared.commit(member{ctx: ctx, c: c, p: p})
 	db.note(c.ID, err)
 	return err
 }
@@ -66,9 +64,9 @@ func (db *DB) note(id kv.CommitID, err error) {
 
 // land runs a transaction until it is known whether it was committed, and again where
 // it was not, for a reason that passes.
-func (db *DB) land(ctx context.Context, id kv.CommitID, transact func(context.Context, *conn, place) error) error {
+func (db *DB) land(ctx context.Context, ids []kv.CommitID, transact func(context.Context, *conn, place) error) error {
 	r := db.retry()
-	at := db.slots.take(id)
+	at := db.slots.take(ids)
 	for {
 		err := db.landOnce(ctx, at, transact)
 		if errors.Is(err, errDoubt) {
@@ -96,7 +94,7 @@ func (db *DB) settle(ctx context.Context, r *retry, at place, cause error) error
 	// Why it couldn't be looked up is text alone: a context's error must not look as if
 	// nothing had been applied.
 	unknown := func(why error) error { return fmt.Errorf("%w: %w (%v)", kv.ErrUnknownOutcome, cause, clean(why)) }
-	if at.id == (kv.CommitID{}) {
+	if len(at.ids) == 0 {
 		return unknown(errors.New("it has no id to look it up by"))
 	}
 	for db.opts.RetryFor >= 0 {
@@ -127,10 +125,7 @@ func (db *DB) landOnce(ctx context.Context, at place, transact func(context.Cont
 }
 
 // transact sends the transaction of a plan.
-func (db *DB) transact(ctx context.Context, cn *conn, p *plan, c *kv.Commit, at place) error {
-	if c.In != 0 && c.In != cn.in {
-		return kv.ErrIncarnation
-	}
+func (db *DB) transact(ctx context.Context, cn *conn, p *plan, d kv.Durability, at place) error {
 	// A commit that runs alone waits for stable storage only after it lets the others in again.
 	alone, size, most := p.alone(), p.size(), db.stageAt
 	if alone {
@@ -141,7 +136,7 @@ func (db *DB) transact(ctx context.Context, cn *conn, p *plan, c *kv.Commit, at 
 	if size > most {
 		f.stage()
 	}
-	if alone || c.Durability == kv.Applied {
+	if alone || d == kv.Applied {
 		f.send(db.sql.applied)
 	}
 	if alone {
@@ -151,7 +146,7 @@ func (db *DB) transact(ctx context.Context, cn *conn, p *plan, c *kv.Commit, at 
 	}
 	f.check(p)
 	f.change(p, at)
-	return meaning(f.end(ctx, alone && c.Durability == kv.Durable))
+	return meaning(f.end(ctx, alone && d == kv.Durable))
 }
 
 // check sends what must be so.
@@ -183,7 +178,7 @@ func (f *flow) change(p *plan, at place) {
 
 // tell sends what tells that the transaction was committed.
 func (f *flow) tell(at place) {
-	if at.id != (kv.CommitID{}) {
+	if len(at.ids) > 0 {
 		f.send(f.c.sql.outcome, f.db.host[:], int4Param(at.slot), int8Param(at.number))
 	}
 }
@@ -209,26 +204,6 @@ func meaning(err error) error {
 		return &lostError{errors.New("the transaction was given up by who asked for its outcome")}
 	}
 	return err
-}
-
-// size returns about how many bytes the plan sends.
-func (p *plan) size() int {
-	n := 0
-	for _, rows := range [][]write{p.sets, p.absent} {
-		for i := range rows {
-			n += len(rows[i].key) + len(rows[i].rest) + len(rows[i].value)
-		}
-	}
-	for _, c := range p.checks {
-		n += len(c.Key) + len(c.Value)
-	}
-	for _, k := range p.clears {
-		n += len(k)
-	}
-	for i := range p.ranges {
-		n += len(p.ranges[i].Start) + len(p.ranges[i].End)
-	}
-	return n
 }
 
 // maxRequest is how many bytes of rows go into one statement: the server keeps them in

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -29,6 +31,18 @@ type conn struct {
 	used time.Time
 	// in is the incarnation of the server at its other end.
 	in kv.Incarnation
+}
+
+// A target is where the store is.
+type target struct {
+	config *pgconn.Config
+	schema string
+}
+
+// String names the target without any secret.
+func (t *target) String() string {
+	c := t.config
+	return fmt.Sprintf("%s, database %s, schema %s", net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port))), c.Database, t.schema)
 }
 
 // connKey is where a conn is found in the driver's connection.

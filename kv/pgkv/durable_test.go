@@ -179,7 +179,7 @@ func TestOutcomeOfUsedPlace(t *testing.T) {
 	if applied, err := db.lookUp(ctx, d.place); applied || err != nil {
 		t.Fatalf("the place was not used again: %v, %v", applied, err)
 	}
-	if db.slots.resolve(d, func() { t.Error("the late answer was recorded") }) {
+	if db.slots.resolve(d, func(kv.CommitID) { t.Error("the late answer was recorded") }) {
 		t.Error("the doubt ended twice")
 	}
 	if o, err := db.Outcome(ctx, id); o != kv.OutcomeApplied || err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,9 +23,9 @@ import (
 // far yet it never will. So the answer is final, whatever the old connection still does. A
 // slot is overwritten again and again, so the table stays small without a cleanup.
 
-// A place is where the outcome of one commit is found.
+// A place is where the outcome of one transaction is found.
 type place struct {
-	id     kv.CommitID
+	ids    []kv.CommitID // of its commits; none if it can't be looked up
 	slot   int32
 	number int64
 }
@@ -42,7 +43,7 @@ type slots struct {
 	doubts []doubt // +checklocks:mu
 }
 
-// A doubt is a commit that returned kv.ErrUnknownOutcome.
+// A doubt is a transaction whose commits returned kv.ErrUnknownOutcome.
 type doubt struct {
 	place
 	since time.Time
@@ -57,12 +58,16 @@ const (
 	keepRows = "2 days"
 )
 
-// take returns a place for a commit; give or doubt must follow.
-func (s *slots) take(id kv.CommitID) place {
+// take returns a place for a transaction, whose commits have the ids; give or doubt must
+// follow. If one of them is zero the transaction isn't to be looked up.
+func (s *slots) take(ids []kv.CommitID) place {
+	if slices.Contains(ids, kv.CommitID{}) {
+		ids = nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.number++
-	at := place{id: id, number: s.number}
+	at := place{ids: ids, number: s.number}
 	if n := len(s.free); n > 0 {
 		at.slot, s.free = s.free[n-1], s.free[:n-1]
 	} else {
@@ -80,16 +85,16 @@ func (s *slots) renumber() int64 {
 	return s.number
 }
 
-// give takes back the slot of a commit whose outcome is known.
+// give takes back the slot of a transaction whose outcome is known.
 func (s *slots) give(at place) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.free = append(s.free, at.slot)
 }
 
-// doubt keeps the slot of a commit whose outcome isn't.
+// doubt keeps the slot of a transaction whose outcome isn't.
 func (s *slots) doubt(at place) {
-	if at.id == (kv.CommitID{}) {
+	if len(at.ids) == 0 {
 		s.give(at)
 		return
 	}
@@ -107,21 +112,23 @@ func (s *slots) find(id kv.CommitID) (doubt, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := len(s.doubts) - 1; i >= 0; i-- {
-		if s.doubts[i].id == id {
+		if slices.Contains(s.doubts[i].ids, id) {
 			return s.doubts[i], true
 		}
 	}
 	return doubt{}, false
 }
 
-// resolve ends a doubt once record has been called, and returns false if it has ended
-// already.
-func (s *slots) resolve(d doubt, record func()) bool {
+// resolve ends a doubt once record has been called for each of its commits, and returns
+// false if it has ended already.
+func (s *slots) resolve(d doubt, record func(kv.CommitID)) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.doubts {
-		if s.doubts[i].place == d.place {
-			record()
+		if s.doubts[i].number == d.number {
+			for _, id := range d.ids {
+				record(id)
+			}
 			s.doubts = append(s.doubts[:i], s.doubts[i+1:]...)
 			s.free = append(s.free, d.slot)
 			return true
@@ -165,7 +172,7 @@ func (db *DB) Outcome(ctx context.Context, id kv.CommitID) (kv.Outcome, error) {
 			}
 			// Another caller may have got the answer meanwhile, and another commit the place:
 			// then what is there now says nothing about this one.
-			if !db.slots.resolve(d, func() { db.commits.Record(id, o) }) {
+			if !db.slots.resolve(d, func(id kv.CommitID) { db.commits.Record(id, o) }) {
 				return db.commits.Outcome(id), nil
 			}
 			return o, nil

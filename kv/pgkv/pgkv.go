@@ -21,7 +21,7 @@ package pgkv
 
 // Files, from the top down:
 //
-//	txops.go tx.go commit.go ranges.go read.go schema.go incarnation.go outcome.go snapshot.go
+//	txops.go tx.go commit.go share.go ranges.go read.go schema.go incarnation.go outcome.go snapshot.go
 //	version.go plan.go retry.go scan.go url.go watch.go pgkv.go stage.go flow.go pool.go conn.go
 //	encode.go statements.go cleared.go errors.go life.go surrogate.go
 
@@ -29,10 +29,10 @@ import (
 	"context"
 	"crypto/rand"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/greenroomdb/greenroom/internal/groupcommit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/internal/outcomes"
 	"github.com/greenroomdb/greenroom/kv/txn"
@@ -110,7 +110,7 @@ type DB struct {
 	commits outcomes.Memory
 	slots   slots
 	life    life
-	plans   sync.Pool // of *plan
+	shared  sharer
 	watches watches
 
 	incarnations incarnations
@@ -158,7 +158,9 @@ func Open(ctx context.Context, url string, opts *Options) (*DB, error) {
 		closeTimeout: closeTimeout, grace: grace}
 	rand.Read(db.host[:]) // never fails
 	db.life.init()
-	db.plans.New = func() any { return new(plan) }
+	// That many transactions keep a server busy that is near, and let enough commits come
+	// together for one that is far.
+	db.shared = sharer{db, groupcommit.New[member](o.Calls / 4)}
 	db.writes = newPool(db, o.Calls)
 	db.reads = newPool(db, o.Calls)
 	db.pins = newPool(db, o.Pins)

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/greenroomdb/greenroom/kv"
 )
@@ -31,10 +32,15 @@ type plan struct {
 	vals  array
 }
 
+// plans are plans that aren't in use.
+var plans = sync.Pool{New: func() any { return new(plan) }}
+
 // A write is a row that gets a value.
 type write struct {
 	key, rest, value []byte // the surrogate
 }
+
+func (w write) compare(o write) int { return bytes.Compare(w.key, o.key) }
 
 // An arena is memory for the surrogates of long keys.
 type arena struct{ buf []byte }
@@ -153,7 +159,7 @@ func (p *plan) takeOps(ops []kv.Op) {
 		}
 	}
 	if len(p.spare.buf) > 0 { // long keys, whose surrogates have an order of their own
-		slices.SortFunc(p.sets, func(a, b write) int { return bytes.Compare(a.key, b.key) })
+		slices.SortFunc(p.sets, write.compare)
 		slices.SortFunc(p.clears, bytes.Compare)
 	}
 }
@@ -211,4 +217,63 @@ func (p *plan) takeAbsent(key []byte) {
 	if !cleared {
 		p.clears = slices.Insert(p.clears, i, k)
 	}
+}
+
+// size returns about how many bytes the plan sends.
+func (p *plan) size() int {
+	n := 0
+	for _, rows := range [][]write{p.sets, p.absent} {
+		for i := range rows {
+			n += len(rows[i].key) + len(rows[i].rest) + len(rows[i].value)
+		}
+	}
+	for _, c := range p.checks {
+		n += len(c.Key) + len(c.Value)
+	}
+	for _, k := range p.clears {
+		n += len(k)
+	}
+	for i := range p.ranges {
+		n += len(p.ranges[i].Start) + len(p.ranges[i].End)
+	}
+	return n
+}
+
+// each calls fn with the surrogate of each key that a plan without ranges names, until it
+// returns false, and returns whether it never did.
+func (p *plan) each(fn func(key []byte) bool) bool {
+	for _, c := range p.checks {
+		if !fn(p.spare.surrogate(c.Key)) {
+			return false
+		}
+	}
+	for _, rows := range [][]write{p.absent, p.sets} {
+		for i := range rows {
+			if !fn(rows[i].key) {
+				return false
+			}
+		}
+	}
+	for _, key := range p.clears {
+		if !fn(key) {
+			return false
+		}
+	}
+	return true
+}
+
+// add adds what another plan does, which has no key in common with p and no ranges; sort must
+// follow.
+func (p *plan) add(o *plan) {
+	p.checks = append(p.checks, o.checks...)
+	p.absent = append(p.absent, o.absent...)
+	p.sets = append(p.sets, o.sets...)
+	p.clears = append(p.clears, o.clears...)
+}
+
+func (p *plan) sort() {
+	slices.SortFunc(p.checks, func(a, b *kv.Check) int { return bytes.Compare(a.Key, b.Key) })
+	slices.SortFunc(p.absent, write.compare)
+	slices.SortFunc(p.sets, write.compare)
+	slices.SortFunc(p.clears, bytes.Compare)
 }

@@ -173,10 +173,10 @@ func (t *txCommit) run(ctx context.Context) error {
 	if err := t.prepare(); err != nil {
 		return err
 	}
-	p := db.plans.Get().(*plan)
-	defer db.plans.Put(p)
+	p := plans.Get().(*plan)
+	defer plans.Put(p)
 	if t.a.snap == nil || len(t.c.Reads) == 0 {
-		return db.land(ctx, t.c.ID, func(ctx context.Context, c *conn, at place) error {
+		return db.land(ctx, []kv.CommitID{t.c.ID}, func(ctx context.Context, c *conn, at place) error {
 			return t.transact(ctx, c, p, at)
 		})
 	}
@@ -198,7 +198,7 @@ func (t *txCommit) pinned(ctx context.Context, p *plan) error {
 		db.pins.give(c)
 		return retryable(errSnapshotLost)
 	}
-	at := db.slots.take(t.c.ID)
+	at := db.slots.take([]kv.CommitID{t.c.ID})
 	db.trips.Add(1)
 	err := t.transact(ctx, c, p, at)
 	db.pins.give(c)

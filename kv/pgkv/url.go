@@ -13,18 +13,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// A target is where the store is.
-type target struct {
-	config *pgconn.Config
-	schema string
-}
-
-// String names the target without any secret.
-func (t *target) String() string {
-	c := t.config
-	return fmt.Sprintf("%s, database %s, schema %s", net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port))), c.Database, t.schema)
-}
-
 const (
 	defaultSchema  = "greenroom"
 	connectTimeout = 5 * time.Second

@@ -100,8 +100,7 @@ func (a *attempt) Commit(ctx context.Context, c *txn.Commit) (txn.Stamp, error) 
 		return txn.Stamp{}, err
 	}
 	defer s.Leave()
-	r := request{attempt: a, commit: c}
-	a.core.submit(&r)
+	r := a.core.submit(request{attempt: a, commit: c})
 	return r.stamp, r.err
 }
 

@@ -14,6 +14,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/greenroomdb/greenroom/internal/groupcommit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/txn"
 )
@@ -57,7 +58,7 @@ type store interface {
 }
 
 // A Core is the transactions of one store. It must not be copied. What isn't the
-// queue is guarded by the lock of the store.
+// line is guarded by the lock of the store.
 type Core struct {
 	store store
 	// busy: the engine has to tell about its own commits.
@@ -67,13 +68,13 @@ type Core struct {
 	pinned  []*attempt
 	history history
 	watches watches
-	queue   queue
+	line    *groupcommit.Line[request] // of commits that wait for their turn
 	// group is scratch space of the leader.
 	group group
 }
 
 // New returns the transactions of s.
-func New(s store) *Core { return &Core{store: s} }
+func New(s store) *Core { return &Core{store: s, line: groupcommit.New[request](1)} }
 
 // Busy reports whether Applied must be called. Called with the lock held.
 func (c *Core) Busy() bool { return c.busy }

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/greenroomdb/greenroom/kv"
@@ -137,7 +137,9 @@ func TestGroupWithInvalid(t *testing.T) {
 
 // TestGroup: commits that come while another is being applied are one commit of the
 // engine, in which each sees what those before it did.
-func TestGroup(t *testing.T) {
+func TestGroup(t *testing.T) { synctest.Test(t, testGroup) }
+
+func testGroup(t *testing.T) {
 	s, c := newFake()
 	const n = 20
 	applying, release := make(chan struct{}), make(chan struct{})
@@ -170,12 +172,7 @@ func TestGroup(t *testing.T) {
 			stamps <- stamp
 		})
 	}
-	for waiting := 0; waiting < n; {
-		c.queue.mu.Lock()
-		waiting = len(c.queue.waiting)
-		c.queue.mu.Unlock()
-		runtime.Gosched()
-	}
+	synctest.Wait()
 	close(release)
 	wg.Wait()
 	if len(s.applied) != 2 || len(s.applied[1]) != n {

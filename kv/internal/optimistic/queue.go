@@ -1,8 +1,9 @@
 package optimistic
 
 import (
-	"sync"
+	"context"
 
+	"github.com/greenroomdb/greenroom/internal/groupcommit"
 	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
@@ -12,19 +13,6 @@ type request struct {
 	commit  *txn.Commit
 	stamp   txn.Stamp
 	err     error
-	// wake receives true when the request is to lead the next group, and false when
-	// it is done. It is made for those that have to wait.
-	wake chan bool
-}
-
-// A queue holds the commits that arrive while others are being applied. A caller that
-// finds no leader leads: it takes every waiting commit, applies them as one commit of
-// the engine, hands the lead to the first commit that arrived meanwhile, and only then
-// waits for the disk. So there isn't a goroutine to stop.
-type queue struct {
-	mu      sync.Mutex
-	waiting []*request // +checklocks:mu
-	leading bool       // +checklocks:mu
 }
 
 const (
@@ -36,24 +24,30 @@ const (
 	maxGroupBytes = 4 << 20
 )
 
-// submit commits r, and returns when r.stamp and r.err are the result.
-func (c *Core) submit(r *request) {
-	q := &c.queue
-	q.mu.Lock()
-	q.waiting = append(q.waiting, r)
-	lead := !q.leading
-	if lead {
-		q.leading = true
-	} else {
-		r.wake = make(chan bool, 1)
+// submit commits r, and returns r with its stamp and error. A caller that leads applies every
+// waiting commit with its own as one commit of the engine, hands the lead on, and only
+// then waits for the disk.
+func (c *Core) submit(r request) *request {
+	w := &groupcommit.Waiter[request]{Value: r}
+	// The context doesn't end, so there isn't an error.
+	if leads, _ := c.line.Enter(context.Background(), w); !leads {
+		return &w.Value
 	}
-	q.mu.Unlock()
-	if !lead && !<-r.wake {
-		return
+	n, size := 1, w.Value.size()
+	others := c.line.Take(func(r *request) bool {
+		if n == maxGroup || size >= maxGroupBytes {
+			return false
+		}
+		n, size = n+1, size+r.size()
+		return true
+	})
+	requests := make([]*request, 1, n)
+	requests[0] = &w.Value
+	for _, o := range others {
+		requests = append(requests, &o.Value)
 	}
-	requests := q.take()
 	wait := c.commit(requests)
-	q.pass()
+	w.Pass()
 	if err := wait(); err != nil {
 		for _, m := range requests {
 			if m.err == nil {
@@ -61,36 +55,16 @@ func (c *Core) submit(r *request) {
 			}
 		}
 	}
-	for _, m := range requests {
-		if m != r {
-			m.wake <- false
-		}
+	for _, o := range others {
+		o.Done()
 	}
+	return &w.Value
 }
 
-// take returns the next group, which begins with the leader's own request.
-func (q *queue) take() []*request {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	n, size := 0, 0
-	for n < len(q.waiting) && n < maxGroup && size < maxGroupBytes {
-		for _, o := range q.waiting[n].commit.Ops {
-			size += len(o.Key) + len(o.Value)
-		}
-		n++
+// size returns how many bytes the commit writes.
+func (r *request) size() (n int) {
+	for _, o := range r.commit.Ops {
+		n += len(o.Key) + len(o.Value)
 	}
-	group := q.waiting[:n:n]
-	if q.waiting = q.waiting[n:]; len(q.waiting) == 0 {
-		q.waiting = nil
-	}
-	return group
-}
-
-// pass hands the lead on.
-func (q *queue) pass() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.leading = len(q.waiting) > 0; q.leading {
-		q.waiting[0].wake <- true
-	}
+	return n
 }
