@@ -209,6 +209,8 @@ func (c *claims) remove(ctx context.Context, id layout.ID, u unclaim) (there boo
 	err = c.Engine.Commit(ctx, &kv.Commit{
 		Checks: []kv.Check{{Key: key, Value: row}},
 		Ops:    append(slices.Clip(u.ops), kv.Clear(key)),
+		// If a crash takes it back the row is removed again, or ends with the lease.
+		Durability: kv.Applied,
 	})
 	if errors.Is(err, kv.ErrConflict) {
 		return false, nil
