@@ -97,7 +97,7 @@ func (l durableWork) on(engine string, begin func(l durableWork, s *stand) (oper
 	}
 }
 
-// cycle is queue/cycle by callers of one actor, and cycleEach by one of each of as many actors.
+// cycle is a queue's by callers of one actor, and cycleEach by one of each of as many actors.
 func (l durableWork) cycle(s *stand) []func() error { return l.cycles(s, 1) }
 
 func (l durableWork) cycleEach(s *stand) []func() error { return l.cycles(s, l.callers) }
@@ -108,9 +108,22 @@ func (l durableWork) cycles(s *stand, actors int) (operations []func() error) {
 		queues = append(queues, owned(s, must(queue.Open(s.ctx, s.actor(name(i)), &queue.Options{Env: part.Env{Logger: slog.New(slog.DiscardHandler)}}))))
 	}
 	for i := range l.callers {
-		operations = append(operations, cycle(s.ctx, queues[i%actors], inCBOR(noisy(i))))
+		operations = append(operations, enqueueAndNext(s.ctx, queues[i%actors], inCBOR(noisy(i))))
 	}
 	return operations
+}
+
+// enqueueAndNext returns an operation that enqueues a message, and completes one and receives the
+// next by one commit.
+func enqueueAndNext(ctx context.Context, q *queue.Queue, body []byte) func() error {
+	var m *queue.Message
+	return func() (err error) {
+		if _, err := q.Enqueue(ctx, queue.Send{Name: "job", Body: body}); err != nil {
+			return err
+		}
+		m, err = q.Next(ctx, m, nil, nil)
+		return err
+	}
 }
 
 // workflows are of three steps, each in an actor that wasn't there before.

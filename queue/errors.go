@@ -43,8 +43,6 @@ var (
 	// became a dead letter, was deleted, can't be read, or was settled before anybody
 	// waited.
 	ErrNoAnswer = errors.New("queue: no answer")
-	// ErrPrevious: All was asked for a message while the one before was open.
-	ErrPrevious = errors.New("queue: previous message is not completed")
 	// ErrStale: a batch of mode Ordered landed in part, so that it isn't known what the
 	// queue holds. Open it again.
 	ErrStale = errkind.New("queue: must be opened again", errkind.ErrPoisoned)
@@ -115,7 +113,6 @@ func Code(err error) string {
 		{ErrInvalid, "message_invalid"},
 		{ErrGone, "already_completed"},
 		{ErrLeaseOver, "lease_over"},
-		{ErrPrevious, "previous_message_not_completed"},
 		{ErrTimedOut, "timed_out"},
 		{ErrUnknownName, "unknown_name"},
 		{ErrClosed, "aborted"},

@@ -96,3 +96,15 @@ func (o *ReceiveOptions) check(in *settings) (ReceiveOptions, error) {
 	}
 	return c, nil
 }
+
+// one is check for the receiver of one message at a time.
+func (o *ReceiveOptions) one(in *settings, receiver string) (ReceiveOptions, error) {
+	c, err := o.check(in)
+	if err != nil {
+		return c, fmt.Errorf("queue: receive: %w", err)
+	}
+	if c.Count > 1 {
+		return c, &InvalidError{What: whatOptions, Err: fmt.Errorf("count %d, and %s receives one at a time", c.Count, receiver)}
+	}
+	return c, nil
+}

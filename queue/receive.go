@@ -105,36 +105,78 @@ func (q *Queue) receive(ctx context.Context, o *ReceiveOptions) (msgs []*Message
 	}
 }
 
-// All yields messages one after the other, each when the one before is settled, and
-// waits for them. It is Receive of one message at a time: a Count above 1 is an
-// *InvalidError. With a Timeout it ends when none came for so long.
+// Next completes a message that was received, as Complete does, and receives another one, as
+// Receive does with a Count of 1: in one commit if one is visible. Else the message is completed
+// at once, and then Next waits. A nil before completes nothing, so that a loop may begin with it.
+// With a Timeout Next returns nil when no message came for so long.
+//
+// Errors: those of Complete, and then no message was received; and those of Receive, and then
+// the message may be completed. A Count above 1 is an *InvalidError.
+func (q *Queue) Next(ctx context.Context, before *Message, response any, opts *ReceiveOptions) (*Message, error) {
+	o, err := opts.one(&q.settings, "Next")
+	if err != nil {
+		return nil, err
+	}
+	if before != nil {
+		m, err := q.complete(ctx, before, response, &o)
+		if m != nil || err != nil {
+			return m, err
+		}
+	}
+	msgs, err := q.Receive(ctx, &o)
+	if err != nil || len(msgs) == 0 {
+		return nil, err
+	}
+	return msgs[0], nil
+}
+
+// complete completes a message, and receives another one by the same commit, unless none is
+// visible, or is to be waited for.
+func (q *Queue) complete(ctx context.Context, before *Message, response any, o *ReceiveOptions) (*Message, error) {
+	if err := errors.Join(ctx.Err(), q.check(ctx)); err != nil {
+		return nil, err
+	}
+	var msgs []*Message
+	var unread error
+	err := q.together(ctx, func(tx *Tx) error {
+		if err := tx.Complete(before.Receipt(), response); err != nil || o.Linger > 0 {
+			return err
+		}
+		msgs, unread = tx.receive(ctx, o)
+		return nil // the message is completed, whatever the other one is like
+	})
+	switch {
+	case err != nil && len(msgs) > 0 && errors.Is(err, batch.ErrTooLarge):
+		return nil, q.Complete(ctx, before.Receipt(), response)
+	case err != nil:
+		return nil, err
+	case unread != nil || len(msgs) == 0:
+		return nil, unread
+	}
+	return msgs[0], nil
+}
+
+// All yields messages one after the other, and waits for them. It is Next: a message that is
+// neither settled when the loop goes on nor about to be by a batch is completed, without a
+// response, by the commit that hands out the next one. The one at which the loop ends isn't,
+// nor is one during which the context ended. With a Timeout All ends when no message came for so long.
 //
 // It ends quietly when the queue is closed or the context is over. Any other error is
-// yielded once, and ends it: ErrPrevious when the consumer goes on while the lease of the
-// message before is his and no batch is about to settle it.
+// yielded once, and ends it.
 func (q *Queue) All(ctx context.Context, opts *ReceiveOptions) iter.Seq2[*Message, error] {
 	return func(yield func(*Message, error) bool) {
-		o := ReceiveOptions{}
-		if opts != nil {
-			o = *opts
-		}
-		if o.Count > 1 {
-			yield(nil, &InvalidError{What: whatOptions, Err: fmt.Errorf("count %d, and All receives one at a time", o.Count)})
-			return
-		}
+		var m *Message
 		for {
-			msgs, err := q.Receive(ctx, &o)
+			if m != nil && !q.holds(m.Receipt()) {
+				m = nil
+			}
+			var err error
+			m, err = q.Next(ctx, m, nil, opts)
 			switch {
 			case err != nil && !q.ended(ctx, err):
 				yield(nil, err)
 				return
-			case err != nil || len(msgs) == 0:
-				return
-			case !yield(msgs[0], nil):
-				return
-			}
-			if q.holds(msgs[0].Receipt()) {
-				yield(nil, ErrPrevious)
+			case err != nil || m == nil || !yield(m, nil):
 				return
 			}
 		}

@@ -217,20 +217,20 @@ func TestWaitFor(t *testing.T) {
 	})
 }
 
-// TestAll yields one message after the other, and none while the one before is open.
+// TestAll yields one message after the other, and completes what is left open when it goes on.
 func TestAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Options{})
-		for range 4 {
+		for range 5 {
 			r.enqueue("a", nil)
 		}
 		var got []ID
-		var last error
 		for m, err := range r.q.All(ctx, nil) {
-			if last = err; err != nil {
-				break
+			must(t, err)
+			if got = append(got, m.ID); len(got) == 5 {
+				break // which completes nothing
 			}
-			switch got = append(got, m.ID); len(got) {
+			switch len(got) {
 			case 1:
 				must(t, m.Complete(ctx, nil))
 			case 2:
@@ -242,16 +242,14 @@ func TestAll(t *testing.T) {
 				must(t, m.Complete(ctx, nil))
 			}
 		}
-		wantIDs(t, "yielded", got, 1, 2, 2, 3)
-		if wantErr(t, "the open one", last, ErrPrevious); Code(last) != "previous_message_not_completed" {
-			t.Errorf("code %q", Code(last))
-		}
+		wantIDs(t, "yielded", got, 1, 2, 2, 3, 4)
+		later(defaultVisibility)
 		got = nil
 		for m, err := range r.q.All(ctx, &ReceiveOptions{AtMostOnce: true, Timeout: time.Second}) {
 			must(t, err)
 			got = append(got, m.ID)
 		}
-		wantIDs(t, "with a timeout", got, 4)
+		wantIDs(t, "with a timeout", got, 4, 5)
 		over, stop := context.WithCancel(ctx)
 		go func() { later(time.Second); stop() }()
 		for m, err := range r.q.All(over, &ReceiveOptions{Names: []string{"b"}}) {
@@ -286,8 +284,8 @@ func TestAllEnds(t *testing.T) {
 	})
 }
 
-// TestAllStaged goes on behind a message that a batch is about to settle, and not behind
-// one that the batch has given up.
+// TestAllStaged leaves to a batch what that is about to settle, and completes what another one has
+// given up.
 func TestAllStaged(t *testing.T) {
 	r := newRig(t, Options{})
 	for range 3 {
@@ -296,11 +294,11 @@ func TestAllStaged(t *testing.T) {
 	var got []ID
 	var b, other batch.Batch
 	for m, err := range r.q.All(ctx, nil) {
-		if got = append(got, 0); err != nil {
-			wantErr(t, "the one that nobody settles", err, ErrPrevious)
+		must(t, err)
+		if got = append(got, m.ID); len(got) == 3 {
 			break
 		}
-		switch got[len(got)-1] = m.ID; len(got) {
+		switch len(got) {
 		case 1:
 			must(t, r.q.In(&b).Complete(m.Receipt(), nil))
 		case 2:
@@ -308,9 +306,110 @@ func TestAllStaged(t *testing.T) {
 			other.Abort(nil)
 		}
 	}
-	wantIDs(t, "yielded", got, 1, 2, 0)
+	wantIDs(t, "yielded", got, 1, 2, 3)
+	if n := r.q.Len(); n != 2 {
+		t.Errorf("%d messages are left, want the first and the last", n)
+	}
 	must(t, r.actor.Commit(ctx, &b))
 	r.verify("in the end")
+}
+
+// TestNext completes one message and hands out the next one by one commit, and completes it
+// before it waits.
+func TestNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Options{})
+		a, err := r.q.Expect(r.enqueue("a", nil))
+		must(t, err)
+		r.enqueue("a", nil)
+		r.enqueue("b", nil)
+		next := func(before *Message, o *ReceiveOptions) (m *Message) {
+			t.Helper()
+			m, err := r.q.Next(ctx, before, "done", o)
+			must(t, err)
+			return m
+		}
+		var m *Message
+		r.wantCost("the first", 1, 0, func() { m = next(nil, nil) })
+		r.wantCost("another", 1, 0, func() { m = next(m, nil) })
+		wantIDs(t, "received", []ID{m.ID}, 2)
+		if answer, err := a.Wait(ctx); text(t, answer) != "done" || err != nil {
+			t.Errorf("the answer is %v, %v", answer, err)
+		}
+		r.wantCost("none of the name in time", 1, 0, func() {
+			if m := next(m, &ReceiveOptions{Names: []string{"a"}, Timeout: time.Second}); m != nil {
+				t.Errorf("received %v", m)
+			}
+		})
+		m = next(nil, nil)
+		go func() {
+			later(time.Hour)
+			if n := r.q.Len(); n != 0 {
+				t.Errorf("%d messages are there while Next waits", n)
+			}
+			r.enqueue("a", nil)
+		}()
+		m = next(m, nil)
+		wantIDs(t, "waited for", []ID{m.ID}, 4)
+		r.wantCost("what can't be completed", 0, 0, func() {
+			r.enqueue("a", nil)
+			later(defaultVisibility)
+			_, err := r.q.Next(ctx, m, nil, nil)
+			wantErr(t, "what can't be completed", err, ErrLeaseOver)
+			r.engine.Reset()
+		})
+		_, err = r.q.Next(ctx, m, nil, &ReceiveOptions{Count: 2})
+		wantErr(t, "two", err, ErrInvalid)
+		wantIDs(t, "left", ids(r.try(ReceiveOptions{Count: 9})), 4, 5)
+		r.verify("in the end")
+	})
+}
+
+// TestNextApart completes a message though the next one can't be handed out by the same commit:
+// it doesn't fit, it can't be read, or others are waited for.
+func TestNextApart(t *testing.T) {
+	t.Run("too large together", func(t *testing.T) {
+		r := newRig(t, Options{})
+		r.enqueue("a", nil)
+		r.enqueue("a", nil)
+		m := r.one(ReceiveOptions{})
+		r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Err: kv.ErrTooLarge})
+		m, err := r.q.Next(ctx, m, nil, nil)
+		must(t, err)
+		wantIDs(t, "received", []ID{m.ID}, 2)
+		r.verify("too large together")
+	})
+	t.Run("not to be read", func(t *testing.T) {
+		r := newRig(t, Options{MemoryBytes: -1})
+		r.enqueue("a", nil)
+		r.enqueue("a", nil)
+		m := r.one(ReceiveOptions{})
+		broken := errors.New("broken")
+		r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeScan, Err: broken})
+		_, err := r.q.Next(ctx, m, nil, nil)
+		wantErr(t, "not to be read", err, broken)
+		if n := r.q.Len(); n != 1 {
+			t.Errorf("%d messages are left", n)
+		}
+		m, err = r.q.Next(ctx, nil, nil, nil)
+		must(t, err)
+		wantIDs(t, "received", []ID{m.ID}, 2)
+		r.verify("not to be read")
+	})
+	t.Run("with a linger", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, Options{})
+			r.enqueue("a", nil)
+			m := r.one(ReceiveOptions{})
+			r.enqueue("a", nil)
+			start := time.Now()
+			m, err := r.q.Next(ctx, m, nil, &ReceiveOptions{Linger: time.Minute, Count: 1})
+			must(t, err)
+			if wantIDs(t, "received", []ID{m.ID}, 2); time.Since(start) > time.Minute {
+				t.Errorf("it took %v", time.Since(start))
+			}
+		})
+	})
 }
 
 // TestWaitersOfLostActor: a waiting call learns that the actor is lost, though the queue

@@ -32,7 +32,7 @@ var plainErrors = []plain{
 		"docstore.ErrExpression", "docstore.ErrOperation", "docstore.ErrPath", "docstore.ErrValue", "docstore/internal/element.ErrValue",
 		"greenroom.ErrMigrations", "greenroom.ErrNested", "vfs.ErrPage", "itemstore.ErrIncompatible", "itemstore.ErrInvalid", "itemstore.ErrMoved", "itemstore.ErrPath", "itemstore.ErrSchema",
 		"itemstore.ErrToken", "itemstore.ErrUnknownType", "persist.ErrJob", "persist.ErrStarted",
-		"queue.ErrID", "queue.ErrInvalid", "queue.ErrOptions", "queue.ErrPrevious", "queue.ErrUnknownName",
+		"queue.ErrID", "queue.ErrInvalid", "queue.ErrOptions", "queue.ErrUnknownName",
 		"traces.ErrID", "traces.ErrOptions", "traces/otlp.ErrOptions",
 		"tuple.ErrMalformed", "tuple.ErrPrefix", "tuple.ErrUnsupported",
 		"vfs.ErrName",
