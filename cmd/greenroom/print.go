@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,11 +26,12 @@ type mode string
 const (
 	modeList  mode = "list"  // fields separated by a bar, as sqlite3 does
 	modeTable mode = "table" // in a frame, for people
+	modeLine  mode = "line"  // each value on a line of its own, behind its name
 	modeCSV   mode = "csv"   // RFC 4180, with line feeds
 	modeJSON  mode = "json"  // one array of objects per result
 )
 
-var modes = []mode{modeTable, modeList, modeCSV, modeJSON}
+var modes = []mode{modeTable, modeLine, modeList, modeCSV, modeJSON}
 
 // A cellKind is the type of a value: SQLite's five, with its numbers but for NULL's, and one
 // more.
@@ -132,6 +134,8 @@ type layout struct {
 	separated bool
 	// tty says that a terminal shows them.
 	tty bool
+	// width returns how many columns the terminal has for a table; nil is any number.
+	width func() int
 }
 
 // newLayout returns the layout of a mode with its own habits: csv has a header
@@ -143,7 +147,13 @@ func (l layout) printer(w *bufio.Writer) printer {
 	lines := &linePrinter{w: w, header: l.header, separator: "|", field: appendRaw}
 	switch {
 	case l.mode == modeTable:
-		return &tablePrinter{w: w, table: table.NewWriter(), oneLine: l.separated}
+		p := &tablePrinter{w: w, oneLine: l.separated}
+		if l.width != nil {
+			p.width = l.width()
+		}
+		return p
+	case l.mode == modeLine:
+		return &recordPrinter{w: w, shown: l.tty}
 	case l.mode == modeJSON:
 		return &jsonPrinter{w: w}
 	case l.mode == modeCSV:
@@ -353,49 +363,187 @@ func appendJSONString(dst, s []byte) []byte { return append(dst, jsonCell(string
 // A tablePrinter keeps all rows: how wide a column is, the last one may say.
 type tablePrinter struct {
 	w       *bufio.Writer
-	table   table.Writer
+	width   int    // of the terminal; 0 is any
 	oneLine bool   // escape line feeds
 	numbers []bool // columns that hold nothing but numbers and NULL
+	head    table.Row
+	rows    []table.Row
 }
 
 func (p *tablePrinter) begin(columns []string) {
-	head := make(table.Row, len(columns))
+	p.head = make(table.Row, len(columns))
 	p.numbers = make([]bool, len(columns))
 	for i, name := range columns {
-		head[i] = visibleText(name)
+		p.head[i] = visibleText(name)
 		p.numbers[i] = true
 	}
-	p.table.AppendHeader(head)
 }
 
 func (p *tablePrinter) row(cells []cell) {
 	row := make(table.Row, len(cells))
 	for i, c := range cells {
-		shown := visibleText(string(c.text))
-		switch {
-		case c.kind == cellNull:
-			shown = "NULL"
-		case c.kind == cellBlob:
-			shown = string(appendBlob(nil, c.text))
-		case p.oneLine:
+		shown := tableText(c, true)
+		if p.oneLine {
 			shown = onOneLine(shown)
 		}
 		row[i] = shown
 		p.numbers[i] = p.numbers[i] && c.kind <= cellReal
 	}
-	p.table.AppendRow(row)
+	p.rows = append(p.rows, row)
+}
+
+// tableText is a value for people, shown if a terminal needs that.
+func tableText(c cell, shown bool) string {
+	switch {
+	case c.kind == cellNull:
+		return "NULL"
+	case c.kind == cellBlob:
+		return string(appendBlob(nil, c.text))
+	case shown:
+		return visibleText(string(c.text))
+	}
+	return string(c.text)
 }
 
 func (p *tablePrinter) end() {
+	if !p.fit() {
+		r := &recordPrinter{w: p.w}
+		for _, row := range p.rows {
+			r.record(p.head, row)
+		}
+		return
+	}
 	style := table.StyleLight
 	style.Format.Header = text.FormatDefault
-	p.table.SetStyle(style)
+	t := table.NewWriter()
+	t.SetStyle(style)
+	t.AppendHeader(p.head)
+	t.AppendRows(p.rows)
 	var columns []table.ColumnConfig
 	for i, is := range p.numbers {
-		if is && p.table.Length() > 0 {
+		if is && len(p.rows) > 0 {
 			columns = append(columns, table.ColumnConfig{Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight})
 		}
 	}
-	p.table.SetColumnConfigs(columns)
-	fmt.Fprintln(p.w, p.table.Render())
+	t.SetColumnConfigs(columns)
+	fmt.Fprintln(p.w, t.Render())
 }
+
+// minCut is how much of a value is always shown.
+const minCut = 12
+
+// fit cuts what makes the table wider than the terminal, and says whether it fits then.
+func (p *tablePrinter) fit() bool {
+	left := p.width - 1 // for the last bar
+	if p.width == 0 {
+		return true
+	}
+	widths := make([]int, len(p.head))
+	for _, row := range append([]table.Row{p.head}, p.rows...) {
+		for i, v := range row {
+			widths[i] = max(widths[i], text.LongestLineLen(v.(string)))
+		}
+	}
+	sorted := slices.Sorted(slices.Values(widths))
+	for i, w := range sorted {
+		columns := len(sorted) - i              // this one, and those that aren't narrower
+		if most := left/columns - 3; w > most { // with its bar and blanks
+			if most < minCut {
+				return false
+			}
+			p.cut(most)
+			return true
+		}
+		left -= w + 3
+	}
+	return true
+}
+
+// cut leaves no line of a value wider than most.
+func (p *tablePrinter) cut(most int) {
+	for _, row := range append(p.rows, p.head) {
+		for i, v := range row {
+			lines := strings.Split(v.(string), "\n")
+			for j := range lines {
+				lines[j] = text.Snip(lines[j], most, "…")
+			}
+			row[i] = strings.Join(lines, "\n")
+		}
+	}
+}
+
+// A planPrinter draws the rows of EXPLAIN QUERY PLAN as a tree, as sqlite3 does.
+type planPrinter struct {
+	w     *bufio.Writer
+	below map[string][]planStep // by the id of what is above; 0 is the top
+}
+
+// A planStep is one step of a plan.
+type planStep struct{ id, detail string }
+
+func (p *planPrinter) begin([]string) { p.below = map[string][]planStep{} }
+
+// row takes id, parent, something unused, and detail.
+func (p *planPrinter) row(cells []cell) {
+	above := string(cells[1].text)
+	p.below[above] = append(p.below[above], planStep{string(cells[0].text), visibleText(string(cells[3].text))})
+}
+
+func (p *planPrinter) end() {
+	fmt.Fprintln(p.w, "QUERY PLAN")
+	p.draw("0", "")
+}
+
+// draw draws what is below a step.
+func (p *planPrinter) draw(above, indent string) {
+	steps := p.below[above]
+	for i, s := range steps {
+		branch, next := "|--", "|  "
+		if i == len(steps)-1 {
+			branch, next = "`--", "   "
+		}
+		fmt.Fprintln(p.w, indent+branch+onOneLine(s.detail))
+		p.draw(s.id, indent+next)
+	}
+}
+
+// A recordPrinter writes each value on a line of its own, and an empty line between rows.
+type recordPrinter struct {
+	w     *bufio.Writer
+	shown bool // make all visible
+	head  table.Row
+	rows  int
+}
+
+func (p *recordPrinter) begin(columns []string) {
+	for _, name := range columns {
+		if p.shown {
+			name = visibleText(name)
+		}
+		p.head = append(p.head, name)
+	}
+}
+
+func (p *recordPrinter) row(cells []cell) {
+	row := make(table.Row, len(cells))
+	for i, c := range cells {
+		row[i] = tableText(c, p.shown)
+	}
+	p.record(p.head, row)
+}
+
+// record writes one row.
+func (p *recordPrinter) record(head, row table.Row) {
+	if p.rows++; p.rows > 1 {
+		p.w.WriteByte('\n')
+	}
+	width := 0
+	for _, name := range head {
+		width = max(width, text.StringWidth(name.(string)))
+	}
+	for i, name := range head {
+		fmt.Fprintf(p.w, "%s = %s\n", text.AlignRight.Apply(name.(string), width), row[i])
+	}
+}
+
+func (p *recordPrinter) end() {}

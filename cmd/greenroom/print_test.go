@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jedib0t/go-pretty/v6/text"
+
 	"github.com/greenroomdb/greenroom/admin"
 )
 
@@ -53,6 +55,7 @@ func TestPrint(t *testing.T) {
 		want string
 	}{
 		{"list", newLayout(modeList), "-9223372036854775808|x,\"y\"\n\x1b[2J|\x00\xab|\n||\n0.1|größe|Inf\n"},
+		{"line", newLayout(modeLine), "  n = -9223372036854775808\na b = x,\"y\"\n\x1b[2J\n  n = X'00AB7C'\n\n  n = NULL\na b = \n  n = X''\n\n  n = 0.1\na b = größe\n  n = Inf\n"},
 		{"csv", newLayout(modeCSV), "n,a b,n\n-9223372036854775808,\"x,\"\"y\"\"\n\x1b[2J\",X'00AB7C'\n,\"\",X''\n0.1,größe,Inf\n"},
 		{"csv without header", layout{mode: modeCSV}, "-9223372036854775808,\"x,\"\"y\"\"\n\x1b[2J\",X'00AB7C'\n,\"\",X''\n0.1,größe,Inf\n"},
 		{"list with header", layout{mode: modeList, header: true}, "n|a b|n\n" +
@@ -135,4 +138,38 @@ func FuzzPrint(f *testing.F) {
 			t.Errorf("JSON of %q, %q is read as %q", a, b, objects)
 		}
 	})
+}
+
+// TestTableFits: a table that is wider than the terminal has its long values cut, or becomes lines.
+func TestTableFits(t *testing.T) {
+	long, columns := strings.Repeat("0123456789", 20), []string{"id", "text", "note"}
+	print := func(columns []string, values ...any) (lines []string) {
+		l := newLayout(modeTable)
+		l.tty, l.width = true, func() int { return 80 }
+		return strings.Split(strings.TrimSuffix(printed(l, columns, cells(values)), "\n"), "\n")
+	}
+	for _, values := range [][]any{{1, "short", "x"}, {1, long, "x"}, {1, long, long}, {1, "a\n" + long, "ü" + long}, {1, strings.Repeat("字", 100), long}} {
+		lines := print(columns, values...)
+		for _, line := range lines {
+			if n := text.StringWidth(line); n > 80 || n != text.StringWidth(lines[0]) {
+				t.Errorf("%d columns: %s", n, line)
+			}
+		}
+		if cut := strings.Contains(strings.Join(lines, ""), "…"); cut != (values[1] != "short") || !strings.HasPrefix(lines[0], "┌") {
+			t.Errorf("%q:\n%s", values, strings.Join(lines, "\n"))
+		}
+	}
+	// Exactly as wide as the terminal.
+	if lines := print([]string{"a"}, long[:76]); text.StringWidth(lines[0]) != 80 || strings.Contains(lines[3], "…") {
+		t.Errorf("%q", lines)
+	}
+	var many []string
+	var values []any
+	for i := range 8 {
+		many = append(many, strings.Repeat("n", i+1))
+		values = append(values, long)
+	}
+	if lines := print(many, values...); lines[0] != "       n = "+long || len(lines) != 8 {
+		t.Errorf("many columns:\n%s", strings.Join(lines, "\n"))
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"regexp"
 
 	"github.com/greenroomdb/greenroom/internal/sqlrun"
 )
@@ -24,6 +25,7 @@ type session struct {
 	// changed is told how many rows a statement has changed that returns none; nil is not.
 	changed func(rows int64)
 
+	plan    bool    // the statement that is being run explains one
 	printer printer // of the statement that is being run
 	printed int     // rows, since it was set to 0
 	cells   []cell
@@ -39,10 +41,14 @@ func withExecutor(ctx context.Context, db *sql.DB, fn func(executor) error) erro
 	return errors.Join(err, s.Close())
 }
 
+// explainsPlan matches statements that return the plan of a query.
+var explainsPlan = regexp.MustCompile(sqlrun.Beginning + `explain\s+query\s+plan\b`)
+
 // run runs the statements of p, of which there is one, or none if it is all
 // comment. After each one its rows are written and flushed. ran counts those that
 // began. An error of SQLite's is a *statementError, in the piece alone; any other is that of out.
 func (s *session) run(ctx context.Context, p piece) (ran int, err error) {
+	s.plan = explainsPlan.MatchString(p.text) && (s.layout.mode == modeTable || s.layout.mode == modeList)
 	ran, err = s.Run(ctx, p.text, s)
 	if at := (*sqlrun.Error)(nil); errors.As(err, &at) {
 		err = p.failed(at.Offset, at.Err)
@@ -53,6 +59,9 @@ func (s *session) run(ctx context.Context, p piece) (ran int, err error) {
 // Begin implements sqlrun.Sink.
 func (s *session) Begin(columns []string) {
 	s.printer = s.layout.printer(s.out)
+	if s.plan {
+		s.printer = &planPrinter{w: s.out}
+	}
 	s.printer.begin(columns)
 }
 
@@ -78,6 +87,38 @@ func (s *session) Changed(rows int64) {
 
 // Flush implements sqlrun.Sink.
 func (s *session) Flush() error { return s.out.Flush() }
+
+// A rowSink gives rows to a function, nil to none.
+type rowSink func(row []sqlrun.Cell)
+
+// Begin implements sqlrun.Sink.
+func (rowSink) Begin([]string) {}
+
+// Row implements sqlrun.Sink.
+func (f rowSink) Row(row []sqlrun.Cell) {
+	if f != nil {
+		f(row)
+	}
+}
+
+// End implements sqlrun.Sink.
+func (rowSink) End() {}
+
+// Changed implements sqlrun.Sink.
+func (rowSink) Changed(int64) {}
+
+// Flush implements sqlrun.Sink.
+func (rowSink) Flush() error { return nil }
+
+// query gives the rows of the shell's own SQL to a function, which may keep nothing of them. Where in it an error is says nothing to
+// the user.
+func (s *session) query(ctx context.Context, text string, row func([]sqlrun.Cell)) error {
+	_, err := s.Run(ctx, text, rowSink(row))
+	if at := (*sqlrun.Error)(nil); errors.As(err, &at) {
+		err = trimmed(at.Err)
+	}
+	return err
+}
 
 // lines writes the rows of a query as a list, and returns how many there are.
 func (s *session) lines(ctx context.Context, query string) (n int, err error) {

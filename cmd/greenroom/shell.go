@@ -134,6 +134,8 @@ func (f *feeder) goesOn() bool { return f.errs != nil && f.file == "" }
 func (f *feeder) line(ctx context.Context, line string) error {
 	if !f.split.pending() && strings.HasPrefix(line, ".") {
 		f.split.skip()
+		ctx, done := f.interruptible(ctx)
+		defer done()
 		return f.place(f.dot(ctx, line))
 	}
 	f.split.add(line)
@@ -161,14 +163,23 @@ func (f *feeder) last(ctx context.Context) error {
 	return nil
 }
 
+// interruptible returns a context that ends, on a terminal, with an interrupt, which ends nothing else until done is called.
+func (f *feeder) interruptible(ctx context.Context) (_ context.Context, done func()) {
+	if f.errs == nil {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	release := f.signals.catch(cancel)
+	return ctx, func() {
+		release()
+		cancel()
+	}
+}
+
 // execute runs p. On a terminal an interrupt ends the statement alone.
 func (f *feeder) execute(ctx context.Context, p piece) error {
-	if f.errs != nil {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithCancel(ctx)
-		defer cancel()
-		defer f.signals.catch(cancel)()
-	}
+	ctx, done := f.interruptible(ctx)
+	defer done()
 	start := time.Now()
 	ran, err := f.session.run(ctx, p)
 	f.count += ran

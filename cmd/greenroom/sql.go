@@ -71,13 +71,15 @@ statement that has columns gives one array with an object per row.`,
 
 // layout is how the flags, or else the kind of output, want rows.
 func (c *sqlCommand) layout() layout {
-	l, tty := newLayout(modeList), terminal(c.env.stdout) != nil
+	l, tty := newLayout(modeList), terminal(c.env.stdout)
 	if i := slices.Index(c.modes[:], true); i >= 0 {
 		l = newLayout([]mode{modeTable, modeCSV, modeJSON}[i])
-	} else if tty {
+	} else if tty != nil {
 		l = newLayout(modeTable)
 	}
-	l.tty = tty
+	if l.tty = tty != nil; l.tty {
+		l.width = func() int { return terminalWidth(tty) }
+	}
 	if c.setsHead {
 		l.header = c.header
 	}

@@ -55,6 +55,15 @@ func (s *terminalSource) next(ctx context.Context, prompt string) (string, error
 	return line + "\n", nil
 }
 
+// terminalWidth returns how many columns a terminal has, 0 if it doesn't say.
+func terminalWidth(tty *os.File) int {
+	w, _, err := term.GetSize(int(tty.Fd()))
+	if err != nil {
+		return 0
+	}
+	return w
+}
+
 // raw switches to raw mode and learns how wide the terminal is now.
 func (s *terminalSource) raw() error {
 	if s.tty == nil {
