@@ -98,7 +98,9 @@
 //
 // Rows are a table on a terminal, which keeps them all in memory until the last
 // one, and elsewhere lines with fields separated by |, as sqlite3 writes them.
-// --table, --csv and --json choose another form:
+// A table that is wider than the terminal has its long values cut, which end with "…" then; one of too many columns
+// is written as .mode line does it, with each value on a line of its own. EXPLAIN QUERY PLAN is drawn as a tree,
+// but for csv, json and line. --table, --csv and --json choose another form:
 //
 //	           list           csv         json                     table
 //	header     with --header  yes         keys of the objects      yes
@@ -118,9 +120,18 @@
 //
 // On a terminal, without SQL, a shell starts: lines are edited, Ctrl-C gives up
 // the statement that is typed or runs, Ctrl-D ends. Commands begin with a dot, and
-// work in a stream too: .help .tables .schema .indexes .mode .headers .read .timer .quit
+// work in a stream too: .help .tables .schema .indexes .dump .import .mode .headers .read .timer .quit
 // .exit. The shell says how many rows a statement changes. The history is kept in greenroom/history in the folder for the state of programs
 // ($XDG_STATE_HOME); lines that begin with a space are left out of it.
+//
+// .dump writes the SQL that makes the database, which sqlite3 reads, and sql reads what sqlite3 dumps:
+//
+//	$ greenroom sql data shop .dump | sqlite3 shop.db
+//	$ sqlite3 old.db .dump | greenroom sql data old
+//
+// Unlike sqlite3's own it has all of a text with NUL in it, user_version and application_id, and rowids where these
+// have gaps. .import inserts the rows of a file of CSV, all or none; the first line is left out if it has the names
+// of the columns, and names those of a table that isn't there. What is nothing is NULL, and "" the empty text.
 //
 // # Files
 //
@@ -338,11 +349,11 @@ package main
 
 // Files, from the top down:
 //
-//	main.go root.go servecommand.go args.go salvage.go backup.go restore.go items.go docs.go docswrite.go docsquery.go docsdump.go itemswrite.go itemslook.go dot.go
+//	main.go root.go servecommand.go args.go salvage.go backup.go restore.go items.go docs.go docswrite.go docsquery.go docsdump.go itemswrite.go itemslook.go dot.go dump.go importcsv.go
 //	engine.go sql.go firstwrite.go state.go traces.go workflowshow.go
 //	export.go askhost.go hosts.go limits.go hosttokens.go hostjwt.go hoststats.go adminflags.go import.go importrivetkit.go queuedrain.go shell.go statecodec.go
 //	traceswaterfall.go workflow.go check.go conns.go awake.go host.go itemscommand.go docscommand.go docsjson.go modelcommand.go
 //	label.go bulk.go ls.go top.go search.go queue.go rivetkeys.go session.go admin.go
 //	sourcecopy.go fork.go migrate.go hostserve.go hostbackup.go print.go source.go userkeys.go env.go hostwasm.go serve.go
 //	serve_other.go sourceerrors.go store.go terminal.go copydatabase.go destination.go doc.go errors.go near.go group.go history.go
-//	hostfleet.go hosttls.go hostdemo.go bytesize.go duration.go connlimit.go input.go serve_unix.go quickack_linux.go quickack_other.go signals.go split.go visible.go
+//	hostfleet.go hosttls.go hostdemo.go bytesize.go duration.go connlimit.go input.go serve_unix.go quickack_linux.go quickack_other.go signals.go split.go keywords.go visible.go

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -26,7 +27,9 @@ func dotCommands() []dotCommand {
 		{"tables", "", "the names of tables and views", (*shell).tables},
 		{"schema", "[TABLE]", "the SQL that made everything, or one table and what belongs to it", (*shell).schema},
 		{"indexes", "[TABLE]", "the names of indexes, of everything or of one table", (*shell).indexes},
-		{"mode", "MODE", "how rows are written: table, list, csv or json", (*shell).mode},
+		{"dump", "[TABLE]", "the SQL that makes everything, or one table, with its rows: sqlite3 reads it, too", dump},
+		{"import", "FILE TABLE", "insert the rows of a CSV file; a table that isn't there is made, of its first line", importCSV},
+		{"mode", "MODE", "how rows are written: table, line, list, csv or json", (*shell).mode},
 		{"headers", "on|off", "whether list and csv begin with the names of the columns", (*shell).headers},
 		{"read", "FILE", "run the SQL in a file", (*shell).read},
 		{"timer", "on|off", "whether each statement is followed by the time that it took", (*shell).time},
@@ -38,7 +41,10 @@ func dotCommands() []dotCommand {
 // dot runs a line that begins with a dot. A command may be shortened.
 func (sh *shell) dot(ctx context.Context, line string) error {
 	name, arg, _ := strings.Cut(strings.TrimSpace(line[1:]), " ")
-	arg = strings.Trim(strings.TrimSpace(arg), `"'`)
+	arg = strings.TrimSpace(arg)
+	if args := dotWords(arg); len(args) == 1 {
+		arg = args[0]
+	}
 	var found []dotCommand
 	for _, c := range dotCommands() {
 		if c.name == name {
@@ -62,10 +68,22 @@ func (sh *shell) dot(ctx context.Context, line string) error {
 	return c.run(sh, ctx, arg)
 }
 
+// dotWord matches one argument of a command, in quotes if it has spaces.
+var dotWord = regexp.MustCompile(`"[^"]*"|'[^']*'|\S+`)
+
+// dotWords returns the arguments of a command.
+func dotWords(arg string) []string {
+	words := dotWord.FindAllString(arg, -1)
+	for i, w := range words {
+		words[i] = strings.Trim(w, `"'`)
+	}
+	return words
+}
+
 func (sh *shell) help(context.Context, string) error {
 	out := sh.session.out
 	for _, c := range dotCommands() {
-		fmt.Fprintf(out, "%-17s %s\n", "."+c.name+" "+c.args, c.help)
+		fmt.Fprintf(out, "%-18s %s\n", "."+c.name+" "+c.args, c.help)
 	}
 	fmt.Fprintln(out, "Anything else is SQL, over as many lines as it takes, up to a semicolon.")
 	return out.Flush()
@@ -96,11 +114,11 @@ func (sh *shell) indexes(ctx context.Context, pattern string) error {
 func (sh *shell) mode(_ context.Context, name string) error {
 	m := mode(name)
 	if !slices.Contains(modes, m) {
-		return fmt.Errorf("no mode %q: there are table, list, csv and json", name)
+		return fmt.Errorf("no mode %q: there are table, line, list, csv and json", name)
 	}
 	before := sh.session.layout
 	sh.session.layout = newLayout(m)
-	sh.session.layout.tty = before.tty
+	sh.session.layout.tty, sh.session.layout.width = before.tty, before.width
 	return nil
 }
 
