@@ -118,7 +118,8 @@
 //
 //	$ greenroom sql data shop "attach 'file:old.db?vfs=os' as old; insert into item select * from old.item"
 //
-// On a terminal, without SQL, a shell starts: lines are edited, Ctrl-C gives up
+// On a terminal, without SQL, a shell starts: lines are edited, Tab completes keywords and the names of tables and
+// columns, a statement of several lines comes back from the history as one (␤ is a line feed), Ctrl-C gives up
 // the statement that is typed or runs, Ctrl-D ends. Commands begin with a dot, and
 // work in a stream too: .help .tables .schema .indexes .dump .import .mode .headers .read .timer .quit
 // .exit. The shell says how many rows a statement changes. The history is kept in greenroom/history in the folder for the state of programs
@@ -349,8 +350,8 @@ package main
 
 // Files, from the top down:
 //
-//	main.go root.go servecommand.go args.go salvage.go backup.go restore.go items.go docs.go docswrite.go docsquery.go docsdump.go itemswrite.go itemslook.go dot.go dump.go importcsv.go
-//	engine.go sql.go firstwrite.go state.go traces.go workflowshow.go
+//	main.go root.go servecommand.go args.go salvage.go backup.go restore.go items.go docs.go docswrite.go docsquery.go docsdump.go itemswrite.go itemslook.go
+//	engine.go sql.go complete.go dot.go dump.go importcsv.go firstwrite.go state.go traces.go workflowshow.go
 //	export.go askhost.go hosts.go limits.go hosttokens.go hostjwt.go hoststats.go adminflags.go import.go importrivetkit.go queuedrain.go shell.go statecodec.go
 //	traceswaterfall.go workflow.go check.go conns.go awake.go host.go itemscommand.go docscommand.go docsjson.go modelcommand.go
 //	label.go bulk.go ls.go top.go search.go queue.go rivetkeys.go session.go admin.go

@@ -5,21 +5,26 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/term"
 )
 
-// maxHistory is how many lines a history keeps.
+// maxHistory is how many statements a history keeps.
 const maxHistory = 1000
 
-// A history is the lines that were typed, kept in a file that only its owner can
-// read. As shells do, it leaves out lines that begin with a space, and those
-// that repeat the one before. It is what the line editor asks for.
+// A history is the statements and commands that were typed, kept in a file that only its owner can
+// read, each on a line of it: a line feed is a carriage return there. As shells do, it leaves out what
+// begins with a space, and what repeats the one before. It is what the line editor asks for.
 type history struct {
 	lines []string
 	file  string // "" when it is not kept
+	fold  string // what stands for a line feed in what the editor got last, "" if it has none
 }
+
+// folds may stand for a line feed in the line editor, which has but one line: the first one that a statement doesn't have does.
+var folds = []string{"␤", "↵", "⏎"}
 
 var _ term.History = (*history)(nil)
 
@@ -54,10 +59,10 @@ func (h *history) open(file string) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	h.lines = strings.FieldsFunc(string(text), func(r rune) bool { return r == '\n' })
-	if n := len(h.lines) - maxHistory; n >= maxHistory {
-		h.lines = h.lines[n:]
-		text = []byte(strings.Join(h.lines, "\n") + "\n")
+	kept := strings.FieldsFunc(string(text), func(r rune) bool { return r == '\n' })
+	if n := len(kept) - maxHistory; n >= maxHistory {
+		kept = kept[n:]
+		text = []byte(strings.Join(kept, "\n") + "\n")
 		if err = os.WriteFile(file+".new", text, 0o600); err == nil {
 			err = os.Rename(file+".new", file)
 		}
@@ -65,22 +70,28 @@ func (h *history) open(file string) error {
 			return err
 		}
 	}
+	for _, line := range kept {
+		h.lines = append(h.lines, strings.ReplaceAll(line, "\r", "\n"))
+	}
 	h.file = file
 	return nil
 }
 
-// Add keeps a line. That it can't be written down is not worth stopping for.
-func (h *history) Add(line string) {
-	if strings.TrimSpace(line) == "" || line[0] == ' ' || len(h.lines) > 0 && h.At(0) == line {
+// Add does nothing with a line: it may be one of several of a statement.
+func (h *history) Add(string) {}
+
+// keep keeps a statement. That it can't be written down is not worth stopping for.
+func (h *history) keep(text string) {
+	if n := len(h.lines); strings.TrimSpace(text) == "" || text[0] == ' ' || n > 0 && h.lines[n-1] == text {
 		return
 	}
-	h.lines = append(h.lines, line)
+	h.lines = append(h.lines, text)
 	if h.file == "" {
 		return
 	}
 	f, err := os.OpenFile(h.file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err == nil {
-		_, err = f.WriteString(line + "\n")
+		_, err = f.WriteString(strings.ReplaceAll(text, "\n", "\r") + "\n")
 		err = errors.Join(err, f.Close())
 	}
 	if err != nil {
@@ -88,8 +99,23 @@ func (h *history) Add(line string) {
 	}
 }
 
-// Len returns the number of lines.
+// Len returns the number of statements.
 func (h *history) Len() int { return len(h.lines) }
 
-// At returns a line; 0 is the newest.
-func (h *history) At(i int) string { return h.lines[len(h.lines)-1-i] }
+// At returns a line; 0 is the newest. One of several lines comes as one.
+func (h *history) At(i int) string {
+	text := h.lines[len(h.lines)-1-i]
+	if h.fold = ""; strings.Contains(text, "\n") {
+		h.fold = folds[max(slices.IndexFunc(folds, func(f string) bool { return !strings.Contains(text, f) }), 0)]
+	}
+	return strings.ReplaceAll(text, "\n", h.fold)
+}
+
+// unfold returns a line of the editor with the line feeds again of what it got by At.
+func (h *history) unfold(line string) string {
+	if h.fold != "" {
+		line = strings.ReplaceAll(line, h.fold, "\n")
+	}
+	h.fold = ""
+	return line
+}

@@ -30,14 +30,17 @@ func quoteName(name string) string {
 	return `"` + strings.ReplaceAll(name, `"`, `""`) + `"`
 }
 
-// quoteNames returns a list of names.
-func quoteNames(names []string) string {
+// quoteAll returns names as SQL has them.
+func quoteAll(names []string) []string {
 	quoted := make([]string, len(names))
 	for i, name := range names {
 		quoted[i] = quoteName(name)
 	}
-	return strings.Join(quoted, ",")
+	return quoted
 }
+
+// quoteNames returns a list of names.
+func quoteNames(names []string) string { return strings.Join(quoteAll(names), ",") }
 
 // quoteText returns a text without NUL as SQL has it.
 func quoteText(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }

@@ -9,12 +9,6 @@ import (
 	"time"
 )
 
-// Prompts of the interactive shell: for a new statement, and for its next line.
-const (
-	promptNew  = "greenroom> "
-	promptMore = "      ...> "
-)
-
 // errQuit ends a shell as .quit asks.
 var errQuit = errors.New("quit")
 

@@ -168,6 +168,64 @@ func TestInteractiveRead(t *testing.T) {
 	}
 }
 
+// TestCompletion: Tab completes as far as is sure, and lists what there is beyond that.
+func TestCompletion(t *testing.T) {
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "rows.csv"), []byte("7,of a file\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const schema = `create table person(id integer primary key, person_name, "group" default 'g'); create table "order lines"(qty);` +
+		" create table persons_old(born); create view people as select person_name as reader from person;" +
+		" insert into person(person_name) values ('Ada');\r"
+	for _, test := range []struct{ keys, out, screen string }{
+		{"sel\t7;", "7\n", "select 7;"},
+		{"SEL\t7;", "7\n", "SELECT 7;"},
+		{"select count(*) from pers\t_old;", "", "no such table: person_old"},
+		{"select count(*) from pers\ts_\t;", "0\n", "persons_old"},
+		{"select person_\tfrom person;", "Ada\n", "person_name from"},
+		{"select p.person_\tfrom person p;", "Ada\n", "p.person_name from"},
+		{"select person.g\tfrom person;", "g\n", `person."group" from`},
+		{"select count(qt\t\x7f) from \"ord\t;", "0\n", `from "order lines"`},
+		{"select 1 from \t1;", "", "\"order lines\"  people  person  persons_old  "},
+		{"select person.\t1;", "", "\"group\"  id  person_name\r\n"},
+		{"select\t8;", "8\n", "select 8;"},
+		{"\tselect 9\t;", "9\n", "select 9"},
+		{".tab\t", "order lines\npeople\nperson\n", ".tables"},
+		{".mode js\t\rselect 1 as a;", "[{\"a\":1}]\n", ".mode json"},
+		{".sch\tpersons\t", "CREATE TABLE persons_old(born);\n", ".schema persons_old"},
+		{".imp\t" + folder + "/r\tpairs\r.tables", "order lines\npairs\n", "rows.csv"},
+	} {
+		out, screen, err := interact(t, &history{}, schema, test.keys+"\r")
+		if err != nil || !strings.HasPrefix(out, test.out) || !strings.Contains(screen, test.screen) {
+			t.Errorf("%q: wrote %q, %v, with the screen\n%s", test.keys, out, err, screen)
+		}
+	}
+}
+
+// TestHistoryOfLines: a statement of several lines comes back as one, also by way of the file.
+func TestHistoryOfLines(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "history")
+	h := &history{}
+	if err := h.open(file); err != nil {
+		t.Fatal(err)
+	}
+	keys := []string{"select 'a␤',\r", "'b -- no comment\r", "c'; -- one\r", "select '␤'\r", ";\r", "select\r", "oops\x03", keyUp + keyUp + "\r"}
+	out, screen, err := interact(t, h, keys...)
+	if want := "a␤|b -- no comment\nc\n␤\na␤|b"; !strings.HasPrefix(out, want) || err != nil || !strings.Contains(screen, "select 'a␤',↵") {
+		t.Errorf("wrote %q, %v, not %q; the screen has %s", out, err, want, screen)
+	}
+	again := &history{}
+	if err := again.open(file); err != nil {
+		t.Fatal(err)
+	}
+	if want := "select '␤'\n;"; again.Len() != 3 || again.lines[1] != want {
+		t.Errorf("kept %q, not %q", again.lines, want)
+	}
+	if out, _, err := interact(t, again, keyUp+keyUp+keyUp+"\r", keyUp+keyUp+"\r"); err != nil || out != "a␤|b -- no comment\nc\n␤\n" {
+		t.Errorf("wrote %q, %v", out, err)
+	}
+}
+
 const (
 	keyUp   = "\x1b[A"
 	keyDown = "\x1b[B"

@@ -147,6 +147,7 @@ func (c *sqlCommand) input(args []string) (in lineSource, person *terminalSource
 // interact runs a shell for a person.
 func (sh *shell) interact(ctx context.Context, src *terminalSource, actor string) error {
 	sh.errs = visibleWriter{src.term}
+	src.complete = completer{sh.session}.complete
 	sh.session.changed = func(rows int64) {
 		if sh.depth == 0 {
 			noun := "rows"
