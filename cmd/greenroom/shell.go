@@ -124,16 +124,19 @@ type feeder struct {
 // goesOn says whether errors don't end this input.
 func (f *feeder) goesOn() bool { return f.errs != nil && f.file == "" }
 
-// line takes one line with its line feed.
+// line takes one line with its line feed. On a terminal an interrupt ends what runs, and drops the rest of the line.
 func (f *feeder) line(ctx context.Context, line string) error {
+	ctx, done := f.interruptible(ctx)
+	defer done()
 	if !f.split.pending() && strings.HasPrefix(line, ".") {
 		f.split.skip()
-		ctx, done := f.interruptible(ctx)
-		defer done()
 		return f.place(f.dot(ctx, line))
 	}
 	f.split.add(line)
 	for p, ok := f.split.next(); ok; p, ok = f.split.next() {
+		if ctx.Err() != nil { // it was too late for the statement before
+			return f.place(errInterrupted)
+		}
 		if err := f.execute(ctx, p); err != nil {
 			return err
 		}
@@ -170,10 +173,8 @@ func (f *feeder) interruptible(ctx context.Context) (_ context.Context, done fun
 	}
 }
 
-// execute runs p. On a terminal an interrupt ends the statement alone.
+// execute runs p.
 func (f *feeder) execute(ctx context.Context, p piece) error {
-	ctx, done := f.interruptible(ctx)
-	defer done()
 	start := time.Now()
 	ran, err := f.session.run(ctx, p)
 	f.count += ran
