@@ -85,7 +85,7 @@ func (c completer) tables(ctx context.Context) ([]string, error) {
 	return c.names(ctx, "SELECT name FROM pragma_table_list WHERE schema IN ('main', 'temp') AND type <> 'shadow' AND name NOT LIKE 'sqlite\\_temp%' ESCAPE '\\'")
 }
 
-// columns returns the names of a table's columns; if there is no such table, as behind an alias, those of all tables.
+// columns returns the names of a table's columns; those of all tables if there isn't such a table, as behind an alias.
 func (c completer) columns(ctx context.Context, table string) ([]string, error) {
 	if table != "" {
 		names, err := c.names(ctx, "SELECT name FROM pragma_table_xinfo("+textLiteral(table)+") WHERE hidden <> 1")

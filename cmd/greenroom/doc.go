@@ -10,6 +10,7 @@
 //	greenroom import-rivetkit STORE DIR         copy the actors of a RivetKit program
 //	greenroom export STORE ACTOR FILE.db        the actor's database becomes an SQLite file
 //	greenroom fork STORE ACTOR NEW              make a new actor with all that an actor has
+//	greenroom copy STORE ACTOR STORE2 [NEW]     make it in another store
 //	greenroom ls STORE [ACTOR [PREFIX]]         list actors, or an actor's keys in words
 //	greenroom top STORE                         list the actors that have used most
 //	greenroom get STORE ACTOR KEY               write the value of a user key
@@ -66,7 +67,7 @@
 // and isn't a flag comes after "--".
 //
 // sql, import and put create the store and the actor that they name, with the first statement that writes, and say
-// so on standard error; host and import-rivetkit create the store. All others, and a query of sql, refuse what isn't
+// so on standard error; host, copy and import-rivetkit create the store. All others, and a query of sql, refuse what isn't
 // there, and say which names are near. Those that only read (ls, get, export, check, and
 // sql with --read-only) write nothing to the store and see one state of it throughout; they read a store
 // that they may not write to, on a read-only mount for instance. With --without-log-rest they read a store whose log is
@@ -164,6 +165,12 @@
 // connections and the inspector's token. NEW appears when it is whole. If a fork is cut off,
 // check notes what is left, and the next program that opens NEW removes it, another fork for
 // instance.
+//
+// copy is fork from one store to another, of the same or another kind. It makes STORE2 if that isn't there. STORE may
+// be open in a host; STORE2 may not, unless it is in PostgreSQL.
+//
+// greenroom completion writes what bash, zsh, fish and PowerShell need to complete commands, flags and the names of
+// actors.
 //
 // # RivetKit
 //
@@ -350,11 +357,11 @@ package main
 
 // Files, from the top down:
 //
-//	main.go root.go servecommand.go args.go salvage.go backup.go restore.go items.go docs.go docswrite.go docsquery.go docsdump.go itemswrite.go itemslook.go
+//	main.go root.go servecommand.go args.go completeargs.go salvage.go backup.go restore.go items.go docs.go docswrite.go docsquery.go docsdump.go itemswrite.go itemslook.go
 //	engine.go sql.go complete.go dot.go dump.go importcsv.go firstwrite.go state.go traces.go workflowshow.go
 //	export.go askhost.go hosts.go limits.go hosttokens.go hostjwt.go hoststats.go adminflags.go import.go importrivetkit.go queuedrain.go shell.go statecodec.go
 //	traceswaterfall.go workflow.go check.go conns.go awake.go host.go itemscommand.go docscommand.go docsjson.go modelcommand.go
 //	label.go bulk.go ls.go top.go search.go queue.go rivetkeys.go session.go admin.go
-//	sourcecopy.go fork.go migrate.go hostserve.go hostbackup.go print.go source.go userkeys.go env.go hostwasm.go serve.go
+//	sourcecopy.go copy.go fork.go migrate.go hostserve.go hostbackup.go print.go source.go userkeys.go env.go hostwasm.go serve.go
 //	serve_other.go sourceerrors.go store.go terminal.go copydatabase.go destination.go doc.go errors.go near.go group.go history.go
 //	hostfleet.go hosttls.go hostdemo.go bytesize.go duration.go connlimit.go input.go serve_unix.go quickack_linux.go quickack_other.go signals.go split.go keywords.go visible.go

@@ -14,8 +14,8 @@ func newRoot(e *env, started *bool) *cobra.Command {
 
 STORE is the directory of a store, pebble:DIR, or postgres://USER@HOST/DATABASE.
 ACTOR is the name of an actor, or id: and the text of its id. The commands sql,
-import and put create store and actor with their first write, and say so; host and
-import-rivetkit create both as they are needed; all others refuse what isn't there.
+import and put create store and actor with their first write, and say so; copy makes its
+STORE2; host and import-rivetkit create both as they are needed; all others refuse what isn't there.
 
 While host or engine has a store open, all other commands but import-rivetkit and salvage
 go on working with it: that process does for them what they ask for. A program of your own
@@ -32,7 +32,7 @@ host that has an actor awake for what is written to it, with $GREENROOM_ADMIN_TO
 	root.SetErr(e.stderr)
 	root.SetVersionTemplate("greenroom {{.Version}}\n")
 	root.AddCommand(
-		newSQL(e), newImport(e), newImportRivetKit(e), newExport(e), newFork(e), newList(e), topCommand{output: output{env: e}}.command(), labeller{e}.command(),
+		newSQL(e), newImport(e), newImportRivetKit(e), newExport(e), newFork(e), newCopy(copying{env: e}), newList(e), topCommand{output: output{env: e}}.command(), labeller{e}.command(),
 		newGet(e), newPut(e), newRemove(removeCommand{env: e}), newDrop(bulk{env: e}), newMigrate(bulk{env: e}), newQueue(e), newCheck(e), salvager{e}.command(),
 		newWake(target{env: e}), newSleep(target{env: e}), newConns(e), newState(e), newTraces(e), newItems(itemsCommand{itemsModel.command(e)}), newDocs(docsCommand{docsModel.command(e)}),
 		newWorkflow(e), newHost(e), newEngine(e), (&pageServer{env: e}).command(), newHosts(output{e, false, "id name address expires ttl"}),
@@ -42,6 +42,7 @@ host that has an actor awake for what is written to it, with $GREENROOM_ADMIN_TO
 	e.ask.flags(root)
 	root.SetFlagErrorFunc(flagError)
 	plainArgs(root)
+	argCompleter{e}.below(root)
 	noteStart(root, started)
 	return root
 }
