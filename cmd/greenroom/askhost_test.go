@@ -265,7 +265,7 @@ func TestAskFlags(t *testing.T) {
 	for cmd := range leaves() {
 		name := commandName(cmd)
 		group, _, _ := strings.Cut(name, " ")
-		writes := !slices.Contains(exclusive, name) && !slices.Contains(reading, name) && !slices.Contains([]string{"backup", "docs", "items", "fork", "restore"}, group)
+		writes := !slices.Contains(exclusive, name) && !slices.Contains(reading, name) && !slices.Contains([]string{"backup", "docs", "items", "fork", "copy", "restore"}, group)
 		if takes := cmd.Flags().Lookup("admin-token-file") != nil; takes != writes {
 			t.Errorf("%s takes a token: %v", name, takes)
 		}

@@ -65,6 +65,10 @@ func TestCopyBusy(t *testing.T) {
 		!strings.HasSuffix(r.stderr, " has it open, and an actor is copied only to a store that is closed, or in PostgreSQL\n") {
 		t.Errorf("%+v", r)
 	}
+	r = program(t.Context(), strings.NewReader(""), "copy", "data", "lobby", "./data", "again")
+	if r.code != exitUsage || !strings.HasPrefix(r.stderr, "greenroom: both are the same store: greenroom fork copies an actor within one\n") {
+		t.Errorf("%+v", r)
+	}
 	id := actorstore.NewID().String()
 	must(t, "copy", "other", "music", "data", "id:"+id)
 	if got := must(t, "get", "data", "id:"+id, "k"); got != "v" {

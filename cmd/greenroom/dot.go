@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -144,7 +143,7 @@ func (sh *shell) read(ctx context.Context, file string) error {
 	if sh.depth == maxDepth {
 		return fmt.Errorf("%s: files that read files, %d deep", file, maxDepth)
 	}
-	f, err := os.Open(file)
+	f, err := openInput(file)
 	if err != nil {
 		return err
 	}

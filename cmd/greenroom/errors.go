@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -26,6 +27,9 @@ func (e *usageError) Error() string { return e.text }
 // say returns err as a sentence.
 func say(err error, format string, args ...any) error { return errkind.Say(err, format, args...) }
 
+// packages matches the names of packages with which their errors begin, which say nothing to the user.
+var packages = regexp.MustCompile(`(^|: |; )((actorstore|admin|batch|greenroom|kv|pebblekv|pgkv|remotekv|storeurl|vfs): )+`)
+
 // message is what the user reads about err: one line.
 func message(err error) string {
 	switch {
@@ -35,7 +39,7 @@ func message(err error) string {
 	case errors.Is(err, context.Canceled):
 		err = errInterrupted
 	}
-	return strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")
+	return packages.ReplaceAllString(strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; "), "$1")
 }
 
 // poison returns what has made a store fail, of an error that is kv.ErrPoisoned.

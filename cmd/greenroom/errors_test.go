@@ -99,3 +99,24 @@ func TestPutLimits(t *testing.T) {
 		}
 	}
 }
+
+// TestPlainMessages: a message has neither names of packages in it, nor the same twice.
+func TestPlainMessages(t *testing.T) {
+	for err, want := range map[error]string{
+		errors.New("pgkv: open db1: pgkv: no server is available"):                                              "open db1: no server is available",
+		errors.New("greenroom: actorstore: bad\nkv: failed"):                                                    "bad; failed",
+		errors.New("actor kv: there is none"):                                                                   "actor kv: there is none",
+		trimmed(errors.New("sqlite3: unable to open database file: unable to open database: x: vfs: not here")): "unable to open database: x: not here",
+	} {
+		if got := message(err); got != want {
+			t.Errorf("%q, not %q", got, want)
+		}
+	}
+	t.Chdir(t.TempDir())
+	for _, command := range []string{".read nowhere", ".import nowhere t"} {
+		r := program(t.Context(), strings.NewReader(""), "sql", "mem:", "music", command)
+		if want := "greenroom: line 1: there is no file nowhere\n"; r.stderr != want {
+			t.Errorf("%s: %q, not %q", command, r.stderr, want)
+		}
+	}
+}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -23,7 +22,7 @@ func importCSV(sh *shell, ctx context.Context, arg string) error {
 	if len(args) != 2 {
 		return errors.New(".import wants two arguments: .import FILE TABLE")
 	}
-	f, err := os.Open(args[0])
+	f, err := openInput(args[0])
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,18 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
+	"os"
 )
+
+// openInput opens a file that the shell reads.
+func openInput(name string) (*os.File, error) {
+	f, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = say(err, "there is no file %s", name)
+	}
+	return f, err
+}
 
 // A lineSource is what a shell reads.
 type lineSource interface {

@@ -148,5 +148,10 @@ func trimmed(err error) error {
 	if err == nil {
 		return nil
 	}
-	return say(err, "%s", strings.TrimPrefix(err.Error(), "sqlite3: "))
+	text := strings.TrimPrefix(err.Error(), "sqlite3: ")
+	const code, what = "unable to open database file: ", "unable to open database: " // which say the same
+	if strings.HasPrefix(text, code+what) {
+		text = strings.TrimPrefix(text, code)
+	}
+	return say(err, "%s", text)
 }
