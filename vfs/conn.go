@@ -68,6 +68,7 @@ type conn struct {
 	temp      *tempRoom
 	tx        connTx
 	kept      kept
+	anew      bool // statements that are prepared now are compiled, and aren't kept
 	open      []openRows
 	queryOnly bool        // by a PRAGMA of the options
 	keys      bool        // foreign keys are enforced, by SQLite's default or a PRAGMA of the options
@@ -240,8 +241,10 @@ func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, e
 	if err := c.enter(ctx); err != nil {
 		return nil, err
 	}
-	if s := c.kept.take(query); s != nil {
-		return &stmt{driverStmt: s, conn: c, query: query, of: c.connected}, nil
+	if !c.anew {
+		if s := c.kept.take(query); s != nil {
+			return &stmt{driverStmt: s, conn: c, query: query, of: c.connected}, nil
+		}
 	}
 	ds, err := c.compile(ctx, query)
 	if err != nil {
@@ -250,7 +253,7 @@ func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, e
 	if nothing(ds) {
 		return emptyStmt{}, nil
 	}
-	return &stmt{driverStmt: ds, conn: c, query: query, of: c.connected}, nil
+	return &stmt{driverStmt: ds, conn: c, query: query, of: c.connected, once: c.anew}, nil
 }
 
 // compile makes a statement of SQLite's.

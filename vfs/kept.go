@@ -17,7 +17,6 @@ type driverStmt interface {
 	driver.StmtQueryContext
 	driver.NamedValueChecker
 	Conn() *sqlite3.Conn
-	ColumnCount() int
 	Reset() error
 	ClearBindings() error
 	counting
@@ -25,10 +24,10 @@ type driverStmt interface {
 
 // A program executes the same few statements again and again, and database/sql closes each
 // one behind its execution unless the program has prepared it. So a connection keeps some
-// that were closed, for the next caller that prepares the same text: to compile an INSERT takes
+// that were closed, for the next caller that prepares the same text: to compile an INSERT, or a SELECT that an index answers, takes
 // longer than to execute it. SQLite itself compiles one anew when the schema has changed.
 //
-// Those that return rows are not kept: what that would gain was not measured. Nor are PRAGMAs, some of which take effect when they are compiled.
+// PRAGMAs are not kept, since some take effect when they are compiled.
 //
 // https://sqlite.org/c3ref/prepare.html
 type kept []keptStmt // the one that was closed last is the last
@@ -41,7 +40,7 @@ type keptStmt struct {
 const (
 	// maxKept bounds the statements of a connection, each of which takes some KB of
 	// SQLite's memory.
-	maxKept = 8
+	maxKept = 16
 	// maxKeptText bounds their texts, in bytes. Longer ones are mostly made for one use.
 	maxKeptText = 1 << 10
 )
@@ -60,7 +59,7 @@ func (k *kept) take(query string) driverStmt {
 // put takes a statement that is closed, and returns the one that is to be finalized: s if it
 // isn't kept, the oldest if there are too many, nil for none.
 func (k *kept) put(query string, s driverStmt) driverStmt {
-	if !keeps(query) || s.ColumnCount() > 0 {
+	if !keeps(query) {
 		return s
 	}
 	_ = s.Reset() // the error is that of its last step
@@ -85,18 +84,17 @@ const (
 // frames says whether query is one of them.
 func frames(query string) bool { return query == beginUpdate || query == commitUpdate }
 
+var keptVerbs = []string{"INSERT", "SELECT", "UPDATE", "DELETE", "REPLACE", "WITH"}
+
 // keeps says whether a statement of that text may be kept, as far as the text says so.
 func keeps(query string) bool {
 	if len(query) > maxKeptText {
 		return false
 	}
-	verb, _, _ := strings.Cut(query, " ")
-	for _, kept := range [...]string{"INSERT", "UPDATE", "DELETE", "REPLACE"} {
-		if strings.EqualFold(verb, kept) {
-			return true
-		}
+	for verb := range strings.FieldsSeq(query) {
+		return frames(query) || slices.ContainsFunc(keptVerbs, func(kept string) bool { return strings.EqualFold(verb, kept) })
 	}
-	return frames(query)
+	return false
 }
 
 // A counting is a statement that counts what it does.

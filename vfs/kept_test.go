@@ -2,6 +2,7 @@ package vfs_test
 
 import (
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,23 +27,25 @@ func openStatements(t *testing.T, c *sql.Conn) (texts []string) {
 	return texts
 }
 
-// TestKept: a connection compiles a statement that changes something once, and others every
-// time.
+// TestKept: a connection compiles a statement that reads or changes rows once, and others every time.
 func TestKept(t *testing.T) {
 	r := newRig(t, batch.Limits{})
 	db := r.open(t, nil)
 	c := oneConn(t, db)
 	exec(t, c, "CREATE TABLE t(x, y)")
-	const insert, changed = "INSERT INTO t(x) VALUES(?)", "UPDATE t SET y = ? WHERE x = ?"
+	const (
+		insert, changed = "INSERT INTO t(x) VALUES(?)", "UPDATE t SET y = ? WHERE x = ?"
+		most, returning = "SELECT max(x) FROM t WHERE x <= ?", "\n\tINSERT INTO t VALUES(?, 1) RETURNING x"
+	)
 	for i := range 3 {
 		exec(t, c, insert, i)
 		exec(t, c, changed, "y", i)
-		one[int](t, c, "SELECT max(x) FROM t WHERE x <= ?", i)
-		one[int](t, c, "INSERT INTO t VALUES(?, 1) RETURNING x", i)
+		one[int](t, c, most, i)
+		one[int](t, c, returning, i)
 		exec(t, c, "PRAGMA cache_size = 100")
 		exec(t, c, "DELETE FROM t WHERE x = ? /* "+strings.Repeat("long", vfs.MaxKeptText/4)+" */", -1)
 	}
-	if got, want := openStatements(t, c), []string{insert, changed}; !slices.Equal(got, want) {
+	if got, want := openStatements(t, c), []string{returning, insert, most, changed}; !slices.Equal(got, want) {
 		t.Errorf("kept are %q, want %q", got, want)
 	}
 	// What was bound once is nothing to the next one.
@@ -59,6 +62,9 @@ func TestKept(t *testing.T) {
 	}
 	exec(t, c, "CREATE TABLE t(y DEFAULT 'new', x)")
 	exec(t, c, insert, 7)
+	if got := one[int](t, c, most, 9); got != 7 {
+		t.Errorf("the greatest is %d, want 7", got)
+	}
 	if got := one[string](t, c, "SELECT y || x FROM t"); got != "new7" {
 		t.Errorf("the row is %q, want new7", got)
 	}
@@ -70,20 +76,27 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// TestKeptByUpdate: an Update compiles nothing the second time.
+// TestKeptByUpdate: an Update compiles nothing the second time, but what it wants compiled anew, which isn't kept.
 func TestKeptByUpdate(t *testing.T) {
 	r := newRig(t, batch.Limits{})
 	db := r.open(t, nil)
 	exec(t, db, "CREATE TABLE t(x)")
 	for range 2 {
 		if err := db.Update(t.Context(), func(tx *vfs.Tx) error {
-			_, err := tx.ExecContext(t.Context(), "INSERT INTO t VALUES(?)", 1)
-			return err
+			if _, err := tx.ExecContext(t.Context(), "INSERT INTO t VALUES(?)", 1); err != nil {
+				return err
+			}
+			s, err := tx.PrepareAnew(t.Context(), "DELETE FROM t")
+			if err != nil {
+				return err
+			}
+			var n int
+			return errors.Join(s.Close(), tx.QueryRowContext(t.Context(), "SELECT max(x) FROM t").Scan(&n))
 		}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	want := []string{"BEGIN IMMEDIATE", "COMMIT", "INSERT INTO t VALUES(?)"}
+	want := []string{"BEGIN IMMEDIATE", "COMMIT", "INSERT INTO t VALUES(?)", "SELECT max(x) FROM t"}
 	if got := openStatements(t, oneConn(t, db)); !slices.Equal(got, want) {
 		t.Errorf("kept are %q, want %q", got, want)
 	}

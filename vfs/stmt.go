@@ -13,7 +13,8 @@ type stmt struct {
 	driverStmt
 	conn   *conn
 	query  string
-	of     int // conn.connected, when it was compiled
+	of     int  // conn.connected, when it was compiled
+	once   bool // it isn't kept
 	closed bool
 	rows   rows // of the query that is under way
 }
@@ -60,10 +61,14 @@ func (s *stmt) Close() (err error) {
 		return nil
 	}
 	s.closed = true
-	if last := s.conn.kept.put(s.query, s.driverStmt); last != nil {
-		return last.Close()
+	last := s.driverStmt
+	if !s.once {
+		last = s.conn.kept.put(s.query, last)
 	}
-	return nil
+	if last == nil {
+		return nil
+	}
+	return last.Close()
 }
 
 // ExecContext is driver.StmtExecContext's.

@@ -17,7 +17,7 @@ type Tx struct {
 	conn *sql.Conn
 	c    *conn
 	staged
-	open  context.Context // done when the SQL is over
+	open  context.Context // ctx, until the SQL is over; nil before the first query
 	close context.CancelFunc
 	spent bool // the connection isn't used again
 }
@@ -25,9 +25,22 @@ type Tx struct {
 // within returns a context that ends with the transaction too, and with it what is
 // left open: rows that aren't closed would keep the connection for ever.
 func (tx *Tx) within(ctx context.Context) context.Context {
+	if tx.open == nil {
+		tx.open, tx.close = context.WithCancel(tx.ctx)
+	}
+	if ctx == tx.ctx {
+		return tx.open
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	context.AfterFunc(tx.open, cancel)
 	return ctx
+}
+
+// end ends what within has begun.
+func (tx *Tx) end() {
+	if tx.close != nil {
+		tx.close()
+	}
 }
 
 // Batch returns what lands with the SQL. Nothing staged may touch the keys of the
@@ -59,6 +72,14 @@ func (tx *Tx) QueryRowContext(ctx context.Context, query string, args ...any) *s
 // PrepareContext is sql.Conn's, in the transaction. The statement, and rows of it, are
 // closed by the caller before the function returns: Update would wait for open rows.
 func (tx *Tx) PrepareContext(ctx context.Context, query string) (*sql.Stmt, error) {
+	return tx.conn.PrepareContext(ctx, query)
+}
+
+// PrepareAnew is PrepareContext for a caller that looks at what SQLite makes of a text before it is run: the statement is compiled now, as the
+// schema is now, and the connection keeps it for no other caller.
+func (tx *Tx) PrepareAnew(ctx context.Context, query string) (*sql.Stmt, error) {
+	tx.c.anew = true
+	defer func() { tx.c.anew = false }()
 	return tx.conn.PrepareContext(ctx, query)
 }
 
@@ -114,7 +135,6 @@ func (db *DB) BeginUpdate(ctx context.Context, b *batch.Batch) (tx *Tx, err erro
 		return nil, errors.Join(err, pooled.Close())
 	}
 	tx = &Tx{db: db, ctx: ctx, conn: pooled, c: c, staged: staged{batch: b}}
-	tx.open, tx.close = context.WithCancel(context.Background())
 	c.file.begun = true
 	if _, err = pooled.ExecContext(ctx, beginUpdate); err == nil {
 		if err = (rollbackMode{c.file}).stage(&tx.staged); err == nil {
@@ -135,7 +155,7 @@ func (tx *Tx) Apply() error {
 // Commit ends the transaction. On an error nothing of it has landed, SQL or staged, but
 // for the errors of Actor.Commit that say otherwise.
 func (tx *Tx) Commit() (err error) {
-	tx.close()
+	tx.end()
 	h, b := tx.c.file, tx.batch
 	defer func() {
 		h.staged = nil
@@ -168,7 +188,7 @@ func (tx *Tx) Commit() (err error) {
 // Rollback ends the transaction and undoes it. It returns reason, which is what the
 // participants of the batch are told, with what went wrong on the way.
 func (tx *Tx) Rollback(reason error) error {
-	tx.close()
+	tx.end()
 	err := errors.Join(reason, rollback(tx.ctx, tx.conn, tx.c))
 	tx.c.file.staged = nil
 	tx.batch.Abort(err)
@@ -177,7 +197,7 @@ func (tx *Tx) Rollback(reason error) error {
 
 // leave gives the connection back, and returns err with what goes wrong at that.
 func (tx *Tx) leave(err error) error {
-	tx.close()
+	tx.end()
 	tx.c.file.begun = false
 	if tx.spent {
 		tx.c.spent.Store(true)

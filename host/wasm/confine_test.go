@@ -219,6 +219,14 @@ func TestCosts(t *testing.T) {
 			views = append(views, fmt.Sprintf("CREATE VIEW v%d AS SELECT a||a AS a FROM %s", i+1, map[bool]string{true: "(SELECT note AS a FROM book)", false: fmt.Sprint("v", i)}[i == 0]))
 		}
 		call1[[]string](r, lobby, "sql", append(views, "ALTER TABLE book ADD COLUMN at"))
+		// What it costs is looked at each time.
+		const copies = "INSERT INTO book(note) SELECT max(a) FROM w"
+		got := call1[[]string](r, lobby, "sql", []string{
+			"CREATE VIEW w AS SELECT a FROM v1", copies, copies, "DROP VIEW w", "CREATE VIEW w AS SELECT a FROM v12", copies, copies,
+		})
+		if want := []string{"1", "1", "1", "1", "1", "bad_query", "bad_query"}; !slices.Equal(got, want) {
+			t.Errorf("a statement that is run again: %q, want %q", got, want)
+		}
 		for q, want := range map[string]string{
 			"SELECT " + chain(110, "amount", "+") + " FROM book":                            "",
 			"SELECT " + chain(130, "amount", "+") + " FROM book":                            "bad_query",

@@ -61,7 +61,7 @@ func (c *call) prepare(q *abi.Statement) (*statement, error) {
 	s := &statement{args: args}
 	s.ctx = context.WithValue(c.ctx, statementKey{}, s)
 	// A text with more than one statement can't be prepared.
-	if s.Stmt, err = tx.PrepareContext(s.ctx, q.Query); err != nil {
+	if s.Stmt, err = tx.PrepareAnew(s.ctx, q.Query); err != nil {
 		return nil, c.sqlFailed(s, err)
 	}
 	if word == "EXPLAIN" {
