@@ -12,6 +12,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/alarm"
@@ -62,6 +63,7 @@ type Actor struct {
 
 	updates chan struct{} // holds a token while an Update runs
 	updater atomic.Int64  // the goroutine that runs it, 0 for none
+	flushed time.Time     // when spans last landed with one; of the Update that runs
 	leaving chan struct{} // closed, once, when no Update begins any more
 	left    sync.Once
 

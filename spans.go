@@ -71,11 +71,15 @@ func endSpan(s *traces.Span, err error) {
 	}
 }
 
+// spansEvery is how often spans land with transactions of an actor at most. A chunk in each commit costs a busy actor a tenth of its time.
+const spansEvery = 100 * time.Millisecond
+
 // flushSpans lets what was recorded so far land with the transaction, if that turns out to
 // write anything, and has room for it: no transaction fails for its spans, which are written
-// later otherwise.
+// later otherwise. So are those of a transaction that follows another one at once.
 func flushSpans(tx *Tx) error {
-	if tx.actor.opts.Traces == nil {
+	now := time.Now()
+	if tx.actor.opts.Traces == nil || now.Sub(tx.actor.flushed) < spansEvery {
 		return nil
 	}
 	t, err := tx.actor.Traces(tx.ctx)
@@ -89,6 +93,7 @@ func flushSpans(tx *Tx) error {
 		if err := t.In(b).Flush(tx.ctx); err != nil {
 			tx.actor.log.Warn("greenroom: spans are written later", slog.Any("error", err))
 		}
+		b.OnCommit(func() { tx.actor.flushed = now })
 		return nil
 	})
 	return nil

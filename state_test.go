@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ncruces/go-sqlite3"
@@ -250,7 +251,9 @@ func events(t testing.TB, v *greenroom.View) (all string) {
 
 // TestSpans: spans land with what writes, SQL alone too, cost no commit of their own, and
 // stay recorded if the transaction fails.
-func TestSpans(t *testing.T) {
+func TestSpans(t *testing.T) { synctest.Test(t, testSpans) }
+
+func testSpans(t *testing.T) {
 	r := newRig(t, batch.Limits{})
 	r.update(t, create)
 	no := errors.New("no")
@@ -268,20 +271,34 @@ func TestSpans(t *testing.T) {
 	if c := r.engine.Counts(); c.Commits != 0 {
 		t.Errorf("a transaction that writes nothing took %+v", c)
 	}
-	r.update(t, func(tx *greenroom.Tx) error {
-		wrote(tx, "sql")
-		_, err := tx.Exec("insert into t(b) values ('new')")
-		return err
-	})
+	inserts := func(value string) {
+		r.update(t, func(tx *greenroom.Tx) error {
+			wrote(tx, value)
+			_, err := tx.Exec("insert into t(b) values ('new')")
+			return err
+		})
+	}
+	shows := func(want string) {
+		must(t, r.actor.View(ctx, func(v *greenroom.View) error {
+			if got := events(t, v); got != want {
+				t.Errorf("recorded %q, want %q", got, want)
+			}
+			return nil
+		}))
+	}
+	time.Sleep(time.Second)
+	inserts("sql")
 	if c := r.engine.Counts(); c.Commits != 1 {
 		t.Errorf("a transaction with SQL took %+v", c)
 	}
-	must(t, r.actor.View(ctx, func(v *greenroom.View) error {
-		if got, want := events(t, v), "wrote old;wrote failed;wrote nothing;wrote sql;"; got != want {
-			t.Errorf("recorded %q, want %q", got, want)
-		}
-		return nil
-	}))
+	const sql = "wrote old;wrote failed;wrote nothing;wrote sql;"
+	shows(sql)
+	// What follows at once lands with a later one.
+	inserts("soon")
+	shows(sql)
+	time.Sleep(time.Second)
+	inserts("later")
+	shows(sql + "wrote soon;wrote later;")
 	without, err := r.store.Actor(ctx, "without", nil)
 	must(t, err)
 	wantErr(t, "Traces", second(without.Traces(ctx)), greenroom.ErrUnsupported)
