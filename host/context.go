@@ -36,7 +36,7 @@ type Context struct {
 	now  time.Time
 
 	landing bool // the commit has begun
-	landed  bool // it was applied
+	landed  bool // the commit was applied, and failed then
 	over    bool
 	conns   connChanges
 	mail    sending
@@ -138,11 +138,12 @@ func (c *Context) commit() error {
 		return err
 	}
 	c.over, c.landing = true, true
-	c.open.Batch().OnCommit(func() { c.landed = true })
 	if c.life.used.due(c.now) {
 		c.life.used.stage(c.open.Batch(), false)
 	}
+	before := c.life.actor.Seq()
 	if err := c.open.Apply(); err != nil {
+		c.landed = c.life.actor.Seq() != before
 		c.giveUp()
 		return err
 	}
