@@ -251,63 +251,63 @@ func events(t testing.TB, v *greenroom.View) (all string) {
 
 // TestSpans: spans land with what writes, SQL alone too, cost no commit of their own, and
 // stay recorded if the transaction fails.
-func TestSpans(t *testing.T) { synctest.Test(t, testSpans) }
-
-func testSpans(t *testing.T) {
-	r := newRig(t, batch.Limits{})
-	r.update(t, create)
-	no := errors.New("no")
-	wrote := func(tx *greenroom.Tx, value string) { tx.Span().Event("wrote", traces.String("value", value)) }
-	wantErr(t, "Update", r.actor.Update(ctx, func(tx *greenroom.Tx) error { wrote(tx, "failed"); return no }), no)
-	r.engine.Reset()
-	r.update(t, func(tx *greenroom.Tx) error {
-		wrote(tx, "nothing")
-		m, err := tx.Receive("of no name")
-		if m != nil {
-			t.Errorf("received %+v", m)
-		}
-		return errors.Join(err, tx.QueryRow("select 1 from t").Scan(new(int)))
-	})
-	if c := r.engine.Counts(); c.Commits != 0 {
-		t.Errorf("a transaction that writes nothing took %+v", c)
-	}
-	inserts := func(value string) {
+func TestSpans(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, batch.Limits{})
+		r.update(t, create)
+		no := errors.New("no")
+		wrote := func(tx *greenroom.Tx, value string) { tx.Span().Event("wrote", traces.String("value", value)) }
+		wantErr(t, "Update", r.actor.Update(ctx, func(tx *greenroom.Tx) error { wrote(tx, "failed"); return no }), no)
+		r.engine.Reset()
 		r.update(t, func(tx *greenroom.Tx) error {
-			wrote(tx, value)
-			_, err := tx.Exec("insert into t(b) values ('new')")
-			return err
-		})
-	}
-	shows := func(want string) {
-		must(t, r.actor.View(ctx, func(v *greenroom.View) error {
-			if got := events(t, v); got != want {
-				t.Errorf("recorded %q, want %q", got, want)
+			wrote(tx, "nothing")
+			m, err := tx.Receive("of no name")
+			if m != nil {
+				t.Errorf("received %+v", m)
 			}
-			return nil
+			return errors.Join(err, tx.QueryRow("select 1 from t").Scan(new(int)))
+		})
+		if c := r.engine.Counts(); c.Commits != 0 {
+			t.Errorf("a transaction that writes nothing took %+v", c)
+		}
+		inserts := func(value string) {
+			r.update(t, func(tx *greenroom.Tx) error {
+				wrote(tx, value)
+				_, err := tx.Exec("insert into t(b) values ('new')")
+				return err
+			})
+		}
+		shows := func(want string) {
+			must(t, r.actor.View(ctx, func(v *greenroom.View) error {
+				if got := events(t, v); got != want {
+					t.Errorf("recorded %q, want %q", got, want)
+				}
+				return nil
+			}))
+		}
+		time.Sleep(time.Second)
+		inserts("sql")
+		if c := r.engine.Counts(); c.Commits != 1 {
+			t.Errorf("a transaction with SQL took %+v", c)
+		}
+		const sql = "wrote old;wrote failed;wrote nothing;wrote sql;"
+		shows(sql)
+		// What follows at once lands with a later one.
+		inserts("soon")
+		shows(sql)
+		time.Sleep(time.Second)
+		inserts("later")
+		shows(sql + "wrote soon;wrote later;")
+		without, err := r.store.Actor(ctx, "without", nil)
+		must(t, err)
+		wantErr(t, "Traces", second(without.Traces(ctx)), greenroom.ErrUnsupported)
+		must(t, without.Update(ctx, func(tx *greenroom.Tx) error {
+			wrote(tx, "nowhere")
+			_, err := tx.Enqueue(queue.Send{Name: "m"})
+			return err
 		}))
-	}
-	time.Sleep(time.Second)
-	inserts("sql")
-	if c := r.engine.Counts(); c.Commits != 1 {
-		t.Errorf("a transaction with SQL took %+v", c)
-	}
-	const sql = "wrote old;wrote failed;wrote nothing;wrote sql;"
-	shows(sql)
-	// What follows at once lands with a later one.
-	inserts("soon")
-	shows(sql)
-	time.Sleep(time.Second)
-	inserts("later")
-	shows(sql + "wrote soon;wrote later;")
-	without, err := r.store.Actor(ctx, "without", nil)
-	must(t, err)
-	wantErr(t, "Traces", second(without.Traces(ctx)), greenroom.ErrUnsupported)
-	must(t, without.Update(ctx, func(tx *greenroom.Tx) error {
-		wrote(tx, "nowhere")
-		_, err := tx.Enqueue(queue.Send{Name: "m"})
-		return err
-	}))
-	must(t, without.Close())
+		must(t, without.Close())
+	})
 }
 
 // TestViewOptions: a view of an actor opens its database as the actor does.

@@ -25,7 +25,7 @@ type driverStmt interface {
 // A program executes the same few statements again and again, and database/sql closes each
 // one behind its execution unless the program has prepared it. So a connection keeps some
 // that were closed, for the next caller that prepares the same text: to compile an INSERT, or a SELECT that an index answers, takes
-// longer than to execute it. SQLite itself compiles one anew when the schema has changed.
+// longer than to execute it. SQLite itself compiles one anew after a change of the schema.
 //
 // PRAGMAs are not kept, since some take effect when they are compiled.
 //
