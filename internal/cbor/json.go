@@ -22,6 +22,13 @@ import (
 // beyond the range of a float64, or that there is more than one value. Apart from those of
 // encoding/json they quote nothing of text, which may be long.
 func FromJSON(text []byte) (any, error) {
+	// A text, true, false and null need none of a Decoder's buffers.
+	if rest := bytes.TrimLeft(text, " \t\r\n"); len(rest) > 0 && bytes.IndexByte([]byte(`"tfn`), rest[0]) >= 0 {
+		var v any
+		if json.Unmarshal(rest, &v) == nil {
+			return v, nil
+		} // else the Decoder says what is wrong
+	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	v, err := readJSON(d, 0)
