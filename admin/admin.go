@@ -18,7 +18,7 @@ package admin
 //
 //	server.go actors.go keysread.go stateread.go queueread.go connsread.go workflowread.go workflowtree.go tracesread.go
 //	databaseread.go sqlread.go hosts.go limits.go usage.go events.go openapi.go sqlclient.go queue.go state.go restore.go store.go conns.go awake.go database.go sql.go userkeys.go labels.go migrate.go index.go workflow.go
-//	verb.go token.go route.go values.go client.go admin.go cancels.go errors.go
+//	verb.go token.go route.go values.go client.go admin.go errors.go
 
 import (
 	"context"

@@ -246,6 +246,13 @@ func TestSQL(t *testing.T) {
 	if _, err := s.Run(ended, endless, &quiet{}); !errors.As(err, &at) || at.Err.Error() != "interrupted" {
 		t.Errorf("a statement without end: %v", err)
 	}
+	// One that is interrupted before it has begun isn't begun, or ends at once.
+	cancel()
+	for range 20 {
+		if _, err := s.Run(ended, endless, &quiet{}); !errors.As(err, &at) || at.Err.Error() != "interrupted" {
+			t.Fatalf("a statement that was interrupted at once: %v", err)
+		}
+	}
 	if err := run(s, "select 1"); err != nil {
 		t.Errorf("after it: %v", err)
 	}

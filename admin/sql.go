@@ -18,6 +18,7 @@ const sqlLinger = time.Second
 type sqlRequest struct {
 	Text             string
 	Rollback, Cancel bool
+	ctx              context.Context // done when it is cancelled
 }
 
 // A sqlEvent is what has happened.
@@ -51,24 +52,28 @@ type sqlConn struct {
 	conn     net.Conn
 	out      *gob.Encoder // to conn
 	requests chan sqlRequest
-	stop     cancels // of what runs
-	over     error   // why a transaction was rolled back, of which the client doesn't know yet
-	lost     error   // of out
+	cancel   func() // of what runs
+	over     error  // why a transaction was rolled back, of which the client doesn't know yet
+	lost     error  // of out
 }
 
 // read passes the requests on, until the client closes the connection.
 func (c *sqlConn) read(ctx context.Context, in *gob.Decoder) {
 	defer close(c.requests)
+	last := func() {} // cancels the last one
+	defer func() { last() }()
 	for {
 		var req sqlRequest
 		if in.Decode(&req) != nil {
-			c.stop.all()
 			return
 		}
+		last()
 		if req.Cancel {
-			c.stop.all()
 			continue
 		}
+		var cancel context.CancelFunc
+		req.ctx, cancel = context.WithCancel(ctx)
+		last = cancel
 		select {
 		case c.requests <- req:
 		case <-ctx.Done():
@@ -146,7 +151,8 @@ func (c *sqlConn) tooLong() error {
 func (c *sqlConn) run(ctx context.Context, s *sqlrun.Session, req *sqlRequest, deadline time.Time) time.Time {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer c.stop.add(func() { cancel(nil) })()
+	c.cancel = func() { cancel(nil) }
+	defer context.AfterFunc(req.ctx, c.cancel)()
 	if !s.InTransaction() {
 		deadline = time.Now().Add(c.txTime)
 	}
@@ -213,7 +219,7 @@ func (c *sqlConn) Begin(columns []string) { c.send(&sqlEvent{Kind: sqlBegin, Col
 func (c *sqlConn) Row(row []sqlrun.Cell) {
 	c.send(&sqlEvent{Kind: sqlRow, Row: row})
 	if c.lost != nil {
-		c.stop.all()
+		c.cancel()
 	}
 }
 
