@@ -95,20 +95,31 @@ func (s *Store) Actor(ctx context.Context, name string, opts *ActorOptions) (*Ac
 			return nil, fmt.Errorf("greenroom: the input of actor %q: %w", name, err)
 		}
 	}
-	id, err := s.ID(ctx, name)
-	if err != nil {
-		return nil, err
-	}
 	lo := actorstore.ActorOptions{MustExist: o.MustExist, Wait: o.Wait, Force: o.Force, MaxSchema: o.MaxSchema}
-	if !s.isID(name) {
-		lo.Name = name // if it is new
+	if s.isID(name) || name == "" {
+		id, err := s.ID(ctx, name) // ErrName without a name
+		if err != nil {
+			return nil, err
+		}
+		return s.open(ctx, id, name, lo, o)
 	}
+	lo.Name = name // if it is new
+	id := actorstore.IDFromName(name)
+	a, err := s.open(ctx, id, name, lo, o)
+	if of, ok := s.lower.Holder(ctx, id, name, err); ok {
+		return s.open(ctx, of, name, lo, o)
+	}
+	return a, err
+}
+
+// open opens the actor with that id, whose name, or id, the caller has called.
+func (s *Store) open(ctx context.Context, id actorstore.ID, called string, lo actorstore.ActorOptions, o ActorOptions) (*Actor, error) {
 	end := s.roster.begin(id)
 	var a *Actor
 	var opened any // nil, or a
 	lower, err := s.take(ctx, id, lo)
 	if err == nil {
-		a = s.newActor(lower, name, o)
+		a = s.newActor(lower, called, o)
 		opened = a
 	}
 	end(opened)

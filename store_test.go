@@ -155,6 +155,8 @@ func TestIDs(t *testing.T) {
 		if err := errors.Join(s.Fork(ctx, text, to), s.View(ctx, to, look)); err != nil {
 			t.Errorf("IDs %v: fork: %v", ids, err)
 		}
+		_, err = s.Actor(ctx, "", nil)
+		wantErr(t, "an actor without a name", err, actorstore.ErrName)
 		wantErr(t, "fork without a name", s.Fork(ctx, text, ""), actorstore.ErrName)
 		if err := s.Fork(ctx, text, "id:brief"); errors.Is(err, actorstore.ErrID) != ids {
 			t.Errorf("IDs %v: fork to a short id: %v", ids, err)

@@ -76,6 +76,20 @@ func (e *openError) Error() string {
 
 func (e *openError) Unwrap() error { return e.err }
 
+// A TakenError says which actor has a name. It wraps ErrNameTaken.
+type TakenError struct {
+	Name string
+	ID   ID
+}
+
+// Error names both.
+func (e *TakenError) Error() string {
+	return fmt.Sprintf("%v: %q is the name of actor %s", ErrNameTaken, e.Name, e.ID)
+}
+
+// Unwrap returns ErrNameTaken.
+func (e *TakenError) Unwrap() error { return ErrNameTaken }
+
 // A SchemaError says which version of its schema an actor has, and which is the last one known. It wraps ErrNewerSchema.
 type SchemaError struct{ Found, Known uint64 }
 

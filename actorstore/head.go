@@ -1,9 +1,11 @@
 package actorstore
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
@@ -42,6 +44,43 @@ func loadRecord(ctx context.Context, src kv.Reader, id ID) (rec record, err erro
 		}
 	}
 	return rec, rec.check(id)
+}
+
+// loadNamedRecord is loadRecord, and reads the row of a name besides, with the same read if src
+// can. named is nil if no actor has the name, or there isn't one.
+func loadNamedRecord(ctx context.Context, src kv.Reader, id ID, name string) (rec record, named *layout.Named, err error) {
+	var ranges [2]kv.Range
+	ranges[0].Start, ranges[0].End = layout.RecordRange(layout.ID(id))
+	if name != "" {
+		key := layout.NameKey(name)
+		ranges[1] = kv.Range{Start: key, End: append(slices.Clip(key), 0)}
+	}
+	rows := kv.ScanRanges(ctx, src, ranges[:])
+	if name == "" || rows == nil {
+		if name != "" {
+			n, err := loadNamed(ctx, src, name)
+			if err == nil {
+				named = &n
+			} else if !errors.Is(err, ErrUnknownActor) {
+				return rec, nil, err
+			}
+		}
+		rec, err = loadRecord(ctx, src, id)
+		return rec, named, err
+	}
+	for e, err := range rows {
+		if err == nil && bytes.Equal(e.Key, ranges[1].Start) {
+			var n layout.Named
+			n, err = layout.ParseNamed(name, e.Value)
+			named = &n
+		} else if err == nil {
+			err = rec.add(id, e)
+		}
+		if err != nil {
+			return record{}, nil, err
+		}
+	}
+	return rec, named, rec.check(id)
 }
 
 // check says what can't be about a record that was read to its end.

@@ -60,11 +60,49 @@ func TestNameOfOtherID(t *testing.T) {
 	if _, err := s.Actor(ctx, testID, &actorstore.ActorOptions{Name: "m"}); !errors.Is(err, actorstore.ErrNameTaken) {
 		t.Errorf("a second name: got %v, want %v", err, actorstore.ErrNameTaken)
 	}
-	if _, err := s.Actor(ctx, actorstore.NewID(), &actorstore.ActorOptions{Name: "n"}); !errors.Is(err, actorstore.ErrNameTaken) {
-		t.Errorf("a name that is taken: got %v, want %v", err, actorstore.ErrNameTaken)
+	_, err = s.Actor(ctx, actorstore.NewID(), &actorstore.ActorOptions{Name: "n"})
+	var taken *actorstore.TakenError
+	if !errors.As(err, &taken) || *taken != (actorstore.TakenError{Name: "n", ID: testID}) || !errors.Is(err, actorstore.ErrNameTaken) {
+		t.Errorf("a name that is taken: got %v, want that %v has it", err, testID)
 	}
+	// Nor does it matter that the id which the name would have is in use.
+	other, err := s.Actor(ctx, actorstore.IDFromName("n"), nil)
+	must(t, err)
+	defer func() { must(t, other.Close()) }()
+	a, err = s.Named(ctx, "n", nil)
+	must(t, err)
+	if a.ID() != testID {
+		t.Errorf("the name leads to %v", a.ID())
+	}
+	if _, err := s.Named(ctx, "n", nil); !errors.Is(err, actorstore.ErrInUse) {
+		t.Errorf("an actor that is open: got %v, want %v", err, actorstore.ErrInUse)
+	}
+	must(t, a.Close())
 	if _, err := s.Named(ctx, "", nil); !errors.Is(err, actorstore.ErrName) {
 		t.Errorf("no name: got %v, want %v", err, actorstore.ErrName)
+	}
+}
+
+// TestNamedReads: an opening by name takes one read, where an engine reads several ranges at once,
+// and one more for an actor of another id.
+func TestNamedReads(t *testing.T) {
+	eng := faultkv.New(memkv.New())
+	s := openStore(t, eng, batch.Limits{})
+	a, err := s.Actor(ctx, testID, &actorstore.ActorOptions{Name: "other"})
+	must(t, err)
+	must(t, a.Put(ctx, user("k"), nil))
+	must(t, a.Close())
+	for range 2 {
+		for name, want := range map[string]int64{"n": 1, "other": 2} {
+			eng.Reset()
+			a, err := s.Named(ctx, name, nil)
+			must(t, err)
+			if c := eng.Counts(); c.Scans != want || c.Gets+c.Snapshots != 0 {
+				t.Errorf("to open %q took %+v, want %d reads", name, c, want)
+			}
+			must(t, a.Put(ctx, user("k"), nil))
+			must(t, a.Close())
+		}
 	}
 }
 

@@ -35,15 +35,30 @@ func (s *Store) Named(ctx context.Context, name string, opts *ActorOptions) (*Ac
 	if opts != nil {
 		o = *opts
 	}
-	o.Name = name
-	id, err := s.Lookup(ctx, name)
-	if errors.Is(err, ErrUnknownActor) {
-		id, err = IDFromName(name), nil
-	}
-	if err != nil {
+	if err := checkName(name); err != nil {
 		return nil, err
 	}
-	return s.Actor(ctx, id, &o)
+	o.Name = name
+	id := IDFromName(name)
+	a, err := s.Actor(ctx, id, &o)
+	if of, ok := s.Holder(ctx, id, name, err); ok {
+		return s.Actor(ctx, of, &o)
+	}
+	return a, err
+}
+
+// Holder returns which actor has the name, if an opening of the actor id with that name failed with
+// err because another one does, as far as is known.
+func (s *Store) Holder(ctx context.Context, id ID, name string, err error) (of ID, ok bool) {
+	var taken *TakenError
+	switch {
+	case errors.As(err, &taken):
+		return taken.ID, true
+	case errors.Is(err, ErrInUse): // before the name was looked up
+		of, err = s.Lookup(ctx, name)
+		return of, err == nil && of != id
+	}
+	return ID{}, false
 }
 
 // own is Actor without the wrapping of errors.

@@ -55,9 +55,12 @@ func (a *takeover) run(ctx context.Context, opts *ActorOptions) error {
 	w := lease.Opening{Seat: a.host, Wait: opts.Wait, Force: opts.Force}
 	for {
 		in := a.store.eng.Incarnation()
-		rec, err := loadRecord(ctx, a.store.eng, a.id)
+		rec, named, err := loadNamedRecord(ctx, a.store.eng, a.id, opts.Name)
 		if err != nil {
 			return err
+		}
+		if named != nil && ID(named.ID) != a.id {
+			return &TakenError{opts.Name, ID(named.ID)}
 		}
 		if !rec.written() && opts.MustExist {
 			return ErrUnknownActor
@@ -70,11 +73,11 @@ func (a *takeover) run(ctx context.Context, opts *ActorOptions) error {
 				return fmt.Errorf("%w: %v was asked for, and the actor has %v", ErrLayout, opts.Layout, rec.layout)
 			}
 		}
-		unsaid, err := a.checkTaken(ctx, rec.name, opts.Name)
-		if err != nil {
-			return err
+		// The commit that records the name checks again.
+		name, unsaid := rec.name, opts.Name != "" && opts.Name != rec.name
+		if unsaid && rec.name != "" {
+			return fmt.Errorf("%w: the actor's name is %q", ErrNameTaken, rec.name)
 		}
-		name := rec.name
 		if unsaid {
 			name = opts.Name
 		}
@@ -123,27 +126,6 @@ func (a *takeover) run(ctx context.Context, opts *ActorOptions) error {
 			return err
 		}
 	}
-}
-
-// checkTaken says whether the name that the caller wants is free to be recorded,
-// or recorded already.
-func (a *takeover) checkTaken(ctx context.Context, has, want string) (unsaid bool, err error) {
-	if want == "" || want == has {
-		return false, nil
-	}
-	if has != "" {
-		return false, fmt.Errorf("%w: the actor's name is %q", ErrNameTaken, has)
-	}
-	// The commit that records the name checks again; here the caller learns which
-	// actor has it.
-	n, err := loadNamed(ctx, a.store.eng, want)
-	switch {
-	case errors.Is(err, ErrUnknownActor):
-		return true, nil
-	case err != nil:
-		return false, err
-	}
-	return false, fmt.Errorf("%w: %q is the name of actor %s", ErrNameTaken, want, n.ID)
 }
 
 // claimHead rewrites the head, or writes the first one.
