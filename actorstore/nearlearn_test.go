@@ -9,6 +9,8 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
+	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
@@ -149,4 +151,38 @@ func TestNearOwned(t *testing.T) {
 			f.Remove()
 		}
 	}
+}
+
+// TestNothingYet: before an actor's first commit nothing of it is read from an engine that is far,
+// and a state that was opened then stays empty.
+func TestNothingYet(t *testing.T) {
+	eng := faultkv.New(engines.Far(memkv.New()))
+	s := openStore(t, eng, batch.Limits{})
+	a := openActor(t, s)
+	snap, err := a.Snapshot(ctx)
+	must(t, err)
+	defer func() { must(t, snap.Close()) }()
+	look := func(what string, reads int64) {
+		t.Helper()
+		eng.Reset()
+		for _, err := range []error{second(a.Get(ctx, user("k"), nil)), second(a.Page(ctx, user("k"), nil)), second(snap.Get(ctx, user("k"), nil))} {
+			if !errors.Is(err, kv.ErrNotFound) {
+				t.Errorf("%s: got %v, want %v", what, err, kv.ErrNotFound)
+			}
+		}
+		if n := len(words(t, snap, actorstore.ListOptions{})); n != 0 {
+			t.Errorf("%s: %d keys are listed", what, n)
+		}
+		must(t, a.Preload(ctx, []actorstore.KeyRange{keysIn("a", "z")}, nil))
+		if c := eng.Counts(); c.Gets+c.Scans+c.Snapshots != reads {
+			t.Errorf("%s: %+v, want %d reads", what, c, reads)
+		}
+	}
+	look("nothing yet", 0)
+	must(t, a.Put(ctx, user("k"), []byte("v")))
+	if v, err := a.Get(ctx, user("k"), nil); string(v) != "v" || err != nil {
+		t.Errorf("after the first commit: got %q, %v", v, err)
+	}
+	must(t, a.Delete(ctx, user("k")))
+	look("nothing any more", 1) // by Preload: the cache doesn't know that there is nothing else
 }

@@ -2,6 +2,7 @@ package reads
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 
@@ -73,6 +74,9 @@ func (t *far) entry(key, value []byte, err error, whole bool) *cache.Entry {
 // Read is Reads'.
 func (t *far) Read(ctx context.Context, key, dst []byte, whole bool) ([]byte, error) {
 	seq := t.Handle.Seq()
+	if seq == 0 { // before its first commit an actor has nothing
+		return dst, cmp.Or(t.Handle.Owned(ctx, t.Engine), kv.ErrNotFound)
+	}
 	for {
 		if e := t.part.Get(key); e != nil {
 			if e.From > seq {
@@ -134,6 +138,9 @@ func (t *far) Size(ctx context.Context, key []byte, empty bool) (int64, error) {
 // Preload is Reads'.
 func (t *far) Preload(ctx context.Context, ranges []kv.Range, each func(rows.Entry) error) error {
 	seq := t.Handle.Seq() // the newest commit before the question
+	if seq == 0 {
+		return t.Handle.Owned(ctx, t.Engine)
+	}
 	var read []*cache.Entry
 	err := Preload(ctx, &t.Rows, ranges, func(e rows.Entry) error {
 		if t.part != nil && e.Size <= layout.RowSize {

@@ -14,6 +14,9 @@ import (
 
 // readAt reads the newest state, if no commit has touched the key since.
 func (t *far) readAt(ctx context.Context, s *State, key, dst []byte, whole bool) ([]byte, error) {
+	if s.Seq == 0 {
+		return dst, cmp.Or(s.Owned(ctx), kv.ErrNotFound)
+	}
 	for {
 		var e *cache.Entry
 		// The engine may have shown its snapshot a commit that the cache hasn't yet.
@@ -99,6 +102,9 @@ func (l lazySource) Get(ctx context.Context, key, dst []byte) ([]byte, error) {
 // Scan is kv.Reader's. The state of a scan is fixed by the time its first entry is
 // there: if no commit has begun to change it by then, it is that of the State.
 func (l lazySource) Scan(ctx context.Context, r kv.Range) iter.Seq2[kv.Entry, error] {
+	if l.s.Seq == 0 { // before its first commit an actor has nothing
+		return func(func(kv.Entry, error) bool) {}
+	}
 	return func(yield func(kv.Entry, error) bool) {
 		begun, pin, err := false, kv.Snapshot(nil), error(nil)
 		for e, scanErr := range l.t.Engine.Scan(ctx, r) {
@@ -134,7 +140,7 @@ func (l lazySource) pinned(ctx context.Context) (kv.Snapshot, error) {
 
 // prefetch reads with one scan, of the newest state, if that can be the state of s.
 func (t *far) prefetch(ctx context.Context, s *State, r kv.Range, limit int) (int, error) {
-	if t.part == nil || !t.newest(s) {
+	if t.part == nil || s.Seq == 0 || !t.newest(s) {
 		return 0, nil
 	}
 	// A value of one row has two, with METADATA. Of larger ones less comes.
