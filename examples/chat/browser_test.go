@@ -149,4 +149,18 @@ func TestBrowser(t *testing.T) {
 	carl := page{b.Open(s.url)}
 	carl.fill("join", map[string]string{"room": "the bar/1", "name": "Carl"})
 	carl.shows(all...)
+
+	// On a phone the newest message and the form stay in view.
+	carl.Shown(browsertest.Look{Width: 360, Height: 640})
+	carl.Eval(`(() => { for (let i = 0; i < 30; i++) {
+		document.getElementById("text").value = "long ".repeat(20) + i;
+		document.getElementById("say").requestSubmit();
+	} })()`)
+	carl.Until(`document.querySelectorAll("#messages li").length === 34 && !document.querySelector(".waiting")`)
+	for _, id := range []string{`getElementById("text")`, `querySelector("#messages li:last-child")`, `getElementById("title")`} {
+		if got := carl.Eval(`(() => { const r = document.` + id + `.getBoundingClientRect();
+			return r.top >= 0 && r.bottom <= innerHeight && r.left >= 0 && r.right <= innerWidth && r.height > 0; })()`); got != "true" {
+			t.Errorf("%s isn't in view", id)
+		}
+	}
 }

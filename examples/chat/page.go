@@ -4,6 +4,8 @@ import (
 	"embed"
 	"io/fs"
 	"net/http"
+
+	"github.com/greenroomdb/greenroom/clients/js"
 )
 
 //go:embed page
@@ -16,12 +18,14 @@ func Page() http.Handler {
 	if err != nil {
 		panic("chat: " + err.Error()) // the name is a constant
 	}
-	server := http.FileServerFS(page)
+	mux := http.NewServeMux()
+	mux.Handle("/", http.FileServerFS(page))
+	mux.Handle("/greenroom.js", http.FileServerFS(js.Files()))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// A guest's words are in the page as text alone. This policy holds if
 		// they become part of the page all the same.
 		w.Header().Set("Content-Security-Policy", "default-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'none'")
 		w.Header().Set("Referrer-Policy", "no-referrer")
-		server.ServeHTTP(w, r)
+		mux.ServeHTTP(w, r)
 	})
 }

@@ -307,7 +307,7 @@ func TestHistory(t *testing.T) {
 // TestPage: it is served whole, and asks for nothing from elsewhere.
 func TestPage(t *testing.T) {
 	h := newHouse(t)
-	for path, want := range map[string]string{"/": `id="messages"`, "/chat.js": "greenroom.v1.json", "/chat.css": "#messages"} {
+	for path, want := range map[string]string{"/": `id="messages"`, "/chat.js": "./greenroom.js", "/greenroom.js": "greenroom.v1.json", "/chat.css": "#messages"} {
 		resp, err := h.server.Client().Get(h.server.URL + path)
 		must(t, err)
 		body, err := io.ReadAll(resp.Body)

@@ -251,7 +251,7 @@ func skipDir(name string) bool {
 	switch {
 	case name == "." || base == ".ci" || base == ".github":
 		return false
-	case base == "testdata":
+	case base == "testdata" || base == "node_modules":
 		return true
 	}
 	return strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_")
