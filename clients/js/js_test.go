@@ -14,8 +14,11 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/coder/websocket"
 
 	"github.com/greenroomdb/greenroom/host"
 	"github.com/greenroomdb/greenroom/host/front"
@@ -111,6 +114,7 @@ func ledger() *host.Type {
 			host.NewAction("entries", func(c *host.Context, since int64) ([]entry, error) {
 				return entries(c, `select id, word from entry where id > ? order by id limit 50`, since)
 			}),
+			host.NewCommand("leave", func(c *host.Context, _ struct{}) error { return c.Conn().Disconnect("enough") }),
 		},
 	}
 }
@@ -132,12 +136,13 @@ func entries(c *host.Context, query string, arg any) (all []entry, err error) {
 	return all, rows.Err()
 }
 
-// serve returns the address of a host in this process. With tokens one of them is needed.
-func serve(t *testing.T, tokens ...string) string {
+// serve returns the address of a host in this process.
+func serve(t *testing.T, o *front.Options) string {
 	h, err := host.Open(t.Context(), memkv.New(), []*host.Type{ledger()}, nil)
 	testkit.Must(t, err)
 	t.Cleanup(func() { testkit.Must(t, h.Close(context.Background())) })
-	f, err := front.New(h, &front.Options{Tokens: tokens, WithoutToken: len(tokens) == 0, Secret: []byte(strings.Repeat("s", 32))})
+	o.Secret = []byte(strings.Repeat("s", 32))
+	f, err := front.New(h, o)
 	testkit.Must(t, err)
 	s := httptest.NewServer(f)
 	t.Cleanup(s.Close)
@@ -152,7 +157,7 @@ func failure(promise string) string {
 // TestCalls looks at what calls, tokens, bounds and signals do.
 func TestCalls(t *testing.T) {
 	n := newNode(t)
-	base := serve(t, "a-secret-of-the-test")
+	base := serve(t, &front.Options{Tokens: []string{"a-secret-of-the-test"}})
 	n.Eval(`globalThis.base = "` + base + `"; globalThis.a = { type: "ledger", key: "é/1" }; globalThis.o = { token: "a-secret-of-the-test", retries: 0 }`)
 	n.Eval(`globalThis.c = client.connect(base, a, { token: async () => "a-secret-of-the-test", maxCalls: 3 })`)
 	for _, test := range []struct{ expression, want string }{
@@ -175,6 +180,84 @@ func TestCalls(t *testing.T) {
 		if got := n.Eval(test.expression); got != test.want {
 			t.Errorf("%s is %q, want %q", test.expression, got, test.want)
 		}
+	}
+}
+
+// TestAnew has a host forget a connection while it shuts down, and end the next one: the client connects anew and is subscribed as before, and then is closed.
+func TestAnew(t *testing.T) {
+	n := newNode(t)
+	h, err := host.Open(t.Context(), memkv.New(), []*host.Type{ledger()}, nil)
+	testkit.Must(t, err)
+	t.Cleanup(func() { testkit.Must(t, h.Close(context.Background())) })
+	var current atomic.Pointer[front.Front]
+	// A front with another secret doesn't know the connections of the one before.
+	begin := func(secret string) *front.Front {
+		f, err := front.New(h, &front.Options{WithoutToken: true, Secret: []byte(strings.Repeat(secret, 32))})
+		testkit.Must(t, err)
+		return current.Swap(f)
+	}
+	begin("1")
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { current.Load().ServeHTTP(w, r) }))
+	t.Cleanup(s.Close)
+	n.Eval(`globalThis.a = { type: "ledger", key: "a" }; globalThis.base = "` + s.URL + `"; globalThis.c = client.connect(base, a); globalThis.states = [];
+		c.onState((state, { resumed, error }) => states.push([state, resumed, error?.code].join(" ")));
+		globalThis.fed = []; globalThis.more = () => {};
+		c.feed({ event: "entry", action: "entries", since: 0, each: (e) => { fed.push(e.word); more(); } });
+		globalThis.upTo = (n) => new Promise((done) => { (more = () => { if (fed.length >= n) done(fed.join()); })(); });`)
+	n.Eval(`c.call("add", "one")`)
+	old := begin("2")
+	testkit.Must(t, old.Shutdown(t.Context()))
+	n.Eval(`client.invoke(base, a, "add", "two")`)
+	n.Eval(`c.call("add", "three")`)
+	if got := n.Eval(`upTo(3)`); got != "one,two,three" {
+		t.Errorf("fed %s", got)
+	}
+	n.Eval(`client.invoke(base, a, "add", "four")`) // comes as an event
+	if got := n.Eval(`upTo(4)`); got != "one,two,three,four" {
+		t.Errorf("fed %s", got)
+	}
+	n.Eval(`new Promise((done) => { c.onState(done); c.call("leave").catch(() => {}); })`)
+	if got := n.Eval(`states.join()`); got != "connected false ,away  ,connected false ,closed  disconnected" {
+		t.Errorf("the states were %s", got)
+	}
+}
+
+// TestTooLarge has a host that takes less than the client thinks: the call that is too large fails, and the others don't.
+func TestTooLarge(t *testing.T) {
+	n := newNode(t)
+	base := serve(t, &front.Options{WithoutToken: true, MaxBody: 1000})
+	n.Eval(`globalThis.c = client.connect("` + base + `", { type: "ledger", key: "a" })`)
+	got := n.Eval(`Promise.allSettled([1, 2000, 3].map((n) => c.call("add", "x".repeat(n)))).then((l) => l.map((r) => r.reason?.code ?? "ok").join())`)
+	if got != "ok,body_too_large,ok" {
+		t.Errorf("got %s", got)
+	}
+}
+
+// TestSilent has a server that takes a socket and says nothing: the client gives it up, and comes with another one.
+func TestSilent(t *testing.T) {
+	n := newNode(t)
+	var sockets shared
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{"greenroom.v1.json"}})
+		if err != nil {
+			return // it has answered
+		}
+		_, first, _ := ws.Read(r.Context())
+		if sockets.add(string(first)) == 1 {
+			_, _, _ = ws.Read(r.Context()) // until the client gives up
+			return
+		}
+		_ = ws.Write(r.Context(), websocket.MessageText, []byte(`{"type":"connected","conn":"1","token":"2"}`))
+		_, _, _ = ws.Read(r.Context())
+	}))
+	t.Cleanup(s.Close)
+	got := n.Eval(`new Promise((done) => {
+		const states = [];
+		const c = client.connect("` + s.URL + `", { type: "x", key: "y" }, { params: 7, answerTimeout: 50 });
+		c.onState((state) => { states.push(state); if (state === "connected") c.close(); if (state === "closed") done(states.join()); });
+	})`)
+	if all := sockets.take(); got != "away,connected,closed" || len(all) != 2 || all[1] != `{"type":"connect","params":7}` {
+		t.Errorf("got %s, with %q", got, all)
 	}
 }
 
