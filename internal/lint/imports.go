@@ -41,12 +41,12 @@ var restricted = []restriction{
 	{"google.golang.org/grpc", nil, false, "OTLP goes over HTTP; gRPC would be linked for nothing"},
 	{"github.com/cockroachdb/datadriven", nil, true, "it is a test library"},
 	{"pgregory.net/rapid", nil, true, "it is a test library"},
-	{"testing", []string{"kv/internal/suite", "kv/kvtest", "kv/txn/txntest", "internal/pgtest", "internal/testkit", "internal/testkit/engines", "internal/testkit/rig", "internal/beside/besidetest", "internal/browsertest", "workflow/workflowtest", "archive/bucket/buckettest", "internal/s3fake"}, true, "programs don't link the test framework"},
+	{"testing", []string{"kv/internal/suite", "kv/kvtest", "kv/txn/txntest", "internal/pgtest", "internal/testkit", "internal/testkit/engines", "internal/testkit/rig", "internal/beside/besidetest", "internal/browsertest", "workflow/workflowtest", "host/hosttest", "archive/bucket/buckettest", "internal/s3fake"}, true, "programs don't link the test framework"},
 	{"log", nil, true, "logs go through log/slog"},
-	{"./kv/memkv", []string{"internal/testkit/engines", "internal/testkit/rig", "internal/beside/besidetest", "internal/storeurl", "bench", "workflow/workflowtest"}, true, "what stands on kv works with every engine"},
+	{"./kv/memkv", []string{"internal/testkit/engines", "internal/testkit/rig", "internal/beside/besidetest", "internal/storeurl", "bench", "workflow/workflowtest", "host/hosttest"}, true, "what stands on kv works with every engine"},
 	{"./kv/pebblekv", []string{".", "archive", "internal/storeurl", "cmd/greenroom", "bench", "examples/order", "examples/counter", "examples/agent", "examples/school", "examples/library", "internal/beside/besidetest"}, true, "what stands on kv works with every engine; salvages and backups are of the files of this one"},
 	{"./kv/pgkv", []string{"internal/storeurl", "bench", "internal/beside/besidetest"}, true, "what stands on kv works with every engine"},
-	{"./kv/faultkv", []string{"kv/kvtest", "bench", "internal/testkit/rig", "internal/beside/besidetest", "workflow/workflowtest"}, true, "faults are for tests, its counters for measurements"},
+	{"./kv/faultkv", []string{"kv/kvtest", "bench", "internal/testkit/rig", "internal/beside/besidetest", "workflow/workflowtest", "host/hosttest"}, true, "faults are for tests, its counters for measurements"},
 	{"./internal/s3fake", nil, true, "it is for tests"},
 	{"./archive/bucket/buckettest", nil, true, "it is a test suite"},
 	{"./kv/kvtest", nil, true, "it is a test suite"},
@@ -57,6 +57,7 @@ var restricted = []restriction{
 	{"./internal/testkit/rig", nil, true, "it is for tests"},
 	{"./internal/testkit", []string{"internal/browsertest", "internal/pgtest", "kv/kvtest", "kv/txn/txntest"}, true, "it is for tests"},
 	{"./workflow/workflowtest", nil, true, "it is for tests"},
+	{"./host/hosttest", nil, true, "it is for tests"},
 	{"./internal/pglocal", []string{"internal/pgtest", "bench"}, true, "programs use servers, they don't start them"},
 }
 
