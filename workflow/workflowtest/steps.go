@@ -10,9 +10,9 @@ import (
 
 // A Step is what the test says about the attempts at a step. It is safe for concurrent use.
 type Step struct {
-	all *steps
+	all *Steps
 
-	// Guarded by steps.mu.
+	// Guarded by Steps.mu.
 	path     string
 	err      error
 	fails    int // attempts that are still to fail
@@ -21,27 +21,30 @@ type Step struct {
 	attempts int
 }
 
-// steps are all of an Env.
-type steps struct {
+// Steps are what the test says about the steps of workflows: those of an Env, or of any workflow whose
+// workflow.Options.Around is Around, such as that of a type of actors in a host. The zero value says nothing. Steps are safe
+// for concurrent use, and must not be copied.
+type Steps struct {
 	mu     sync.Mutex
 	byPath map[string]*Step // +checklocks:mu
 	order  []string         // paths of attempts  +checklocks:mu
 }
 
-func (s *steps) init() { s.byPath = map[string]*Step{} }
-
 // Step returns what is said about the step of that path, such as order/charge; in a loop
 // it is that of one iteration, such as poll[3]/ask. Nothing is said at first.
-func (e *Env) Step(path string) *Step {
-	e.steps.mu.Lock()
-	defer e.steps.mu.Unlock()
-	return e.steps.step(path)
+func (s *Steps) Step(path string) *Step {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.step(path)
 }
 
 // +checklocks:s.mu
-func (s *steps) step(path string) *Step {
+func (s *Steps) step(path string) *Step {
 	p := s.byPath[path]
 	if p == nil {
+		if s.byPath == nil {
+			s.byPath = map[string]*Step{}
+		}
 		p = &Step{all: s, path: path}
 		s.byPath[path] = p
 	}
@@ -83,29 +86,22 @@ func (s *Step) Attempts() int {
 }
 
 // Attempts returns the paths of all attempts at steps in their order.
-func (e *Env) Attempts() []string {
-	e.steps.mu.Lock()
-	defer e.steps.mu.Unlock()
-	return append([]string(nil), e.steps.order...)
+func (s *Steps) Attempts() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string(nil), s.order...)
 }
 
-// around is workflow.Options.Around.
-func (s *steps) around(inner func(context.Context, workflow.StepInfo, func(context.Context) error) error,
-) func(context.Context, workflow.StepInfo, func(context.Context) error) error {
-
-	return func(ctx context.Context, info workflow.StepInfo, do func(context.Context) error) error {
-		if err := s.meet(ctx, info.Path); err != nil {
-			return err
-		}
-		if inner != nil {
-			return inner(ctx, info, do)
-		}
-		return do(ctx)
+// Around does what the test says, and then the work of the step. See workflow.Options.
+func (s *Steps) Around(ctx context.Context, info workflow.StepInfo, do func(context.Context) error) error {
+	if err := s.meet(ctx, info.Path); err != nil {
+		return err
 	}
+	return do(ctx)
 }
 
 // meet does what the test says.
-func (s *steps) meet(ctx context.Context, path string) error {
+func (s *Steps) meet(ctx context.Context, path string) error {
 	s.mu.Lock()
 	p := s.step(path)
 	p.attempts++

@@ -43,11 +43,13 @@ type Env struct {
 	Queue *queue.Queue
 	Clock *alarm.Clock
 
+	// Steps are those of the Env's workflows.
+	Steps
+
 	t      testing.TB
 	engine *faultkv.Engine
 	store  *actorstore.Store
 	close  []func() error // of workflows
-	steps  steps
 }
 
 // Run calls fn in a bubble of testing/synctest: time passes when all goroutines wait, and
@@ -57,7 +59,6 @@ func Run(t *testing.T, fn func(t *testing.T, e *Env)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		e := &Env{t: t, engine: faultkv.New(memkv.New())}
-		e.steps.init()
 		e.open()
 		defer e.shut()
 		fn(t, e)
@@ -102,7 +103,12 @@ func Open[In, Out any](e *Env, fn workflow.Func[In, Out]) *workflow.Runner[In, O
 	e.t.Helper()
 	o := e.Options
 	o.Queue, o.Clock = e.Queue, e.Clock
-	o.Around = e.steps.around(e.Options.Around)
+	o.Around = e.Around
+	if inner := e.Options.Around; inner != nil {
+		o.Around = func(ctx context.Context, info workflow.StepInfo, do func(context.Context) error) error {
+			return e.Around(ctx, info, func(ctx context.Context) error { return inner(ctx, info, do) })
+		}
+	}
 	w, err := workflow.Open(context.Background(), e.Actor, fn, &o)
 	e.must(err)
 	e.close = append(e.close, w.Close)
