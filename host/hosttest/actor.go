@@ -72,7 +72,9 @@ func Call[Out any](c Caller, action string, in any) (out Out) {
 }
 
 // Do calls an action. See Caller.
-func (a *Actor) Do(action string, in any) (host.Raw, error) { return a.do(&host.Call{Action: action}, in) }
+func (a *Actor) Do(action string, in any) (host.Raw, error) {
+	return a.do(&host.Call{Action: action}, in)
+}
 
 func (a *Actor) do(call *host.Call, in any) (host.Raw, error) {
 	ctx, cancel := a.context()
@@ -167,11 +169,11 @@ type Failure uint8
 
 // The failures of commits.
 const (
-	// NotApplied: the store refuses the commit, and says so. The turn has not happened.
+	// NotApplied: the store refuses the commit, and says so: nothing of its turn lands.
 	NotApplied Failure = iota
 	// DiskFull is NotApplied for want of room: of the kind greenroom.ErrNoSpace.
 	DiskFull
-	// Unanswered: the store doesn't say what became of the commit, which was not applied. The caller
+	// Unanswered: the store doesn't answer, and the commit was not applied. The caller
 	// gets host.ErrUnknownOutcome, and the actor wakes anew.
 	Unanswered
 	// UnansweredApplied is Unanswered of a commit that was applied.
@@ -179,7 +181,7 @@ const (
 )
 
 // Fail has the next n commits of the actor fail, 1 or more, or all of them if n is negative: those of turns, and also those that the
-// host makes for it, as when it hands out a message or is woken. What is returned says how many have failed, and
+// host makes for it, as when it hands out a message or is woken. The Fault says how many have failed, and
 // takes the rule back (Remove).
 func (a *Actor) Fail(f Failure, n int) *faultkv.Fault {
 	r := faultkv.Rule{Point: faultkv.BeforeCommit, Times: n, Match: a.writes}

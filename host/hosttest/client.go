@@ -59,7 +59,7 @@ func (c *Client) Subscribe(event string) {
 	c.must("subscribe to "+event, c.of.e.Host.Subscribe(ctx, c.of.Address, c.joined.ID, event, true))
 }
 
-// Next takes the next event that has come, and ends the test if there is none when nothing goes on
+// Next takes the next event that has come, and ends the test if none has come when nothing goes on
 // any more, or if it has another name, or doesn't fit. It lets no time pass.
 func Next[Body any](c *Client, name string) (body Body) {
 	c.of.e.t.Helper()

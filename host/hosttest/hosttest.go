@@ -46,7 +46,7 @@ type Env struct {
 	// Crash.
 	Host *host.Host
 	// Types are those of the host's actors, and Options what it is opened with: without a
-	// Logger it logs to the test. What the test changes in either holds from the next Restart
+	// Logger it logs to the test. Changes of either hold from the next Restart
 	// or Crash on, as with a new version of a program.
 	Types   []*host.Type
 	Options host.Options
@@ -98,6 +98,9 @@ func (e *Env) open() {
 	o := e.Options
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.NewTextHandler(e.t.Output(), nil))
+	}
+	if o.Rescan == 0 {
+		o.Rescan = time.Hour // no other process stores anything, and a week has 120,000 looks of 5 s
 	}
 	e.process = &process{}
 	var err error
@@ -157,7 +160,7 @@ func (e *Env) Crash() {
 
 // CrashAfter has a Crash begin after n more commits: these are on stable storage, and
 // everything else that the store is asked fails from then on, so that calls return errors.
-// The test goes on with Crash. It is how every moment is tried:
+// The test goes on with Crash. So every moment is tried:
 //
 //	for n := 0; !done; n++ {
 //		… e.CrashAfter(n) … call; e.Crash(); look, and call again …

@@ -3,8 +3,11 @@ package hosttest_test
 import (
 	"context"
 	"errors"
+	"os"
+	"os/exec"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +18,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/workflow"
+	"github.com/greenroomdb/greenroom/workflow/workflowtest"
 )
 
 const week = 7 * 24 * time.Hour
@@ -260,11 +264,12 @@ func stateOf[T any](v *greenroom.View) (state T, err error) {
 	if err != nil {
 		return state, err
 	}
-	return state, host.Raw(b).Decode(&state)
+	err = host.Raw(b).Decode(&state)
+	return state, err
 }
 
 // trial is a workflow with steps that are turns, use a turn, and do neither. Steps are counted as they begin.
-func trial(begun map[string]int) *host.Type {
+func trial(begun map[string]int, opts *greenroom.WorkflowOptions) *host.Type {
 	return &host.Type{
 		Name: "trial",
 		Workflow: host.NewWorkflow(func(c *workflow.Context, name string) (string, error) {
@@ -283,7 +288,7 @@ func trial(begun map[string]int) *host.Type {
 				})
 			})
 			return "thanks, " + name, err
-		}, nil),
+		}, opts),
 	}
 }
 
@@ -306,7 +311,21 @@ func TestWorkflowTurn(t *testing.T) {
 			}
 			return err
 		})
-	}, trial(begun))
+	}, trial(begun, nil))
+}
+
+// TestSteps: steps of a workflow in a host fail as those of workflowtest do.
+func TestSteps(t *testing.T) {
+	var steps workflowtest.Steps
+	begun, step := map[string]int{}, steps.Step("remind").Fail(errors.New("no answer"), 2)
+	hosttest.Run(t, func(t *testing.T, e *hosttest.Env) {
+		ann := e.Actor("trial", "ann")
+		ann.StartWorkflow("Ann")
+		e.Advance(week + time.Hour)
+		if got := hosttest.Result[string](ann); got != "thanks, Ann" || step.Attempts() != 3 || begun["remind"] != 1 {
+			t.Errorf("got %q after %d attempts, of which %d worked", got, step.Attempts(), begun["remind"])
+		}
+	}, trial(begun, &greenroom.WorkflowOptions{Around: steps.Around}))
 }
 
 // TestCrashAfter crashes the host of a workflow after each commit: it goes on, and ends as it does undisturbed.
@@ -319,19 +338,19 @@ func TestCrashAfter(t *testing.T) {
 			e.CrashAfter(n)
 			_, err := e.Host.StartWorkflow(t.Context(), ann.Address, "Ann")
 			started := err == nil
-			e.Advance(2 * week)
+			e.Advance(week + time.Hour)
 			done = started && begun["remind"] > 0
 			e.Crash()
 			if !started {
 				ann.StartWorkflow("Ann")
 			}
-			e.Advance(2 * week)
+			e.Advance(week + time.Hour)
 			if got := hosttest.Result[string](ann); got != "thanks, Ann" {
 				t.Errorf("after %d commits: %q", n, got)
 			}
 			most = max(most, begun["begin"]+begun["remind"])
 			done = done && begun["remind"] == 1
-		}, trial(begun))
+		}, trial(begun, nil))
 		if n > 100 {
 			t.Fatal("it doesn't end")
 		}
@@ -454,4 +473,81 @@ func TestCrashMeanwhile(t *testing.T) {
 		_, err := a.Do("state", nil)
 		must(t, err)
 	}, kind)
+}
+
+// wrong are tests that fail, and what they say.
+var wrong = map[string]struct {
+	what func(e *hosttest.Env, ann *hosttest.Actor)
+	says string
+}{
+	"action":   {func(_ *hosttest.Env, ann *hosttest.Actor) { hosttest.Call[any](ann, "remove", nil) }, `todo/ann: remove: host: no such action: "remove"`},
+	"result":   {func(_ *hosttest.Env, ann *hosttest.Actor) { hosttest.Call[string](ann, "add", "tea") }, "todo/ann: result of add: "},
+	"sleep":    {func(_ *hosttest.Env, ann *hosttest.Actor) { ann.Sleep() }, "todo/ann: sleep: "},
+	"view":     {func(_ *hosttest.Env, ann *hosttest.Actor) { ann.Messages("") }, "todo/ann: view: "},
+	"workflow": {func(_ *hosttest.Env, ann *hosttest.Actor) { ann.StartWorkflow(1) }, "todo/ann: start the workflow: host: the type has no workflow"},
+	"waits": {func(e *hosttest.Env, _ *hosttest.Actor) {
+		e.Actor("trial", "ann").StartWorkflow("Ann")
+		e.Advance(time.Hour)
+		hosttest.Result[string](e.Actor("trial", "ann"))
+	}, "trial/ann: view: the workflow is sleeping, and waits for the time "},
+	"no event": {func(_ *hosttest.Env, ann *hosttest.Actor) { hosttest.Next[string](connected(ann), "added") }, `todo/ann: client: the next event "added": it hasn't come; the client has taken 0`},
+	"other event": {func(_ *hosttest.Env, ann *hosttest.Actor) {
+		c := connected(ann)
+		hosttest.Call[int](ann, "add", "tea")
+		hosttest.Next[string](c, "asked")
+	}, `the next event "asked": it is "added"`},
+	"away": {func(e *hosttest.Env, ann *hosttest.Actor) {
+		c := connected(ann)
+		e.Restart()
+		hosttest.Next[string](c, "added")
+	}, "the client is away since it has taken 0 events: it must Rejoin"},
+	"over": {func(_ *hosttest.Env, ann *hosttest.Actor) {
+		c := connected(ann)
+		c.Close()
+		hosttest.Next[string](c, "added")
+	}, "the connection has ended after 0 events: the client has left"},
+}
+
+func connected(a *hosttest.Actor) *hosttest.Client {
+	c, err := a.Connect("phone")
+	if err != nil {
+		panic(err)
+	}
+	return c
+}
+
+// wrongEnv tells a child process to fail.
+const wrongEnv = "GREENROOM_HOSTTEST_WRONG"
+
+// TestChild fails, in a child process.
+func TestChild(t *testing.T) {
+	if os.Getenv(wrongEnv) == "" {
+		t.Skip("it is for TestMessages to run")
+	}
+	for name, tt := range wrong {
+		t.Run(name, func(t *testing.T) {
+			hosttest.Run(t, func(_ *testing.T, e *hosttest.Env) { tt.what(e, e.Actor("todo", "ann")) }, todo, trial(map[string]int{}, nil))
+		})
+	}
+}
+
+// TestMessages: a test whose actors don't do what it needs ends, and says why.
+func TestMessages(t *testing.T) {
+	cmd := exec.Command(os.Args[0], "-test.run=^TestChild$")
+	cmd.Env = append(os.Environ(), wrongEnv+"=1")
+	text, err := cmd.CombinedOutput()
+	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) {
+		t.Fatalf("got %v", err)
+	}
+	if strings.Contains(string(text), "    hosttest.go:") {
+		t.Error("it names its own lines")
+	}
+	for name, tt := range wrong {
+		if !strings.Contains(string(text), tt.says) {
+			t.Errorf("%s: it doesn't say %q", name, tt.says)
+		}
+	}
+	if t.Failed() {
+		t.Logf("%s", text)
+	}
 }

@@ -64,7 +64,7 @@ func TestModelPages(t *testing.T) {
 
 // TestHowToPages runs the program with which each of these pages begins.
 func TestHowToPages(t *testing.T) {
-	for _, name := range []string{"docs/fake-time.md", "docs/sql.md", "docs/sizes.md", "docs/slow-work.md", "docs/flow-control.md"} {
+	for _, name := range []string{"docs/fake-time.md", "docs/sql.md", "docs/sizes.md", "docs/slow-work.md", "docs/flow-control.md", "docs/testing-actors.md"} {
 		page := readPage(t, name)
 		if files, runs := checkPage(t, page); files == 0 || runs == 0 {
 			t.Errorf("%s has %d programs and %d runs, want one that is run", name, files, runs)
