@@ -5,19 +5,16 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/greenroomdb/greenroom/host"
+	"github.com/greenroomdb/greenroom/host/hosttest"
 	"github.com/greenroomdb/greenroom/internal/testkit"
-	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
 // must fails the test if err is not nil.
@@ -25,23 +22,13 @@ var must = testkit.Must
 
 // TestAssistant gives tasks, with restarts between, and weeks that are a moment here.
 func TestAssistant(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var out strings.Builder
-		engine := memkv.New()
-		o := &office{mails: t.TempDir(), out: &out}
-		open := func() {
-			var err error
-			o.host, err = host.Open(t.Context(), engine, []*host.Type{o.assistant()}, &host.Options{Logger: slog.New(slog.DiscardHandler)})
-			must(t, err)
-		}
+	var out strings.Builder
+	o := &office{mails: t.TempDir(), out: &out}
+	hosttest.Run(t, func(t *testing.T, e *hosttest.Env) {
+		o.host = e.Host
 		restart := func() {
-			must(t, o.host.Close(t.Context()))
-			open()
-		}
-		open()
-		pass := func(d time.Duration) {
-			<-time.After(d)
-			synctest.Wait()
+			e.Restart()
+			o.host = e.Host
 		}
 		for _, line := range []string{
 			"learn ada bob is at bob@example.org", "learn ada The office opens at nine",
@@ -55,13 +42,12 @@ func TestAssistant(t *testing.T) {
 			} else if err := o.obey(t.Context(), strings.Fields(line)); err != nil {
 				o.say("error %v", err)
 			}
-			pass(time.Minute)
+			e.Advance(time.Minute)
 		}
 		restart()
-		pass(patience)
+		e.Advance(patience)
 		must(t, o.obey(t.Context(), strings.Fields("recall ada report")))
 		must(t, o.obey(t.Context(), strings.Fields("recall ada ...")))
-		must(t, o.host.Close(t.Context()))
 		want := `learned ada
 learned ada
 given ada 1
@@ -96,7 +82,7 @@ knows ada task: mail bob the report: mailed
 			t.Errorf("got\n%s", got)
 		}
 		wantMails(t, o.mails, "bob@example.org: the report")
-	})
+	}, o.assistant())
 }
 
 // wantMails looks what was sent.
