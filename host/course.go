@@ -66,13 +66,14 @@ func (c *course) wake() stage {
 
 // serve runs turns until the actor is to sleep.
 func (c *course) serve() stage {
-	for c.actor.Err() == nil && !c.destroy {
+	for lost := false; !lost && c.actor.Err() == nil && !c.destroy; {
 		select {
 		case t := <-c.mailbox:
 			c.exec(t)
 		case t := <-c.inner:
 			c.exec(t)
-		case <-c.actor.Done():
+		case <-c.actor.Done(): // also when it was closed, which is not an error
+			lost = true
 		case <-c.sleep:
 			c.turnAway()
 			return c.disconnect

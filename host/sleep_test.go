@@ -258,6 +258,36 @@ func TestCloseGivesUp(t *testing.T) {
 	})
 }
 
+// TestCloseGivesUpReply closes the host while a turn that has landed waits for stable storage for
+// longer than that: the actor, which is closed already, has come to rest.
+func TestCloseGivesUpReply(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Options{}, thing(add))
+		r.call(lobby, "add", 1)
+		pause := r.engine.Pause(faultkv.Rule{Point: faultkv.BeforeSync})
+		done := make(chan error)
+		go func() {
+			_, err := invoke[int](r.ctx, r.Host, lobby, "add", 1)
+			done <- err
+		}()
+		<-pause.Reached()
+		ctx, cancel := context.WithTimeout(r.ctx, time.Second)
+		defer cancel()
+		wantErr(t, r.Host.Close(ctx), context.DeadlineExceeded)
+		synctest.Wait() // which doesn't return while a goroutine runs
+		pause.Release()
+		if err := <-done; err != nil && !errors.Is(err, ErrClosed) {
+			t.Error(err)
+		}
+		synctest.Wait()
+		r.open()
+		if got := r.call(lobby, "add", 0); got != 2 {
+			t.Errorf("the state is %d", got)
+		}
+		r.close()
+	})
+}
+
 // TestSyncShared: many turns share one wait for stable storage, in their order.
 func TestSyncShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -186,7 +186,7 @@ func (g *guard) checkOrigin(w http.ResponseWriter, r *http.Request) (done bool, 
 		return false, errOrigin
 	}
 	h.Set("Access-Control-Allow-Origin", origin)
-	h.Set("Access-Control-Expose-Headers", replayedHeader)
+	h.Set("Access-Control-Expose-Headers", replayedHeader+", Retry-After")
 	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
 		return false, nil
 	}

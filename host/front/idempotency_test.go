@@ -133,7 +133,7 @@ func TestIdempotencyKeyOfPage(t *testing.T) {
 		t.Errorf("allowed are %q", got)
 	}
 	_, _, h = r.do("POST", "/actors/room/a/actions/add", "1", "Content-Type", "application/json", "Origin", "https://shop.example")
-	if got := h.Get("Access-Control-Expose-Headers"); got != "Idempotency-Replayed" {
+	if got := h.Get("Access-Control-Expose-Headers"); got != "Idempotency-Replayed, Retry-After" {
 		t.Errorf("exposed are %q", got)
 	}
 	if _, _, h = r.do("POST", "/actors/room/a/actions/add", "1", "Content-Type", "application/json", "Origin", "https://evil.example"); h.Get("Access-Control-Expose-Headers") != "" {
