@@ -17,6 +17,7 @@ type Doubt struct {
 	Outcome kv.Outcome
 
 	before [layout.HeadSize]byte // the head that it had to find
+	sent   kv.CommitID           // what the engine knows it by
 }
 
 // A DoubtError is the failure of a commit that left open whether it landed. The

@@ -43,7 +43,8 @@ type flight struct {
 	usage  *[]byte
 	refind bool // found is another one than before
 	commit kv.Commit
-	last   bool // no engine commit follows
+	id     kv.CommitID // of the engine commit that was sent last
+	last   bool        // no engine commit follows
 	hints  *[]byte
 	in     kv.Incarnation // as it was before the commit was sent
 	landed int            // engine commits applied
@@ -111,7 +112,7 @@ func (f *flight) end(err error) {
 	f.subs = f.subs[:0]
 	f.unstage()
 	f.a, f.b, f.Plan, f.Final, f.commit = nil, nil, nil, nil, kv.Commit{}
-	f.Drop, f.calling, f.last, f.landed, f.hints, f.wake, f.found, f.usage, f.within = false, false, false, 0, nil, nil, nil, nil, 0
+	f.Drop, f.calling, f.last, f.landed, f.hints, f.wake, f.found, f.usage, f.within, f.id = false, false, false, 0, nil, nil, nil, nil, 0, kv.CommitID{}
 	a.store.flights.put(f)
 }
 
@@ -226,9 +227,7 @@ func (f *flight) send(ctx context.Context, d kv.Durability) error {
 		return err
 	}
 	f.commit = kv.Commit{ID: f.next.Last, Checks: f.checks, Ops: f.Staged, In: f.within, Durability: d, OnApply: f.applied}
-	a.phase.Add(1)
-	f.calling = true
-	f.in = a.store.eng.Incarnation()
+	f.call(f.commit.ID)
 	var beside *companion
 	if f.last && !f.Drop {
 		beside = besideOf(f.b)
@@ -242,14 +241,7 @@ func (f *flight) send(ctx context.Context, d kv.Durability) error {
 	}
 	f.calling = false
 	if err != nil {
-		err = f.failure(err, applied)
-		// Only now: a reader that waits to know what it has read, or which commit a
-		// snapshot has, must not believe that nothing landed when that isn't known.
-		if !applied {
-			a.phase.Add(1)
-			a.reads.Abort(&f.Change)
-		}
-		return err
+		return f.failure(err, applied)
 	}
 	if d == kv.Durable {
 		raise(&a.durable, int64(f.next.Seq))
@@ -257,9 +249,24 @@ func (f *flight) send(ctx context.Context, d kv.Durability) error {
 	return nil
 }
 
+// call notes that the engine is about to be sent the commit with that id, in which the flight is.
+func (f *flight) call(id kv.CommitID) {
+	f.a.phase.Add(1)
+	f.calling, f.id = true, id
+	f.in = f.a.store.eng.Incarnation()
+}
+
 // onApply is called by the engine when a commit is visible, before the wait for
 // stable storage. With the last one, the next flight may start.
 func (f *flight) onApply() {
+	f.land()
+	if f.last {
+		f.settle()
+	}
+}
+
+// land makes what was applied visible to the readers of the handle.
+func (f *flight) land() {
 	a := f.a
 	// From here on a panic, of a hook for instance, leaves nothing in doubt.
 	f.calling = false
@@ -270,9 +277,6 @@ func (f *flight) onApply() {
 	a.phase.Add(1)
 	if !a.hidden {
 		a.store.told.changes.tell(Change{ID: a.id, Name: a.Name(), Seq: f.next.Seq, Attributes: f.refind, Dropped: f.Drop})
-	}
-	if f.last {
-		f.settle()
 	}
 }
 
@@ -304,6 +308,14 @@ func (f *flight) settle() {
 // the commit was applied before it failed.
 func (f *flight) failure(err error, applied bool) error {
 	a := f.a
+	if !applied {
+		// Last: a reader that waits to know what it has read, or which commit a snapshot has,
+		// must not believe that nothing landed when that isn't known.
+		defer func() {
+			a.phase.Add(1)
+			a.reads.Abort(&f.Change)
+		}()
+	}
 	switch {
 	case applied:
 		return f.doubt(err)
@@ -323,7 +335,7 @@ func (f *flight) failure(err error, applied bool) error {
 // doubt poisons the handle because of the commit that was sent last.
 func (f *flight) doubt(err error) error {
 	a := f.a
-	a.doubted.CompareAndSwap(nil, &Doubt{Commit: f.next.Last, Seq: f.next.Seq, before: f.was})
+	a.doubted.CompareAndSwap(nil, &Doubt{Commit: f.next.Last, Seq: f.next.Seq, before: f.was, sent: f.id})
 	d := &DoubtError{a.id, f.next.Last, err}
 	a.fail(ErrPoisoned, d)
 	// It outweighs that the actor was taken over meanwhile, which doesn't tell whether this

@@ -221,7 +221,7 @@ func (a *takeover) resolve(ctx context.Context, rec record, d *Doubt) error {
 	if d == nil {
 		return nil
 	}
-	outcome, err := a.store.eng.Outcome(ctx, d.Commit)
+	outcome, err := a.store.eng.Outcome(ctx, d.sent)
 	if err != nil {
 		if bytes.Equal(rec.row, d.before[:]) {
 			d.before = a.row // the next to ask finds this claim instead

@@ -52,7 +52,7 @@ package actorstore
 
 // Files, from the top down:
 //
-//	restore.go fork.go commit.go stage.go open.go own.go flight.go actor.go view.go survey.go check.go notes.go search.go buildindex.go
+//	restore.go fork.go several.go commit.go stage.go open.go own.go flight.go actor.go view.go survey.go check.go notes.go search.go buildindex.go
 //	attributes.go usage.go
 //	snapshot.go wake.go owners.go user.go published.go incarnation.go store.go sharedsnapshot.go
 //	lifecycle.go describe.go reader.go read.go listeners.go wakerow.go doubt.go
