@@ -47,6 +47,9 @@ func (a *Actor) write(ctx context.Context, b *batch.Batch, d kv.Durability, with
 	if b.Settled() {
 		return fmt.Errorf("actorstore: commit: %w", batch.ErrSettled)
 	}
+	if j := jointOf(b); j != nil {
+		return j.commit(ctx, Write{a, b}, d)
+	}
 	if err := a.acquire(ctx); err != nil {
 		b.Settle(err)
 		return err

@@ -48,8 +48,8 @@ func commitSeveral(ctx context.Context, writes []Write, d kv.Durability) (err er
 	several := several{store: writes[0].Actor.store, durability: d}
 	defer func() {
 		several.end(err)
-		for _, w := range writes {
-			w.Batch.Settle(cmp.Or(err, batch.ErrAborted))
+		for _, w := range writes[len(several.flights):] { // a batch that is marked is settled twice by two calls
+			w.Batch.Settle(err)
 		}
 	}()
 	writes = slices.SortedFunc(slices.Values(writes), func(a, b Write) int {
@@ -74,6 +74,67 @@ func commitSeveral(ctx context.Context, writes []Write, d kv.Durability) (err er
 	}
 	return several.send(ctx)
 }
+
+// A Joint makes the commits of batches of several actors one: that of each, by Actor.Commit or Apply,
+// begins that of the next one, and the last lands all of them, as Commit does. So each may lie within what its caller
+// does to commit, as the COMMIT of a SQLite transaction, and each caller is told the same. It is for one goroutine.
+type Joint struct {
+	n       int
+	next    func(i int) error
+	writes  []Write
+	durable bool
+	over    bool // the engine commit was made, or refused
+	err     error
+}
+
+// NewJoint returns a Joint of n batches, the first of which the caller commits. next commits the i-th, 1 ≤ i < n.
+func NewJoint(n int, next func(i int) error) *Joint { return &Joint{n: n, next: next} }
+
+// Join has b land with the others, when its actor commits it.
+func (j *Joint) Join(b *batch.Batch) { b.Enlist(joints, (*member)(j)) }
+
+// Over reports whether the engine commit was made or refused: what failed after that has landed all the same.
+func (j *Joint) Over() bool { return j.over }
+
+// A member is a Joint as a participant of its batches.
+type member Joint
+
+var joints = new(byte)
+
+func (m *member) Late(*batch.Batch) error { return nil }
+func (m *member) Landed()                 {}
+func (m *member) Failed(error, bool)      {}
+
+// jointOf returns with what b lands, nil if it lands by itself.
+func jointOf(b *batch.Batch) *Joint {
+	m, _ := b.Enlisted(joints).(*member)
+	return (*Joint)(m)
+}
+
+// commit is the commit of one of the batches.
+func (j *Joint) commit(ctx context.Context, w Write, d kv.Durability) error {
+	j.writes, j.durable = append(j.writes, w), j.durable || d == kv.Durable
+	if n := len(j.writes); n < j.n {
+		err := j.next(n)
+		if !j.over {
+			if err == nil {
+				err = errNotJoined
+			}
+			w.Batch.Settle(err)
+			return err
+		}
+		return j.err
+	}
+	if j.over = true; !j.durable {
+		d = kv.Applied
+	} else {
+		d = kv.Durable
+	}
+	j.err = commitSeveral(ctx, j.writes, d)
+	return j.err
+}
+
+var errNotJoined = fmt.Errorf("actorstore: a batch of a joint commit was left out: %w", kv.ErrInvalid)
 
 // A several is the flights of several actors in one engine commit.
 type several struct {

@@ -60,7 +60,11 @@ func (db *committer) apply(ctx context.Context, b *batch.Batch, files ...*chunke
 // landed before it. A panic behind the landing fails the database too. But one of what is staged, a hook or a
 // Late function, doesn't keep memory from following the store: it goes on in Update.
 func (db *committer) write(ctx context.Context, b *batch.Batch, durable bool, s *staged) (err error) {
-	if err := db.before(ctx); err != nil {
+	err = db.refuses(s)
+	if err == nil {
+		err = db.before(ctx)
+	}
+	if err != nil {
 		b.Rewind(err)
 		return err
 	}

@@ -189,7 +189,7 @@ func (h *handle) CommitAtomicWrite() error {
 		h.window = false
 		db.stats.atomicCommits.Add(1)
 		return nil
-	case tooLarge(err):
+	case tooLarge(err) && (h.staged == nil || !h.staged.whole):
 		db.fellBack(db.main.Pending())
 		return sqlite3.IOERR_COMMIT_ATOMIC
 	}

@@ -27,12 +27,24 @@ type staged struct {
 	over   bool // the transaction ended before COMMIT was called
 	called bool // Update has called COMMIT; before that a COMMIT is one of the function's SQL
 
+	whole   bool // it lands by one engine commit, or not at all
 	applied bool // the commit is not waited for, whatever synchronous is
 
 	panicked any // what a hook or a Late function did in the commit; nil if none did
 
 	reading bool  // the journal was read, and neither synced nor, in COMMIT, written since
 	at      int64 // where
+}
+
+// errWhole is why a transaction that must land by one engine commit doesn't go through the journal.
+var errWhole = fmt.Errorf("vfs: the transaction is too large for one commit with those of other actors: %w", batch.ErrTooLarge)
+
+// refuses returns an error for a commit without what is staged, if the writer's transaction must land whole.
+func (db *turns) refuses(s *staged) error {
+	if h := db.owner.Load(); s == nil && h != nil && h.staged != nil && h.staged.whole {
+		return errWhole
+	}
+	return nil
 }
 
 // lookedBack is told that something of the journal was read at off.

@@ -53,6 +53,10 @@ func (tx *Tx) Batch() *batch.Batch { return tx.batch }
 // such as PRAGMAs, temporary tables and attached databases.
 func (tx *Tx) Discard() { tx.spent = true }
 
+// Whole has the transaction land by one engine commit or not at all: one that would go through SQLite's journal is refused
+// before anything of it is stored (batch.ErrTooLarge). It is called before the first SQL.
+func (tx *Tx) Whole() { tx.whole = true }
+
 // ExecContext is sql.Conn's, in the transaction.
 func (tx *Tx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	return tx.conn.ExecContext(ctx, query, args...)
