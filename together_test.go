@@ -350,12 +350,38 @@ func TestTogetherAtOnce(t *testing.T) {
 			}
 		})
 	}
-	all.Wait()
-	sum := 0
-	for _, n := range b.balances() {
-		sum += n
+	names := make([]string, len(b.accounts))
+	for i, a := range b.accounts {
+		names[i] = a.Name()
 	}
-	if sum != 600 {
-		t.Errorf("the sum is %d", sum)
+	over, looks := make(chan struct{}), 0
+	go func() { all.Wait(); close(over) }()
+	for done := false; !done; looks++ {
+		select {
+		case <-over:
+			done = true
+		default:
+		}
+		must(t, b.store.Views(ctx, names, func(vs []*greenroom.View) error {
+			sum := 0
+			for _, v := range vs {
+				var n int
+				if err := v.QueryRow("select balance from account").Scan(&n); err != nil {
+					return err
+				}
+				sum += n
+			}
+			if sum != 600 {
+				t.Errorf("the sum is %d", sum)
+			}
+			return nil
+		}))
 	}
+	if b.balances(); looks < 2 {
+		t.Errorf("%d looks", looks)
+	}
+	names[2] = "nobody"
+	err := b.store.Views(ctx, names, func([]*greenroom.View) error { t.Error("fn was called"); return nil })
+	wantErr(t, "an actor that isn't there", err, greenroom.ErrNotFound)
+	must(t, b.store.Views(ctx, nil, func(vs []*greenroom.View) error { return nil }))
 }

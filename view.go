@@ -55,6 +55,36 @@ func (s *Store) ViewID(ctx context.Context, id actorstore.ID, fn func(v *View) e
 	return s.look(ctx, at, fn)
 }
 
+// Views runs fn with the states of several actors, in the order of names, all as of one moment: of a transaction of
+// several of them (see Update) it shows all or nothing.
+//
+// Errors: those of View.
+func (s *Store) Views(ctx context.Context, names []string, fn func(vs []*View) error) error {
+	ids := make([]actorstore.ID, len(names))
+	for i, name := range names {
+		var err error
+		if ids[i], err = s.ID(ctx, name); err != nil {
+			return err
+		}
+	}
+	at, err := s.lower.Views(ctx, ids)
+	if err != nil {
+		return fmt.Errorf("greenroom: views: %w", err)
+	}
+	vs := make([]*View, 0, len(at))
+	var next func() error
+	next = func() error {
+		if len(vs) == len(at) {
+			return fn(vs)
+		}
+		return s.look(ctx, at[len(vs)], func(v *View) error {
+			vs = append(vs, v)
+			return next()
+		})
+	}
+	return next()
+}
+
 func (s *Store) look(ctx context.Context, at *actorstore.View, fn func(v *View) error) error {
 	return look(ctx, at, &vfs.Options{Env: part.Env{Logger: s.opts.Logger, Metrics: s.opts.Metrics}}, time.Now, fn)
 }

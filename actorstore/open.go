@@ -5,9 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"sync/atomic"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/actorstore/internal/reads"
+	"github.com/greenroomdb/greenroom/kv"
 )
 
 // Actor takes the actor over and returns the handle to it; a nil opts is the zero
@@ -100,24 +103,67 @@ func (s *Store) own(ctx context.Context, id ID, opts *ActorOptions) (*Actor, err
 // View pins the newest applied state of the actor. An actor that was never written
 // to is ErrUnknownActor. The view must be closed.
 func (s *Store) View(ctx context.Context, id ID) (*View, error) {
-	if err := s.check(); err != nil {
+	views, err := s.Views(ctx, []ID{id})
+	if err != nil {
+		return nil, err
+	}
+	return views[0], nil
+}
+
+// Views is View of several actors, in the order of ids, as of one moment. Each view must be closed.
+func (s *Store) Views(ctx context.Context, ids []ID) (views []*View, err error) {
+	if err := s.check(); err != nil || len(ids) == 0 {
 		return nil, err
 	}
 	snap, err := s.eng.Snapshot(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("actorstore: view of actor %s: %w", id, err)
+		return nil, fmt.Errorf("actorstore: view of actor %s: %w", ids[0], err)
 	}
-	rec, err := loadRecord(ctx, snap, id)
-	v := &View{Snapshot: &Snapshot{arrangement: arrangement{rec.layout}}}
-	v.state.Pin(s.space(id, snap), snap, rec.head.Seq)
-	if err == nil && !rec.written() {
-		err = ErrUnknownActor
+	if len(ids) > 1 {
+		c := &commonSnapshot{Snapshot: snap}
+		c.users.Store(int64(len(ids)))
+		snap = c
 	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("actorstore: view of actor %s: %w", id, err), v.Close())
+	for i, id := range ids {
+		rec, err := loadRecord(ctx, snap, id)
+		v := &View{Snapshot: &Snapshot{arrangement: arrangement{rec.layout}}}
+		v.state.Pin(s.space(id, snap), snap, rec.head.Seq)
+		views = append(views, v)
+		if err == nil && !rec.written() {
+			err = ErrUnknownActor
+		}
+		if err != nil {
+			err = fmt.Errorf("actorstore: view of actor %s: %w", id, err)
+			for _, v := range views {
+				err = errors.Join(err, v.Close())
+			}
+			for range ids[i+1:] { // which have none yet
+				err = errors.Join(err, snap.Close())
+			}
+			return nil, err
+		}
+		v.info, v.hints, v.store = rec.info(id), rec.hints, s
 	}
-	v.info, v.hints, v.store = rec.info(id), rec.hints, s
-	return v, nil
+	return views, nil
+}
+
+// A commonSnapshot is a snapshot of the engine that several views have. The last one closes it.
+type commonSnapshot struct {
+	kv.Snapshot
+	users atomic.Int64
+}
+
+// Close is kv.Snapshot's, for one user.
+func (c *commonSnapshot) Close() error {
+	if c.users.Add(-1) > 0 {
+		return nil
+	}
+	return c.Snapshot.Close()
+}
+
+// ScanRanges is kv.RangesScanner's.
+func (c *commonSnapshot) ScanRanges(ctx context.Context, ranges []kv.Range) iter.Seq2[kv.Entry, error] {
+	return kv.ScanRanges(ctx, c.Snapshot, ranges)
 }
 
 // Fork makes a new actor with the keys that from shows, and returns its id. The one
