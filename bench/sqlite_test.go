@@ -52,6 +52,7 @@ var checks = map[string]func(*testing.T, result){
 	"sqlite/insert-1":   durably(1),
 	"sqlite/insert-200": durably(1),
 	"door/update":       durably(1),
+	"together/transfer": durably(1),
 	"sqlite/ops":        durably(1),
 	"kv/put":            durably(1), // how long the value is that goes, for the quota, is remembered
 	"queue/cycle":       durably(cycleCommits),
