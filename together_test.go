@@ -253,6 +253,37 @@ func TestTogetherMisused(t *testing.T) {
 	b.want("after a panic", 100, 100)
 }
 
+// TestTogetherHookPanics: a hook that panics when everything has landed keeps nothing of it from memory.
+func TestTogetherHookPanics(t *testing.T) {
+	for where := range 3 {
+		b := openBank(t, memkv.New(), 3)
+		func() {
+			defer func() {
+				if p := recover(); p != "hook" {
+					t.Errorf("recovered %v", p)
+				}
+			}()
+			_ = greenroom.Update(ctx, b.accounts, func(txs []*greenroom.Tx) error {
+				txs[where].Batch().OnCommit(func() { panic("hook") })
+				return errors.Join(bookIn(txs[0], -20), bookIn(txs[1], 10), bookIn(txs[2], 10))
+			})
+		}()
+		b.want("after it", 80, 110, 110)
+		for _, a := range b.accounts { // a message that memory doesn't know would not be received
+			must(t, a.Update(ctx, func(tx *greenroom.Tx) error {
+				m, err := tx.Receive()
+				if err != nil || m == nil {
+					return fmt.Errorf("received %v, %w", m, err)
+				}
+				return nil
+			}))
+		}
+		must(t, b.transfer(5, 2, 0, 1))
+		b.want("in the end", 85, 115, 100)
+		b.close()
+	}
+}
+
 // TestTogetherCrash: after a crash behind any engine commit, all of each transfer is there, or nothing.
 func TestTogetherCrash(t *testing.T) {
 	tape := engines.NewTape()

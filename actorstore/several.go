@@ -264,8 +264,14 @@ func (s *several) onApply() {
 	for _, f := range s.writers {
 		f.land()
 	}
-	for _, f := range s.flights {
-		f.settle()
+	settleAll(s.flights)
+}
+
+// settleAll settles flights one after the other, also those behind one of which a hook panics.
+func settleAll(flights []*flight) {
+	if len(flights) > 0 {
+		defer settleAll(flights[1:])
+		flights[0].settle()
 	}
 }
 

@@ -196,16 +196,22 @@ func (b *Batch) settle(err error, partly bool) {
 	if err != nil {
 		b.failed(0, err, partly)
 	} else {
-		for _, p := range b.parts {
-			p.Landed()
-		}
+		landed(b.parts)
 	}
 }
 
-// failed tells the participants from the one numbered first on, the last one first.
+// landed tells participants, also those behind one that panics: what they have in memory must follow the store.
+func landed(parts []part) {
+	if len(parts) > 0 {
+		defer landed(parts[1:])
+		parts[0].Landed()
+	}
+}
+
+// failed tells the participants from the one numbered first on, the last one first, also those behind one that panics.
 func (b *Batch) failed(first int, err error, partly bool) {
-	for i := len(b.parts) - 1; i >= first; i-- {
-		b.parts[i].Failed(err, partly)
+	for i := first; i < len(b.parts); i++ {
+		defer b.parts[i].Failed(err, partly)
 	}
 }
 

@@ -59,6 +59,31 @@ func TestSettle(t *testing.T) {
 }
 
 // TestSettleFromHook: a hook that settles or aborts its own batch changes nothing.
+// TestHookPanics: what is told behind a hook that panics is told all the same.
+func TestHookPanics(t *testing.T) {
+	for _, err := range []error{nil, errBoom} {
+		var b batch.Batch
+		var r recorder
+		r.add(&b, "a")
+		b.OnCommit(func() { panic("hook") })
+		b.OnAbort(func(error) { panic("hook") })
+		r.add(&b, "b")
+		func() {
+			defer func() {
+				if p := recover(); p != "hook" {
+					t.Errorf("recovered %v", p)
+				}
+			}()
+			b.Settle(err)
+		}()
+		want := []string{"commit a", "commit b"}
+		if err != nil {
+			want = []string{"abort b: boom", "abort a: boom"}
+		}
+		r.check(t, want...)
+	}
+}
+
 func TestSettleFromHook(t *testing.T) {
 	var b batch.Batch
 	var r recorder
