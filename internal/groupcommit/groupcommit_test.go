@@ -37,9 +37,15 @@ func TestLine(t *testing.T) {
 		l := groupcommit.New[int](2)
 		var callers sync.WaitGroup
 		hold := make(chan struct{})
+		var mu sync.Mutex
 		var led []int
-		lead := func(w *groupcommit.Waiter[int]) {
+		leads := func(w *groupcommit.Waiter[int]) {
+			mu.Lock()
+			defer mu.Unlock()
 			led = append(led, w.Value)
+		}
+		lead := func(w *groupcommit.Waiter[int]) {
+			leads(w)
 			<-hold
 			w.Pass()
 			w.Pass() // does nothing
@@ -49,7 +55,7 @@ func TestLine(t *testing.T) {
 		var waiters []*groupcommit.Waiter[int]
 		for n := range 6 {
 			waiters = append(waiters, enter(t, &callers, l, n+3, func(w *groupcommit.Waiter[int]) {
-				led = append(led, w.Value)
+				leads(w)
 				for _, o := range l.Take(func(n *int) bool { return *n%2 == 1 }) {
 					o.Value *= 10
 					o.Done()
