@@ -52,20 +52,30 @@ func (h horizon) join(o horizon) horizon {
 func (g *gathered) horizon() horizon {
 	h := nowhere()
 	for i := range g.records {
-		r := &g.records[i]
-		if !r.base() {
-			continue
+		if r := &g.records[i]; r.base() {
+			h = h.join(r.horizon())
 		}
-		from := horizon{r.at, r.place.chunk, r.place.chunk}
-		if r.kind == kindSnapshot && r.start < r.at {
-			// Nothing says how long the buckets of others are: they are taken to be of the usual
-			// length.
-			from.at = r.start
-			from.gaps = from.gaps.min(chunkKey{max(int64(r.start/1e9)-int64(defaultBucketSize/time.Second), 0), 0})
-		}
-		h = h.join(from)
 	}
 	return h
+}
+
+// horizon is that of a span that begins with r.
+func (r *timed) horizon() horizon {
+	h := horizon{r.at, r.place.chunk, r.place.chunk}
+	if r.kind == kindSnapshot && r.start < r.at {
+		// Nothing says how long the buckets of others are: they are taken to be of the usual
+		// length.
+		h.at = r.start
+		h.gaps = h.gaps.min(chunkKey{max(int64(r.start/1e9)-int64(defaultBucketSize/time.Second), 0), 0})
+	}
+	return h
+}
+
+// add notes that there is something of a trace.
+func (g *gathered) add(t TraceID) {
+	if h := hashTrace(t); !slices.Contains(g.traces, h) {
+		g.traces = append(g.traces, h)
+	}
 }
 
 // A moment orders records as they happened: those of one time in the order of their keys.

@@ -131,6 +131,30 @@ func TestEndBeforeStart(t *testing.T) {
 	want(t, "ends", r.countEnds(), 1)
 }
 
+// TestEndDatedBackFar: something is dated back to before its span was known, in the same hour,
+// and the end to an hour before that: there the span is whole, however many chunks are between.
+func TestEndDatedBackFar(t *testing.T) {
+	everywhere(t, func(r *rig, w *watch, step func()) {
+		w.set(at(8000))
+		for range 2 * maxBack {
+			r.Begin("other", nil).End()
+			r.flush()
+		}
+		w.set(at(8300))
+		s := r.Begin("s", &StartOptions{Time: at(5)})
+		step()
+		s.AddEvent(Event{Name: "back", Time: at(8200)})
+		step()
+		w.set(at(8400))
+		s.EndWith(at(3900), nil)
+	}, func(t *testing.T, r *rig) {
+		d := r.one(between(8100, 8250))
+		want(t, "span", d.Name+events(&d)+d.End.String(), "s[back]"+at(3900).String())
+		want(t, "partial", d.Partial, false)
+		want(t, "before it was known", names(r.read(between(8260, 8290))), "")
+	})
+}
+
 // TestLimitOrder: a limit keeps the spans whose first record in the range is the earliest,
 // whole, in whatever order they are stored.
 func TestLimitOrder(t *testing.T) {

@@ -27,6 +27,7 @@ type reader struct {
 	first     *chunkKey           // of the chunks read for the range
 	actives   map[SpanID][]active // spans that ran when one of those was cut, by where they began
 	scanned   map[chunkKey]scanState
+	later     map[SpanID]*gathered // of spans that are recorded whole behind the range, where something of them may be
 
 	foreign map[SpanID]timed // what spans of other traces than the query's begin with
 
@@ -72,7 +73,7 @@ func (rd *reader) gather(ctx context.Context) error {
 	rd.spans, rd.first, rd.only, rd.fresh, rd.ripe = map[SpanID]*gathered{}, nil, nil, nil, nil
 	rd.matched, rd.clamped, rd.pruned, rd.lossy = 0, rd.q.Limit > rd.limit, false, false
 	rd.kept = btree.NewBTreeGOptions(startsBefore, btree.Options{NoLocks: true})
-	rd.actives = map[SpanID][]active{}
+	rd.actives, rd.later = map[SpanID][]active{}, map[SpanID]*gathered{}
 	rd.foreign = map[SpanID]timed{}
 	rd.scanned = map[chunkKey]scanState{}
 	rd.refused, rd.again = map[SpanID]bool{}, map[SpanID]bool{}
@@ -130,6 +131,8 @@ func (rd *reader) add(c keyed) error {
 	for _, r := range c.timed(rd.resources.of) {
 		if r.at < rd.to {
 			rd.take(r)
+		} else if r.base() {
+			rd.wholeLater(r)
 		}
 	}
 	ripe := rd.ripe
@@ -149,6 +152,17 @@ func (rd *reader) ran(list []active) {
 			rd.actives[a.span] = append(known, a)
 		}
 	}
+}
+
+// wholeLater notes where something may be of a span that r records whole, behind the range.
+func (rd *reader) wholeLater(r timed) {
+	s := rd.later[r.span]
+	if s == nil {
+		s = &gathered{id: r.span, since: nowhere()}
+		rd.later[r.span] = s
+	}
+	s.add(r.record.trace)
+	s.since = s.since.join(r.horizon())
 }
 
 // A scanState says of a chunk that was read whether it has records of the range, which one
@@ -281,9 +295,7 @@ func (rd *reader) passedOver(id SpanID) bool {
 func (rd *reader) keep(s *gathered, r timed) {
 	if r.base() {
 		s.base = true
-		if h := hashTrace(r.record.trace); !slices.Contains(s.traces, h) {
-			s.traces = append(s.traces, h)
-		}
+		s.add(r.record.trace)
 	}
 	s.ended = s.ended || r.kind == kindEnd
 	s.records = append(s.records, r)

@@ -34,11 +34,14 @@ func (rd *reader) complete(ctx context.Context) error {
 		// What lists of running spans say may be behind the range, of those dated back.
 		missing = slices.DeleteFunc(missing, func(s *gathered) bool { return s.base })
 	}
-	found := slices.DeleteFunc(all, func(s *gathered) bool { return !s.base })
-	for _, s := range found {
+	for _, s := range all {
 		s.since = s.horizon()
+		if later := rd.later[s.id]; !s.base && later != nil {
+			// If its end was dated back to an hour before the range, it is whole there, too.
+			s.traces, s.since = later.traces, later.since
+		}
 	}
-	return rd.between(ctx, found, cmp.Or(rd.q.MaxChunks, defaultMaxChunks))
+	return rd.between(ctx, all, cmp.Or(rd.q.MaxChunks, defaultMaxChunks))
 }
 
 // elsewhereBegun reports whether a span with the id ran that began in a chunk of which
@@ -111,7 +114,7 @@ func (rd *reader) runners(c keyed) {
 func (rd *reader) bases(ctx context.Context, missing []*gathered) error {
 	wanted := map[chunkKey][]*gathered{}
 	want := func(s *gathered, p place) {
-		if rd.taken(p.chunk) || slices.Contains(s.begins, p) {
+		if rd.scanned[p.chunk].touches || slices.Contains(s.begins, p) {
 			return
 		}
 		s.begins = append(s.begins, p)
@@ -138,8 +141,12 @@ func (rd *reader) bases(ctx context.Context, missing []*gathered) error {
 		}
 		for _, r := range (keyed{k, c}).timed(rd.resources.of) {
 			for _, s := range wanted[k] {
-				if r.base() && r.at < rd.to && r.span == s.id && slices.Contains(s.begins, r.place) {
+				switch {
+				case !r.base() || r.span != s.id || !slices.Contains(s.begins, r.place):
+				case r.at < rd.to:
 					rd.keep(s, r)
+				default:
+					rd.wholeLater(r)
 				}
 			}
 		}
@@ -263,6 +270,7 @@ func (rd *reader) partly(keys []chunkKey, spans map[SpanID]*gathered) {
 func newLookback(s *scanner) *reader {
 	return &reader{
 		scanner: s, from: math.MaxUint64, to: math.MaxUint64, resources: resources{}, actives: map[SpanID][]active{},
+		later: map[SpanID]*gathered{},
 	}
 }
 
