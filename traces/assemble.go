@@ -50,23 +50,24 @@ func (h horizon) join(o horizon) horizon {
 // horizon returns where all is that was recorded of the span since it began, and what was
 // dated back to before that, if it is behind its beginning.
 func (g *gathered) horizon() horizon {
-	h := nowhere()
+	h, started := nowhere(), g.starts() && !g.mixed()
 	for i := range g.records {
 		if r := &g.records[i]; r.base() {
-			h = h.join(r.horizon())
+			h = h.join(r.horizon(started))
 		}
 	}
 	return h
 }
 
-// horizon is that of a span that begins with r.
-func (r *timed) horizon() horizon {
+// horizon is that of a span that begins with r, or was started before.
+func (r *timed) horizon(started bool) horizon {
 	h := horizon{r.at, r.place.chunk, r.place.chunk}
 	if r.kind == kindSnapshot && r.start < r.at {
-		// Nothing says how long the buckets of others are: they are taken to be of the usual
-		// length.
-		h.at = r.start
-		h.gaps = h.gaps.min(chunkKey{max(int64(r.start/1e9)-int64(defaultBucketSize/time.Second), 0), 0})
+		if h.at = r.start; !started {
+			// It was recorded in the bucket of that time, which may be of any length, or before,
+			// dated ahead.
+			h.gaps = h.gaps.min(chunkKey{max(int64(r.start/1e9)-int64(widest/time.Second), 0), 0})
+		}
 	}
 	return h
 }

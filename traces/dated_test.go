@@ -155,6 +155,30 @@ func TestEndDatedBackFar(t *testing.T) {
 	})
 }
 
+// TestAheadWithoutIndex: what is dated ahead is in an earlier bucket than its time says, also
+// if the index doesn't know it and the newest list of running spans lacks its span.
+func TestAheadWithoutIndex(t *testing.T) {
+	r, w := newTimed(t)
+	w.set(at(1))
+	s := r.Begin("s", &StartOptions{Time: at(3610)})
+	s.AddEvent(Event{Name: "first", Time: at(3620)})
+	r.flush()
+	w.set(at(5000))
+	other := r.Begin("other", nil)
+	r.flush()
+	w.set(at(9000))
+	s.AddEvent(Event{Name: "second", Time: at(15000)})
+	s.End()
+	other.AddEvent(Event{Name: "back", Time: at(5100)}) // in a chunk that is cut last
+	r.flush()
+	for range 2 {
+		d := r.one(between(14000, 16000))
+		want(t, "span", d.Name+events(&d), "s[first second]")
+		want(t, "partial", d.Partial, false)
+		r.dropIndex()
+	}
+}
+
 // TestLimitOrder: a limit keeps the spans whose first record in the range is the earliest,
 // whole, in whatever order they are stored.
 func TestLimitOrder(t *testing.T) {

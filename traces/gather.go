@@ -10,7 +10,8 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// widest is how long a bucket is at most.
+// widest is how long a bucket is at most. Without the index, what was dated ahead is found if its
+// bucket begins no longer than that before its time.
 const widest = 24 * time.Hour
 
 // A reader gathers the records of the spans that a query selects.
@@ -162,7 +163,7 @@ func (rd *reader) wholeLater(r timed) {
 		rd.later[r.span] = s
 	}
 	s.add(r.record.trace)
-	s.since = s.since.join(r.horizon())
+	s.since = s.since.join(r.horizon(false))
 }
 
 // A scanState says of a chunk that was read whether it has records of the range, which one
