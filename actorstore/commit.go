@@ -48,7 +48,7 @@ func (a *Actor) write(ctx context.Context, b *batch.Batch, d kv.Durability, with
 		return fmt.Errorf("actorstore: commit: %w", batch.ErrSettled)
 	}
 	if j := jointOf(b); j != nil {
-		return j.commit(ctx, Write{a, b}, d)
+		return j.commit(ctx, write{a, b}, d)
 	}
 	if err := a.acquire(ctx); err != nil {
 		b.Settle(err)

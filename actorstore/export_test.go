@@ -1,5 +1,11 @@
 package actorstore
 
+import (
+	"context"
+
+	"github.com/greenroomdb/greenroom/kv"
+)
+
 // Limits and errors that tests are about.
 var (
 	ErrPagesOnly = errPagesOnly
@@ -40,4 +46,16 @@ func Held(s *Store) (actors, flights int) {
 		actors += len(o.open)
 	}
 	return actors, len(s.flights.free)
+}
+
+// A Write is what one of several actors writes by CommitSeveral.
+type Write = write
+
+// CommitSeveral and ApplySeveral are what a Joint does in the end.
+func CommitSeveral(ctx context.Context, writes []Write) error {
+	return commitSeveral(ctx, writes, kv.Durable)
+}
+
+func ApplySeveral(ctx context.Context, writes []Write) error {
+	return commitSeveral(ctx, writes, kv.Applied)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 )
 
-// A Write is what one of several actors writes by Commit.
-type Write struct {
+// A write is what one of several actors writes.
+type write struct {
 	Actor *Actor
 	Batch *batch.Batch // Atomic; an empty one makes sure that the actor is as it was read
 }
@@ -21,27 +21,18 @@ type Write struct {
 // errSeveral: the same actor twice, an actor of another Store, a batch that isn't Atomic, or more than one transaction beside them.
 var errSeveral = fmt.Errorf("actorstore: commit of several actors: %w", kv.ErrInvalid)
 
-// Commit lands the batches of several actors of one Store by one engine commit, each as Actor.Commit does: all of
+// commitSeveral lands the batches of several actors of one Store by one engine commit, each as Actor.Commit does: all of
 // them, or none. It checks the heads of all actors, so that each is what the caller has read of it in a
-// turn of its own. The commit locks are taken in the order of the ids: calls of Commit don't wait
+// turn of its own. The commit locks are taken in the order of the ids: two calls don't wait
 // for each other in a circle.
 //
-// Readers of the engine see all of it or nothing (Store.View is of one actor: take one kv.Snapshot for
-// several). Those of a handle see what its actor's batch wrote when that is applied, as always.
+// Readers of the engine see all of it or nothing. Those of a handle see what its actor's batch wrote when that is applied,
+// as always.
 //
 // What is refused before anything is written is refused for all: what Actor.Commit names, and what
 // together is too large for one atomic commit. An error that names an actor as fenced leaves the
 // others healthy, and nothing was written. When the outcome isn't known, all handles are poisoned.
-func Commit(ctx context.Context, writes []Write) error {
-	return commitSeveral(ctx, writes, kv.Durable)
-}
-
-// Apply is Commit without the wait for stable storage.
-func Apply(ctx context.Context, writes []Write) error {
-	return commitSeveral(ctx, writes, kv.Applied)
-}
-
-func commitSeveral(ctx context.Context, writes []Write, d kv.Durability) (err error) {
+func commitSeveral(ctx context.Context, writes []write, d kv.Durability) (err error) {
 	if len(writes) == 0 {
 		return nil
 	}
@@ -52,7 +43,7 @@ func commitSeveral(ctx context.Context, writes []Write, d kv.Durability) (err er
 			w.Batch.Settle(err)
 		}
 	}()
-	writes = slices.SortedFunc(slices.Values(writes), func(a, b Write) int {
+	writes = slices.SortedFunc(slices.Values(writes), func(a, b write) int {
 		x, y := a.Actor.id, b.Actor.id
 		return cmp.Or(bytes.Compare(x.UUID[:], y.UUID[:]), cmp.Compare(x.Label, y.Label))
 	})
@@ -76,12 +67,12 @@ func commitSeveral(ctx context.Context, writes []Write, d kv.Durability) (err er
 }
 
 // A Joint makes the commits of batches of several actors one: that of each, by Actor.Commit or Apply,
-// begins that of the next one, and the last lands all of them, as Commit does. So each may lie within what its caller
+// begins that of the next one, and the last lands all of them, or none. So each may lie within what its caller
 // does to commit, as the COMMIT of a SQLite transaction, and each caller is told the same. It is for one goroutine.
 type Joint struct {
 	n       int
 	next    func(i int) error
-	writes  []Write
+	writes  []write
 	durable bool
 	over    bool // the engine commit was made, or refused
 	err     error
@@ -112,7 +103,7 @@ func jointOf(b *batch.Batch) *Joint {
 }
 
 // commit is the commit of one of the batches.
-func (j *Joint) commit(ctx context.Context, w Write, d kv.Durability) error {
+func (j *Joint) commit(ctx context.Context, w write, d kv.Durability) error {
 	j.writes, j.durable = append(j.writes, w), j.durable || d == kv.Durable
 	if n := len(j.writes); n < j.n {
 		err := j.next(n)
@@ -148,7 +139,7 @@ type several struct {
 }
 
 // add takes the commit lock of an actor, and stages its batch.
-func (s *several) add(ctx context.Context, w Write) error {
+func (s *several) add(ctx context.Context, w write) error {
 	if err := w.Actor.acquire(ctx); err != nil {
 		return err
 	}

@@ -87,7 +87,7 @@ func TestSeveral(t *testing.T) {
 		writes[0].Batch.OnCommit(func() { seen = append(seen, balance(t, a[0]), balance(t, a[2])) })
 		writes = append(writes, actorstore.Write{Actor: a[1], Batch: new(batch.Batch)}) // which reads
 		eng.Reset()
-		must(t, actorstore.Commit(ctx, writes))
+		must(t, actorstore.CommitSeveral(ctx, writes))
 		if c := eng.Counts(); c.Commits != 1 || c.Durable != 1 || c.Syncs != 0 {
 			t.Errorf("a transfer took %+v", c)
 		}
@@ -100,9 +100,9 @@ func TestSeveral(t *testing.T) {
 		for _, a := range a { // each goes on by itself
 			must(t, a.Put(ctx, user("more"), nil))
 		}
-		must(t, actorstore.Apply(ctx, move(t, 1, a[0], a[1], a[2])))
+		must(t, actorstore.ApplySeveral(ctx, move(t, 1, a[0], a[1], a[2])))
 		eng.Reset()
-		must(t, actorstore.Commit(ctx, []actorstore.Write{{a[0], new(batch.Batch)}, {a[1], new(batch.Batch)}}))
+		must(t, actorstore.CommitSeveral(ctx, []actorstore.Write{{a[0], new(batch.Batch)}, {a[1], new(batch.Batch)}}))
 		if c := eng.Counts(); c.Commits != 0 {
 			t.Errorf("batches that write nothing took %+v", c)
 		}
@@ -115,7 +115,7 @@ func TestSeveralCrash(t *testing.T) {
 	s := openStore(t, tape, batch.Limits{})
 	a := accounts(t, s, 4)
 	for i := range 8 {
-		must(t, actorstore.Commit(ctx, move(t, i+1, a[i%4], a[(i+1)%4], a[(i+3)%4])))
+		must(t, actorstore.CommitSeveral(ctx, move(t, i+1, a[i%4], a[(i+1)%4], a[(i+3)%4])))
 	}
 	whole := 0
 	for n := range tape.Len() + 1 {
@@ -178,13 +178,13 @@ func TestSeveralRefused(t *testing.T) {
 			aborted := 0
 			writes[0].Batch.OnAbort(func(error) { aborted++ })
 			eng.Reset()
-			if err := actorstore.Commit(ctx, writes); !errors.Is(err, tt.want) {
+			if err := actorstore.CommitSeveral(ctx, writes); !errors.Is(err, tt.want) {
 				t.Errorf("got %v, want %v", err, tt.want)
 			}
 			if c := eng.Counts(); c.Commits != 0 || aborted != 1 {
 				t.Errorf("it took %+v, and %d batches were aborted", c, aborted)
 			}
-			must(t, actorstore.Commit(ctx, move(t, 5, a[0], a[1])))
+			must(t, actorstore.CommitSeveral(ctx, move(t, 5, a[0], a[1])))
 			if got := []int{balance(t, a[0]), balance(t, a[1])}; !slices.Equal(got, []int{95, 105}) {
 				t.Errorf("the balances are %v", got)
 			}
@@ -198,10 +198,10 @@ func TestSeveralNotApplied(t *testing.T) {
 	s := openStore(t, eng, batch.Limits{})
 	a := accounts(t, s, 2)
 	eng.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Err: kv.NotApplied(errTest)})
-	if err := actorstore.Commit(ctx, move(t, 10, a[0], a[1])); !errors.Is(err, errTest) || a[0].Err() != nil || a[1].Err() != nil {
+	if err := actorstore.CommitSeveral(ctx, move(t, 10, a[0], a[1])); !errors.Is(err, errTest) || a[0].Err() != nil || a[1].Err() != nil {
 		t.Errorf("got %v, and the handles are: %v, %v", err, a[0].Err(), a[1].Err())
 	}
-	must(t, actorstore.Commit(ctx, move(t, 5, a[0], a[1])))
+	must(t, actorstore.CommitSeveral(ctx, move(t, 5, a[0], a[1])))
 	if got := stored(t, eng, 2); !slices.Equal(got, []int{95, 105}) {
 		t.Errorf("the balances are %v", got)
 	}
@@ -232,14 +232,14 @@ func TestSeveralFenced(t *testing.T) {
 			writes[2].Batch = new(batch.Batch)
 		}
 		steal(t, eng, a[2].ID())
-		err := actorstore.Commit(ctx, writes)
+		err := actorstore.CommitSeveral(ctx, writes)
 		if !errors.Is(err, actorstore.ErrFenced) || !strings.Contains(err.Error(), a[2].ID().String()) {
 			t.Errorf("got %v, want that %v is another's", err, a[2].ID())
 		}
 		if !errors.Is(a[2].Err(), actorstore.ErrFenced) || a[0].Err() != nil || a[1].Err() != nil {
 			t.Errorf("the handles are: %v, %v, %v", a[0].Err(), a[1].Err(), a[2].Err())
 		}
-		must(t, actorstore.Commit(ctx, move(t, 5, a[0], a[1])))
+		must(t, actorstore.CommitSeveral(ctx, move(t, 5, a[0], a[1])))
 		if got := stored(t, eng, 3); !slices.Equal(got, []int{95, 105, 100}) {
 			t.Errorf("the balances are %v", got)
 		}
@@ -265,7 +265,7 @@ func TestSeveralDoubt(t *testing.T) {
 				a = append(a, h)
 			}
 			eng.Fail(faultkv.Rule{Point: point, Err: errors.Join(errTest, kv.ErrUnknownOutcome)})
-			if err := actorstore.Commit(ctx, move(t, 10, a[0], a[1])); !errors.Is(err, actorstore.ErrPoisoned) {
+			if err := actorstore.CommitSeveral(ctx, move(t, 10, a[0], a[1])); !errors.Is(err, actorstore.ErrPoisoned) {
 				t.Fatalf("got %v", err)
 			}
 			for _, a := range a {
@@ -303,7 +303,7 @@ func TestSeveralAtOnce(t *testing.T) {
 					low, high := min(from, to), max(from, to)
 					turns[low].Lock()
 					turns[high].Lock()
-					must(t, actorstore.Apply(ctx, move(t, i, a[from], a[to])))
+					must(t, actorstore.ApplySeveral(ctx, move(t, i, a[from], a[to])))
 					turns[high].Unlock()
 					turns[low].Unlock()
 					must(t, a[to].Put(ctx, user(fmt.Sprint("note ", w)), nil))
