@@ -6,10 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
-	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,17 +22,9 @@ import (
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
 )
 
-// childStore tells a child process which store to serve.
-const childStore = "GREENROOM_JS_STORE"
-
-// TestServeChild is the process that is killed. It serves on the listener that it is given as its first extra file.
+// TestServeChild is the process that is killed.
 func TestServeChild(t *testing.T) {
-	dir := os.Getenv(childStore)
-	if dir == "" {
-		t.Skip("it is for TestKill to run")
-	}
-	ln, err := net.FileListener(os.NewFile(3, "listener"))
-	testkit.Must(t, err)
+	dir, ln := testkit.Serve(t)
 	engine, err := pebblekv.Open(dir, nil)
 	testkit.Must(t, err)
 	h, err := host.Open(t.Context(), engine, []*host.Type{ledger()}, &host.Options{IdleTimeout: 10 * time.Millisecond})
@@ -61,49 +51,12 @@ func (p pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.Handler.ServeHTTP(w, r)
 }
 
-// A served is a host in a process of its own. Its port stays taken when it is killed.
-type served struct {
-	t    *testing.T
-	dir  string
-	url  string
-	file *os.File // the listener
-	cmd  *exec.Cmd
-}
-
-func newServed(t *testing.T) *served {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
-	file, err := ln.(*net.TCPListener).File()
-	testkit.Must(t, err)
-	s := &served{t: t, dir: t.TempDir(), url: "http://" + ln.Addr().String(), file: file}
-	testkit.Must(t, ln.Close())
-	s.start()
-	t.Cleanup(func() {
-		s.kill()
-		testkit.Must(t, file.Close())
-	})
-	return s
-}
-
-func (s *served) start() {
-	s.cmd = exec.Command(os.Args[0], "-test.run=^TestServeChild$")
-	s.cmd.Env = append(os.Environ(), childStore+"="+s.dir)
-	s.cmd.ExtraFiles = []*os.File{s.file}
-	s.cmd.Stdout, s.cmd.Stderr = os.Stderr, os.Stderr
-	testkit.Must(s.t, s.cmd.Start())
-}
-
-func (s *served) kill() {
-	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait() // it reports that the process was killed
-}
-
 // TestKill has a client in Node call and listen while its host is killed and started again: each call is answered once and has run once, and
 // each event that the actor keeps comes once.
 func TestKill(t *testing.T) {
 	n := newNode(t)
-	s := newServed(t)
-	n.Eval(`globalThis.run = kills.start("` + s.url + `", client), null`)
+	s := testkit.NewServer(t, "TestServeChild")
+	n.Eval(`globalThis.run = kills.start("` + s.URL + `", client), null`)
 	testKills(t, n, s, testkit.Pick(3, 8, 30))
 }
 
@@ -113,18 +66,18 @@ func TestKillBrowser(t *testing.T) {
 		t.Skip("it starts a browser")
 	}
 	b := browsertest.New(t)
-	s := newServed(t)
-	tab := b.Open(s.url + "/page.html")
+	s := testkit.NewServer(t, "TestServeChild")
+	tab := b.Open(s.URL + "/page.html")
 	tab.Eval(`Promise.all([import("/kills.js"), import("/greenroom.js")]).then(([kills, client]) => { globalThis.run = kills.start(location.origin, client); })`)
 	testKills(t, tab, s, testkit.Pick(0, 3, 30))
 }
 
 // testKills kills the host so often, and then compares what the client was told with what the actor has.
-func testKills(t *testing.T, run runtime, s *served, kills int) {
+func testKills(t *testing.T, run runtime, s *testkit.Server, kills int) {
 	for i := range kills {
 		run.Eval(fmt.Sprintf(`run.answered(%d)`, 30+i%7)) // so that some are under way
-		s.kill()
-		s.start()
+		s.Kill()
+		s.Start()
 	}
 	run.Eval(`run.answered(30)`)
 	var told struct {
@@ -138,7 +91,7 @@ func testKills(t *testing.T, run runtime, s *served, kills int) {
 	words := map[string]bool{}
 	for since := int64(0); ; {
 		var page []entry
-		resp, err := http.Post(s.url+"/actors/ledger/a%2Fb/actions/entries", "application/json", strings.NewReader(strconv.FormatInt(since, 10)))
+		resp, err := http.Post(s.URL+"/actors/ledger/a%2Fb/actions/entries", "application/json", strings.NewReader(strconv.FormatInt(since, 10)))
 		testkit.Must(t, err)
 		testkit.Must(t, json.NewDecoder(resp.Body).Decode(&page))
 		testkit.Must(t, resp.Body.Close())

@@ -4,10 +4,7 @@ package chat
 
 import (
 	"io"
-	"net"
 	"net/http"
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -19,20 +16,9 @@ import (
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
 )
 
-const (
-	// childStore tells a child process which store to serve.
-	childStore = "GREENROOM_CHAT_STORE"
-)
-
-// TestServeChild is the process that is killed. It serves on the listener that it is
-// given as its first extra file.
+// TestServeChild is the process that is killed.
 func TestServeChild(t *testing.T) {
-	dir := os.Getenv(childStore)
-	if dir == "" {
-		t.Skip("it is for TestBrowser to run")
-	}
-	ln, err := net.FileListener(os.NewFile(3, "listener"))
-	must(t, err)
+	dir, ln := testkit.Serve(t)
 	engine, err := pebblekv.Open(dir, nil)
 	must(t, err)
 	h, err := host.Open(t.Context(), engine, []*host.Type{Room()}, &host.Options{IdleTimeout: 10 * time.Millisecond})
@@ -42,43 +28,6 @@ func TestServeChild(t *testing.T) {
 	f, err := front.New(h, &front.Options{WithoutToken: true, Secret: secret, Pages: Page()})
 	must(t, err)
 	must(t, f.Server().Serve(ln)) // until it is killed
-}
-
-// A served is the chat in a process of its own. Its port stays taken when it is killed.
-type served struct {
-	t    *testing.T
-	dir  string
-	url  string
-	file *os.File // the listener
-	cmd  *exec.Cmd
-}
-
-func newServed(t *testing.T) *served {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	file, err := ln.(*net.TCPListener).File()
-	must(t, err)
-	s := &served{t: t, dir: t.TempDir(), url: "http://" + ln.Addr().String(), file: file}
-	must(t, ln.Close())
-	s.start()
-	t.Cleanup(func() {
-		s.kill()
-		must(t, file.Close())
-	})
-	return s
-}
-
-func (s *served) start() {
-	s.cmd = exec.Command(os.Args[0], "-test.run=^TestServeChild$")
-	s.cmd.Env = append(os.Environ(), childStore+"="+s.dir)
-	s.cmd.ExtraFiles = []*os.File{s.file}
-	s.cmd.Stdout, s.cmd.Stderr = os.Stderr, os.Stderr
-	must(s.t, s.cmd.Start())
-}
-
-func (s *served) kill() {
-	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait() // it reports that the process was killed
 }
 
 // A page is the chat in a browser.
@@ -112,8 +61,8 @@ func TestBrowser(t *testing.T) {
 		t.Skip("it starts a browser")
 	}
 	b := browsertest.New(t)
-	s := newServed(t)
-	ann, bob := page{b.Open(s.url)}, page{b.Open(s.url)}
+	s := testkit.NewServer(t, "TestServeChild")
+	ann, bob := page{b.Open(s.URL)}, page{b.Open(s.URL)}
 	for p, name := range map[page]string{ann: "Ann", bob: "Bob"} {
 		p.fill("join", map[string]string{"room": "the bar/1", "name": name})
 		p.status("connected")
@@ -123,12 +72,12 @@ func TestBrowser(t *testing.T) {
 	bob.fill("say", map[string]string{"text": "hello, Ann"})
 	ann.shows("1 Ann: <b>hello</b>", "2 Bob: hello, Ann")
 
-	s.kill()
+	s.Kill()
 	ann.status("away")
 	bob.status("away")
 	ann.fill("say", map[string]string{"text": "are you there?"})
 	ann.shows("1 Ann: <b>hello</b>", "2 Bob: hello, Ann", "waiting Ann: are you there?")
-	s.start()
+	s.Start()
 	ann.status("connected")
 	bob.status("connected")
 	bob.shows("1 Ann: <b>hello</b>", "2 Bob: hello, Ann", "3 Ann: are you there?")
@@ -138,7 +87,7 @@ func TestBrowser(t *testing.T) {
 	bob.shows(all...)
 
 	// The connections are the same as before, and a new guest sees everything.
-	resp, err := http.Post(s.url+"/actors/chat/the%20bar%2F1/actions/people", "application/json", nil)
+	resp, err := http.Post(s.URL+"/actors/chat/the%20bar%2F1/actions/people", "application/json", nil)
 	must(t, err)
 	people, err := io.ReadAll(resp.Body)
 	must(t, err)
@@ -146,7 +95,7 @@ func TestBrowser(t *testing.T) {
 	if got := string(people); got != `["Ann","Bob"]` && got != `["Bob","Ann"]` {
 		t.Errorf("there are %s", got)
 	}
-	carl := page{b.Open(s.url)}
+	carl := page{b.Open(s.URL)}
 	carl.fill("join", map[string]string{"room": "the bar/1", "name": "Carl"})
 	carl.shows(all...)
 
