@@ -192,30 +192,18 @@ func TestVerbs(t *testing.T) {
 func TestSQL(t *testing.T) {
 	r := newRig(t, admin.Options{TxDeadline: 300 * time.Millisecond})
 	ctx := t.Context()
-	open := func() *admin.SQL {
-		t.Helper()
-		s, err := r.client.SQL(ctx, "room", false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
-	run := func(s *admin.SQL, text string) error {
-		_, err := s.Run(ctx, text, &quiet{})
-		return err
-	}
-	s := open()
-	if err := run(s, "insert into t values (2)"); err != nil || s.InTransaction() || r.count() != 2 {
+	s := openSQL(t, r)
+	if err := runSQL(t, s, "insert into t values (2)"); err != nil || s.InTransaction() || r.count() != 2 {
 		t.Errorf("insert: %v, %d rows", err, r.count())
 	}
-	if err := errors.Join(run(s, "begin"), run(s, "insert into t values (3)")); err != nil || !s.InTransaction() {
+	if err := errors.Join(runSQL(t, s, "begin"), runSQL(t, s, "insert into t values (3)")); err != nil || !s.InTransaction() {
 		t.Errorf("begin: %v", err)
 	}
 	if err := errors.Join(s.Rollback()); err != nil || s.InTransaction() || r.count() != 2 {
 		t.Errorf("rollback: %v, %d rows", err, r.count())
 	}
 	// The client goes in the middle of a transaction: the program writes.
-	if err := errors.Join(run(s, "begin immediate; insert into t values (4)"), s.Close()); err != nil {
+	if err := errors.Join(runSQL(t, s, "begin immediate; insert into t values (4)"), s.Close()); err != nil {
 		t.Error(err)
 	}
 	insert := func(a *greenroom.Actor) error {
@@ -226,19 +214,56 @@ func TestSQL(t *testing.T) {
 		t.Errorf("%d rows", n)
 	}
 	// It stays, and is too late.
-	s = open()
+	s = openSQL(t, r)
 	defer s.Close()
-	if err := run(s, "begin immediate; insert into t values (6)"); err != nil {
+	if err := runSQL(t, s, "begin immediate; insert into t values (6)"); err != nil {
 		t.Error(err)
 	}
 	r.actor("room", insert) // which waits
-	if err := run(s, "commit"); err == nil || !strings.Contains(err.Error(), "longer than") {
+	if err := runSQL(t, s, "commit"); err == nil || !strings.Contains(err.Error(), "longer than") {
 		t.Errorf("a COMMIT that is late: %v", err)
 	}
 	if s.InTransaction() || r.count() != 4 {
 		t.Errorf("after it there are %d rows", r.count())
 	}
-	// A statement without end is interrupted, by its client, and by the end of its client.
+	var at *sqlrun.Error
+	if err := runSQL(t, s, "attach 'file:x?vfs=os' as x"); err == nil || !strings.Contains(err.Error(), "greenroom export") {
+		t.Errorf("attach: %v", err)
+	}
+	if err := runSQL(t, s, "selec"); !errors.As(err, &at) || at.Offset != 0 {
+		t.Errorf("an error: %v", err)
+	}
+	nobody, err := r.client.SQL(ctx, "nobody", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nobody.Close()
+	if err := runSQL(t, nobody, "select 1"); !errors.Is(err, greenroom.ErrNotFound) {
+		t.Errorf("an actor that doesn't exist: %v", err)
+	}
+}
+
+// openSQL begins a session of SQL with the actor room.
+func openSQL(t testing.TB, r *rig) *admin.SQL {
+	t.Helper()
+	s, err := r.client.SQL(t.Context(), "room", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func runSQL(t testing.TB, s *admin.SQL, text string) error {
+	_, err := s.Run(t.Context(), text, &quiet{})
+	return err
+}
+
+// TestSQLInterrupted: a statement without end is interrupted, by its client, and by the end of its client.
+func TestSQLInterrupted(t *testing.T) {
+	r := newRig(t, admin.Options{})
+	ctx := t.Context()
+	s := openSQL(t, r)
+	defer s.Close()
 	endless := "with recursive c(x) as (select 1 union all select x+1 from c) select count(*) from c"
 	ended, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer cancel()
@@ -253,27 +278,13 @@ func TestSQL(t *testing.T) {
 			t.Fatalf("a statement that was interrupted at once: %v", err)
 		}
 	}
-	if err := run(s, "select 1"); err != nil {
+	if err := runSQL(t, s, "select 1"); err != nil {
 		t.Errorf("after it: %v", err)
 	}
-	other := open()
+	other := openSQL(t, r)
 	time.AfterFunc(50*time.Millisecond, func() { other.Close() })
-	if err := run(other, endless); err == nil {
+	if err := runSQL(t, other, endless); err == nil {
 		t.Error("a statement without end ends")
-	}
-	if err := run(s, "attach 'file:x?vfs=os' as x"); err == nil || !strings.Contains(err.Error(), "greenroom export") {
-		t.Errorf("attach: %v", err)
-	}
-	if err := run(s, "selec"); !errors.As(err, &at) || at.Offset != 0 {
-		t.Errorf("an error: %v", err)
-	}
-	nobody, err := r.client.SQL(ctx, "nobody", false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nobody.Close()
-	if err := run(nobody, "select 1"); !errors.Is(err, greenroom.ErrNotFound) {
-		t.Errorf("an actor that doesn't exist: %v", err)
 	}
 }
 

@@ -187,14 +187,7 @@ func TestIdleUsed(t *testing.T) {
 // TestIdleKept: a connection stays open that is in use, or on which something was set that a new one wouldn't have.
 func TestIdleKept(t *testing.T) {
 	ctx := context.Background()
-	for name, c := range map[string]struct {
-		set    []string
-		raw    bool
-		use    func(db *vfs.DB) (end func() error, err error)
-		opts   vfs.Options
-		closed bool
-		still  string // is 1 on a connection that stayed open
-	}{
+	for name, c := range map[string]idleCase{
 		"nothing":           {closed: true},
 		"temporary table":   {set: []string{"create temp table u as select 1 as x"}, still: "select x from u"},
 		"temporary, gone":   {set: []string{"create temp table u as select 1 as x", "drop table u"}, closed: true},
@@ -237,52 +230,62 @@ func TestIdleKept(t *testing.T) {
 			return func() error { return rows.Close() }, err
 		}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t, batch.Limits{})
-				if db, err := vfs.Open(ctx, r.Actor, nil); err != nil {
-					t.Fatal(err)
-				} else {
-					exec(t, db, "create table t(x)")
-					if err := db.Close(); err != nil {
-						t.Fatal(err)
-					}
-				}
-				c.opts.MaxConns = 1
-				db := r.open(t, &c.opts)
-				for _, query := range c.set {
-					exec(t, db, query)
-				}
-				if c.raw {
-					showRaw(t, db)
-				}
-				end := func() error { return nil }
-				if c.use != nil {
-					var err error
-					if end, err = c.use(db); err != nil {
-						t.Fatal(err)
-					}
-				}
-				idle()
-				if n := connections(t, db); n != 1 && !c.closed || n != 0 && c.closed {
-					t.Errorf("%d connections are open", n)
-				}
-				if err := end(); err != nil {
-					t.Fatal(err)
-				}
-				if c.still != "" {
-					if n := one[int](t, db, c.still); n != 1 {
-						t.Errorf("%s: %d", c.still, n)
-					}
-				}
-				if c.use != nil {
-					idle()
-					if n := connections(t, db); n != 0 {
-						t.Errorf("%d connections are open when it has ended", n)
-					}
-				}
-			})
-		})
+		t.Run(name, func(t *testing.T) { synctest.Test(t, c.test) })
+	}
+}
+
+// An idleCase is what is done with a connection before it is idle, and whether it is closed then.
+type idleCase struct {
+	set    []string
+	raw    bool
+	use    func(db *vfs.DB) (end func() error, err error)
+	opts   vfs.Options
+	closed bool
+	still  string // is 1 on a connection that stayed open
+}
+
+func (c *idleCase) test(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	if db, err := vfs.Open(t.Context(), r.Actor, nil); err != nil {
+		t.Fatal(err)
+	} else {
+		exec(t, db, "create table t(x)")
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.opts.MaxConns = 1
+	db := r.open(t, &c.opts)
+	for _, query := range c.set {
+		exec(t, db, query)
+	}
+	if c.raw {
+		showRaw(t, db)
+	}
+	end := func() error { return nil }
+	if c.use != nil {
+		var err error
+		if end, err = c.use(db); err != nil {
+			t.Fatal(err)
+		}
+	}
+	idle()
+	if n := connections(t, db); n != 1 && !c.closed || n != 0 && c.closed {
+		t.Errorf("%d connections are open", n)
+	}
+	if err := end(); err != nil {
+		t.Fatal(err)
+	}
+	if c.still != "" {
+		if n := one[int](t, db, c.still); n != 1 {
+			t.Errorf("%s: %d", c.still, n)
+		}
+	}
+	if c.use != nil {
+		idle()
+		if n := connections(t, db); n != 0 {
+			t.Errorf("%d connections are open when it has ended", n)
+		}
 	}
 }
 
