@@ -138,6 +138,32 @@ func workloads() []workload {
 			peers: []peer{{"goroutine", 0, anywhere, workBy(byThousands, openGoroutines)}}},
 		{name: "host/asleep", unit: "actors/GiB", on: engineMem, open: workBy(byThousands, openAsleep),
 			peers: []peer{{"timer", 0, anywhere, workBy(byThousands, openTimers)}}},
+		{name: "traces/span", unit: "span/s", open: openTraces,
+			peers: []peer{{otelNoop, 0.5, anywhere, func(s *stand) { program(s, "otelnoop") }}}},
+	}, transfers(), backups(), besideProducts())
+}
+
+// backups are the workloads in a store that is backed up.
+func backups() []workload {
+	return []workload{
+		backup("insert-1", "txn/s", workload{start: startInsert}.in(anActor), backedUp),
+		backup("insert-200", "txn/s", workload{start: startInsert, many: true}.in(anActor), backedUp),
+		backup("put-200", "put/s", crowd(beginPuts), backedUp),
+		backup("outage-200", "put/s", crowd(beginPuts), cutOff),
+	}
+}
+
+// besideProducts are the workloads of programs of RivetKit's, of actor hosts, and of libraries.
+func besideProducts() []workload {
+	return []workload{
+		rivetkitCall("insert", rivetkit23, "ws", enginePebble, peer{name: rivetEngine, atLeast: 2}),
+		rivetkitCall("insert-mem", rivetkit23, "ws", engineMem, peer{name: rivetEngine, atLeast: 2}),
+		rivetkitCall("http", rivetkit23, "http", enginePebble, peer{name: rivetEngine, atLeast: 2}),
+		rivetkitCall("http-mem", rivetkit23, "http", engineMem, peer{name: rivetEngine, atLeast: 2}),
+		rivetkitCall("insert", rivetkit22, "ws", enginePebble, peer{name: rivetDev}),
+		rivetkitCall("insert-mem", rivetkit22, "ws", engineMem, peer{name: rivetDev, atLeast: 1.2}),
+		rivetkitCall("http", rivetkit22, "http", enginePebble, peer{name: rivetDev}),
+		rivetkitCall("http-mem", rivetkit22, "http", engineMem, peer{name: rivetDev, atLeast: 1.2}),
 		onActorHosts("call", "call/s", func(of func(*actorHost)) func(*stand) { return calls(of, 1, 1) }),
 		onActorHosts("call-64", "call/s", func(of func(*actorHost)) func(*stand) { return calls(of, 1, 64) }),
 		onActorHosts("call-200", "call/s", func(of func(*actorHost)) func(*stand) { return calls(of, 200, 200) }),
@@ -153,32 +179,6 @@ func workloads() []workload {
 		onLibraries("workflow/run-64", "run/s", 64, durableWork.workflows, enginePebble, restate, dbosSQLite),
 		onLibraries("workflow/run", "run/s", 1, durableWork.workflows, enginePostgres, dbos),
 		onLibraries("workflow/run-64", "run/s", 64, durableWork.workflows, enginePostgres, dbos),
-		{name: "traces/span", unit: "span/s", open: openTraces,
-			peers: []peer{{otelNoop, 0.5, anywhere, func(s *stand) { program(s, "otelnoop") }}}},
-	}, transfers(), backups(), rivetkitCalls())
-}
-
-// backups are the workloads in a store that is backed up.
-func backups() []workload {
-	return []workload{
-		backup("insert-1", "txn/s", workload{start: startInsert}.in(anActor), backedUp),
-		backup("insert-200", "txn/s", workload{start: startInsert, many: true}.in(anActor), backedUp),
-		backup("put-200", "put/s", crowd(beginPuts), backedUp),
-		backup("outage-200", "put/s", crowd(beginPuts), cutOff),
-	}
-}
-
-// rivetkitCalls are the workloads of programs of RivetKit's.
-func rivetkitCalls() []workload {
-	return []workload{
-		rivetkitCall("insert", rivetkit23, "ws", enginePebble, peer{name: rivetEngine, atLeast: 2}),
-		rivetkitCall("insert-mem", rivetkit23, "ws", engineMem, peer{name: rivetEngine, atLeast: 2}),
-		rivetkitCall("http", rivetkit23, "http", enginePebble, peer{name: rivetEngine, atLeast: 2}),
-		rivetkitCall("http-mem", rivetkit23, "http", engineMem, peer{name: rivetEngine, atLeast: 2}),
-		rivetkitCall("insert", rivetkit22, "ws", enginePebble, peer{name: rivetDev}),
-		rivetkitCall("insert-mem", rivetkit22, "ws", engineMem, peer{name: rivetDev, atLeast: 1.2}),
-		rivetkitCall("http", rivetkit22, "http", enginePebble, peer{name: rivetDev}),
-		rivetkitCall("http-mem", rivetkit22, "http", engineMem, peer{name: rivetDev, atLeast: 1.2}),
 	}
 }
 
