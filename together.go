@@ -1,10 +1,8 @@
 package greenroom
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -24,7 +22,7 @@ var errTogether = fmt.Errorf("greenroom: a transaction is of 1 to %d different a
 // transactions of the actors, in the order of actors; everything that one Tx does works in each. Else it is what
 // Actor.Update is. In particular each actor stays as fn read it until the commit.
 //
-// Updates of these actors wait until fn has returned. The actors are taken in the order of their
+// Updates of these actors wait for its end. The actors are taken in the order of their
 // ids, so calls of Update don't wait for each other in a circle, as long as fn doesn't wait for other actors.
 //
 // Other readers see all of it or nothing: each View is of one moment. The transaction must fit into one
@@ -39,7 +37,7 @@ func Update(ctx context.Context, actors []*Actor, fn func(txs []*Tx) error) (err
 		return err
 	}
 	err = errPanic // unless fn returns
-	defer func() { t.end(err) }()
+	defer func() { err = t.end(err) }()
 	if err = fn(t.txs); err != nil {
 		return err
 	}
@@ -61,10 +59,7 @@ func beginTogether(ctx context.Context, actors []*Actor) (*together, error) {
 	if len(actors) == 0 || len(actors) > MaxTogether {
 		return nil, errTogether
 	}
-	order := slices.SortedFunc(slices.Values(actors), func(a, b *Actor) int {
-		x, y := a.actor.ID(), b.actor.ID()
-		return cmp.Or(bytes.Compare(x.UUID[:], y.UUID[:]), cmp.Compare(x.Label, y.Label))
-	})
+	order := slices.SortedFunc(slices.Values(actors), func(a, b *Actor) int { return a.actor.ID().Compare(b.actor.ID()) })
 	for i, a := range order {
 		if a.store != order[0].store || i > 0 && order[i-1] == a {
 			return nil, errTogether
@@ -86,8 +81,7 @@ func beginTogether(ctx context.Context, actors []*Actor) (*together, error) {
 			o.Span, err = spanOf(ctx, a)
 		}
 		if err != nil {
-			t.end(err)
-			return nil, err
+			return nil, t.end(err)
 		}
 	}
 	return t, nil
@@ -105,12 +99,15 @@ func (t *together) commit() error {
 	return err
 }
 
-// end gives up what isn't over, and ends the spans.
-func (t *together) end(err error) {
+// end gives up what isn't over, and ends the spans. It returns err, with what went wrong on the way.
+func (t *together) end(err error) error {
 	for _, o := range slices.Backward(t.open) {
-		if rerr := o.Rollback(err); rerr != err && !errors.Is(rerr, err) {
-			o.Tx.actor.log.Warn("greenroom: roll back a transaction", "error", rerr)
+		if !o.Tx.over.Load() {
+			err = o.Rollback(err)
 		}
+	}
+	for _, o := range t.open {
 		endSpan(o.Span, err)
 	}
+	return err
 }

@@ -1,6 +1,8 @@
 package actorstore
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/hex"
 	"fmt"
 
@@ -28,6 +30,11 @@ func NewID() ID { return ID{UUID: uuid.New()} }
 //
 // https://www.rfc-editor.org/rfc/rfc9562#section-5.5
 func IDFromName(name string) ID { return ID{UUID: uuid.NewSHA1(nameSpace, []byte(name))} }
+
+// Compare returns -1, 0 or 1 as id stands before, at or behind other in the order of their bytes, UUIDs first.
+func (id ID) Compare(other ID) int {
+	return cmp.Or(bytes.Compare(id.UUID[:], other.UUID[:]), cmp.Compare(id.Label, other.Label))
+}
 
 // IsZero reports whether id is the zero ID.
 func (id ID) IsZero() bool { return id == ID{} }

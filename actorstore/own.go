@@ -62,27 +62,17 @@ func (a *takeover) run(ctx context.Context, opts *ActorOptions) error {
 		if named != nil && ID(named.ID) != a.id {
 			return &TakenError{opts.Name, ID(named.ID)}
 		}
-		if !rec.written() && opts.MustExist {
-			return ErrUnknownActor
+		if err := opts.refuses(&rec); err != nil {
+			return err
 		}
-		if rec.written() && opts.fresh {
-			return ErrExists
-		}
-		if a.layout = opts.Layout; rec.written() {
-			if a.layout = rec.layout; opts.Layout != LayoutGreenroom && opts.Layout != rec.layout {
-				return fmt.Errorf("%w: %v was asked for, and the actor has %v", ErrLayout, opts.Layout, rec.layout)
-			}
-		}
-		// The commit that records the name checks again.
-		name, unsaid := rec.name, opts.Name != "" && opts.Name != rec.name
-		if unsaid && rec.name != "" {
-			return fmt.Errorf("%w: the actor's name is %q", ErrNameTaken, rec.name)
-		}
-		if unsaid {
+		name := rec.name
+		if a.unsaid = opts.Name != "" && opts.Name != name; a.unsaid { // the commit that records it checks again
 			name = opts.Name
 		}
 		a.name.Store(&name)
-		a.unsaid = unsaid
+		if a.layout = opts.Layout; rec.written() {
+			a.layout = rec.layout
+		}
 		doubt := a.store.doubts.of(a.id)
 		a.wake.Store(rec.wake)
 		a.found.row.Store(rec.found)
@@ -126,6 +116,21 @@ func (a *takeover) run(ctx context.Context, opts *ActorOptions) error {
 			return err
 		}
 	}
+}
+
+// refuses returns why an actor with the record isn't opened with the options, whichever owner it has.
+func (o *ActorOptions) refuses(rec *record) error {
+	switch {
+	case o.MustExist && !rec.written():
+		return ErrUnknownActor
+	case o.fresh && rec.written():
+		return ErrExists
+	case rec.written() && o.Layout != LayoutGreenroom && o.Layout != rec.layout:
+		return fmt.Errorf("%w: %v was asked for, and the actor has %v", ErrLayout, o.Layout, rec.layout)
+	case o.Name != "" && rec.name != "" && o.Name != rec.name:
+		return fmt.Errorf("%w: the actor's name is %q", ErrNameTaken, rec.name)
+	}
+	return nil
 }
 
 // claimHead rewrites the head, or writes the first one.

@@ -39,14 +39,11 @@ func commitSeveral(ctx context.Context, writes []write, d kv.Durability) (err er
 	several := several{store: writes[0].Actor.store, durability: d}
 	defer func() {
 		several.end(err)
-		for _, w := range writes[len(several.flights):] { // a batch that is marked is settled twice by two calls
+		for _, w := range writes[len(several.flights):] { // those of flights are settled, and a second call would settle one that is marked for good
 			w.Batch.Settle(err)
 		}
 	}()
-	writes = slices.SortedFunc(slices.Values(writes), func(a, b write) int {
-		x, y := a.Actor.id, b.Actor.id
-		return cmp.Or(bytes.Compare(x.UUID[:], y.UUID[:]), cmp.Compare(x.Label, y.Label))
-	})
+	writes = slices.SortedFunc(slices.Values(writes), func(a, b write) int { return a.Actor.id.Compare(b.Actor.id) })
 	for i, w := range writes {
 		switch {
 		case w.Batch.Settled():
@@ -116,9 +113,8 @@ func (j *Joint) commit(ctx context.Context, w write, d kv.Durability) error {
 		}
 		return j.err
 	}
-	if j.over = true; !j.durable {
-		d = kv.Applied
-	} else {
+	j.over = true
+	if j.durable {
 		d = kv.Durable
 	}
 	j.err = commitSeveral(ctx, j.writes, d)
