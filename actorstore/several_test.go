@@ -109,6 +109,28 @@ func TestSeveral(t *testing.T) {
 	})
 }
 
+// TestViews: views of several actors are of one moment, and each outlives the others.
+func TestViews(t *testing.T) {
+	onEngines(t, func(t *testing.T, eng kv.Engine) {
+		s := openStore(t, eng, batch.Limits{})
+		a := accounts(t, s, 3)
+		ids := []actorstore.ID{a[2].ID(), a[0].ID(), a[1].ID()}
+		views, err := s.Views(ctx, ids)
+		must(t, err)
+		must(t, actorstore.CommitSeveral(ctx, move(t, 10, a[0], a[1], a[2])))
+		for i, v := range views {
+			if n := balance(t, v); n != 100 || v.Info().ID != ids[i] {
+				t.Errorf("view %d is of %v, with %d", i, v.Info().ID, n)
+			}
+			must(t, v.Close())
+			must(t, v.Close())
+		}
+		if _, err := s.Views(ctx, append(ids, actorstore.NewID())); !errors.Is(err, actorstore.ErrUnknownActor) {
+			t.Errorf("got %v, want %v", err, actorstore.ErrUnknownActor)
+		}
+	})
+}
+
 // TestSeveralCrash: after a crash behind any engine commit all of a transfer is there, or nothing.
 func TestSeveralCrash(t *testing.T) {
 	tape := engines.NewTape()

@@ -131,7 +131,7 @@ func (q *Queue) Next(ctx context.Context, before *Message, response any, opts *R
 }
 
 // complete completes a message, and receives another one by the same commit, unless none is
-// visible, or is to be waited for.
+// visible.
 func (q *Queue) complete(ctx context.Context, before *Message, response any, o *ReceiveOptions) (*Message, error) {
 	if err := errors.Join(ctx.Err(), q.check(ctx)); err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func (q *Queue) complete(ctx context.Context, before *Message, response any, o *
 	var msgs []*Message
 	var unread error
 	err := q.together(ctx, func(tx *Tx) error {
-		if err := tx.Complete(before.Receipt(), response); err != nil || o.Linger > 0 {
+		if err := tx.Complete(before.Receipt(), response); err != nil {
 			return err
 		}
 		msgs, unread = tx.receive(ctx, o)

@@ -366,7 +366,7 @@ func TestNext(t *testing.T) {
 }
 
 // TestNextApart completes a message though the next one can't be handed out by the same commit:
-// it doesn't fit, it can't be read, or others are waited for.
+// it doesn't fit, or can't be read.
 func TestNextApart(t *testing.T) {
 	t.Run("too large together", func(t *testing.T) {
 		r := newRig(t, Options{})
@@ -377,6 +377,9 @@ func TestNextApart(t *testing.T) {
 		m, err := r.q.Next(ctx, m, nil, nil)
 		must(t, err)
 		wantIDs(t, "received", []ID{m.ID}, 2)
+		if n := r.q.Len(); n != 1 {
+			t.Errorf("%d messages are left", n)
+		}
 		r.verify("too large together")
 	})
 	t.Run("not to be read", func(t *testing.T) {
@@ -395,20 +398,6 @@ func TestNextApart(t *testing.T) {
 		must(t, err)
 		wantIDs(t, "received", []ID{m.ID}, 2)
 		r.verify("not to be read")
-	})
-	t.Run("with a linger", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			r := newRig(t, Options{})
-			r.enqueue("a", nil)
-			m := r.one(ReceiveOptions{})
-			r.enqueue("a", nil)
-			start := time.Now()
-			m, err := r.q.Next(ctx, m, nil, &ReceiveOptions{Linger: time.Minute, Count: 1})
-			must(t, err)
-			if wantIDs(t, "received", []ID{m.ID}, 2); time.Since(start) > time.Minute {
-				t.Errorf("it took %v", time.Since(start))
-			}
-		})
 	})
 }
 

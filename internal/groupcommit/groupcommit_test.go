@@ -79,13 +79,21 @@ func TestLine(t *testing.T) {
 				t.Errorf("the work of %d is %d, want %d", i+3, waiters[i].Value, want)
 			}
 		}
-		enter(t, &callers, l, 9, func(w *groupcommit.Waiter[int]) {
-			if taken := l.Take(all); len(taken) > 0 {
-				t.Errorf("%d wait in an empty line", len(taken))
-			}
-			w.Pass()
-		})
+		// Two lead at a time still, and nothing is left.
+		led = nil
+		for n := range 3 {
+			enter(t, &callers, l, n, lead)
+		}
+		if len(led) != 2 {
+			t.Errorf("%v lead", led)
+		}
+		for range 3 {
+			hold <- struct{}{}
+		}
 		callers.Wait()
+		if taken := l.Take(all); len(taken) > 0 {
+			t.Errorf("%d wait in an empty line", len(taken))
+		}
 	})
 }
 
