@@ -7,7 +7,8 @@
 // in their order. Every commit that changes an actor checks the actor's head, so commits
 // of one actor queue up there and see each other, and fail only by a check that doesn't
 // hold. Only a commit that removes keys and checks none runs alone. Everything goes to
-// the server in one go, with COMMIT at its end: a commit is one round trip. If the
+// the server in one go, with COMMIT at its end: a commit is one round trip, which small
+// commits that wait share (share.go). If the
 // connection breaks before the answer arrives, the commit is looked up by its id over
 // another connection, see outcome.go.
 //
@@ -46,7 +47,8 @@ type Options struct {
 	// will do for that. It implies MustExist; commits are refused, with an error of the kind greenroom.ErrReadOnly.
 	ReadOnly bool
 	// Calls is the largest number of connections for commits, and again for reads;
-	// 0 means 16. A call waits for a free one as its context says.
+	// 0 means 16. A call waits for a free one as its context says. While a quarter of them
+	// are used by small commits, further ones wait and share the next transaction.
 	Calls int
 	// Pins is the largest number of snapshots, long scans and transactions that can
 	// be open at a time; 0 means 32. A caller that wants one more waits, and after PinWait
