@@ -74,9 +74,8 @@ func beginTogether(ctx context.Context, actors []*Actor) (*together, error) {
 		return err
 	})
 	for _, a := range order {
-		o, err := a.begin(ctx, opentx.Options{})
+		o, err := a.begin(ctx, opentx.Options{Whole: true})
 		if err == nil {
-			o.whole = true
 			t.open, t.txs[slices.Index(actors, a)] = append(t.open, o), &o.Tx
 			o.Span, err = spanOf(ctx, a)
 		}

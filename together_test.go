@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -12,10 +14,14 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/pgtest"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/kv/pebblekv"
+	"github.com/greenroomdb/greenroom/kv/pgkv"
 	"github.com/greenroomdb/greenroom/queue"
 )
 
@@ -381,10 +387,6 @@ func TestTogetherAtOnce(t *testing.T) {
 			}
 		})
 	}
-	names := make([]string, len(b.accounts))
-	for i, a := range b.accounts {
-		names[i] = a.Name()
-	}
 	over, looks := make(chan struct{}), 0
 	go func() { all.Wait(); close(over) }()
 	for done := false; !done; looks++ {
@@ -393,26 +395,94 @@ func TestTogetherAtOnce(t *testing.T) {
 			done = true
 		default:
 		}
-		must(t, b.store.Views(ctx, names, func(vs []*greenroom.View) error {
-			sum := 0
-			for _, v := range vs {
-				var n int
-				if err := v.QueryRow("select balance from account").Scan(&n); err != nil {
-					return err
-				}
-				sum += n
-			}
-			if sum != 600 {
-				t.Errorf("the sum is %d", sum)
-			}
-			return nil
-		}))
+		if sum := b.sum(); sum != 600 {
+			t.Errorf("the sum is %d", sum)
+		}
 	}
 	if b.balances(); looks < 2 {
 		t.Errorf("%d looks", looks)
 	}
-	names[2] = "nobody"
-	err := b.store.Views(ctx, names, func([]*greenroom.View) error { t.Error("fn was called"); return nil })
+	err := b.store.Views(ctx, []string{b.accounts[0].Name(), "no account"}, func([]*greenroom.View) error { t.Error("fn was called"); return nil })
 	wantErr(t, "an actor that isn't there", err, greenroom.ErrNotFound)
 	must(t, b.store.Views(ctx, nil, func(vs []*greenroom.View) error { return nil }))
+}
+
+// TestTogetherEngines: many transfer among many accounts, over two and three of them, some of which fail half-way, while others read all balances at one
+// moment: the sum is right in each, on every engine.
+func TestTogetherEngines(t *testing.T) {
+	accounts, workers, each := testkit.Pick(16, 24, 200), testkit.Pick(8, 16, 64), testkit.Pick(4, 8, 40)
+	for name, open := range map[string]func(t *testing.T) kv.Engine{
+		"memory": func(*testing.T) kv.Engine { return memkv.New() },
+		"pebble": func(t *testing.T) kv.Engine {
+			db, err := pebblekv.Open(t.TempDir(), nil)
+			must(t, err)
+			return db
+		},
+		"postgres": func(t *testing.T) kv.Engine {
+			n := pgtest.Shared(t)
+			db, err := pgkv.Open(ctx, n.URL("schema="+url.QueryEscape(n.Schema())), nil)
+			must(t, err)
+			return db
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			engine := open(t)
+			b := openBank(t, engine, accounts)
+			var all sync.WaitGroup
+			for w := range workers {
+				all.Go(func() {
+					random := rand.New(rand.NewPCG(1, uint64(w)))
+					for range each {
+						at := random.Perm(accounts)
+						_ = b.transfer(random.IntN(60), at[0], at[1:2+random.IntN(2)]...) // some have too little
+					}
+				})
+			}
+			over := make(chan struct{})
+			go func() { all.Wait(); close(over) }()
+			for looks, done := 0, false; !done; looks++ {
+				select {
+				case <-over:
+					if done = true; looks < 2 {
+						t.Errorf("%d looks", looks)
+					}
+				default:
+				}
+				if sum := b.sum(); sum != 100*accounts {
+					t.Fatalf("look %d: the sum is %d", looks, sum)
+				}
+			}
+			moved := 0
+			for _, n := range b.balances() {
+				if n != 100 {
+					moved++
+				}
+			}
+			if moved < accounts/2 {
+				t.Errorf("%d balances have changed", moved)
+			}
+			b.close()
+			must(t, engine.Close())
+		})
+	}
+}
+
+// sum returns that of all balances at one moment.
+func (b *bank) sum() (sum int) {
+	b.Helper()
+	names := make([]string, len(b.accounts))
+	for i, a := range b.accounts {
+		names[i] = a.Name()
+	}
+	must(b, b.store.Views(ctx, names, func(vs []*greenroom.View) error {
+		for _, v := range vs {
+			var n int
+			if err := v.QueryRow("select balance from account").Scan(&n); err != nil {
+				return err
+			}
+			sum += n
+		}
+		return nil
+	}))
+	return sum
 }

@@ -91,7 +91,7 @@ func (tx *Tx) SQL() (*vfs.Tx, error) {
 		if tx.sql, err = db.BeginUpdate(tx.ctx, &tx.batch); err != nil {
 			return nil, err
 		}
-		if tx.open.whole {
+		if tx.open.Whole {
 			tx.sql.Whole()
 		}
 	}
@@ -207,5 +207,4 @@ type openTx struct {
 	Tx   Tx
 	Span *traces.Span // gets what the transaction does as events, if it isn't nil
 	opentx.Options
-	whole bool // it lands by one engine commit, with transactions of other actors
 }

@@ -98,6 +98,9 @@ func (o *openTx) due(action string) error {
 // Batch implements opentx.Transaction.
 func (o *openTx) Batch() *batch.Batch { return &o.Tx.batch }
 
+// Adopt implements opentx.Transaction.
+func (o *openTx) Adopt() { o.Tx.actor.updater.Store(goroutine()) }
+
 // SetSpan implements opentx.Transaction.
 func (o *openTx) SetSpan(s *traces.Span) { o.Span = s }
 
@@ -118,7 +121,7 @@ func (o *openTx) Apply() error {
 		switch {
 		case tx.sql != nil:
 			return tx.sql.Apply()
-		case tx.wrote:
+		case tx.wrote, o.Whole: // which makes sure that the actor is as it was read
 			return tx.actor.actor.ApplyIn(tx.ctx, &tx.batch, o.Incarnation)
 		}
 		err := tx.actor.actor.Owned(tx.ctx)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
@@ -116,12 +117,54 @@ func (call *Call) do(ctx context.Context, h *Host) (Raw, error) {
 		return err
 	})
 	t.turnOrigin = turnOrigin{conn: call.Conn, from: CallerOf(ctx), action: call.Action, trace: call.Trace, above: call.Span}
-	if err := h.turn(ctx, call.Actor, b, t); err != nil {
+	if l := h.life(call.Actor.String()); l != nil {
+		kind = l.kind // the version that it woke with
+	}
+	g, err := (&member{host: h, addr: call.Actor, birth: b, turn: t}).joins(kind, call.Action, call.Args)
+	switch {
+	case err != nil:
+	case g != nil:
+		err = g.run(ctx)
+	default:
+		err = h.turn(ctx, call.Actor, b, t)
+	}
+	if err != nil {
 		return nil, err
 	}
 	idempotent.tell(call)
 	return result, nil
 }
+
+// MaxTogether is of how many actors one turn is at most.
+const MaxTogether = greenroom.MaxTogether
+
+// Together runs fn in one turn of several actors: what it writes to all of them lands by one commit when fn returns nil,
+// and nothing of it otherwise. cs are the Contexts of the actors, in the order of actors; everything that a turn does
+// works in each. What leaves does so when the commit is durable, and so does Together return. Actors that don't exist are created, but of a type with
+// MustCreate; they stay if fn fails.
+//
+// All actors are woken first. Then their turns are taken in the order of their names, each behind those that wait for its actor already, so calls of Together
+// don't wait for each other in a circle. fn must not call other actors: they may wait for these. Turns that are taken wait for the others no longer than
+// half of Options.TurnTimeout: then nothing is run, and the error is context.DeadlineExceeded and names the actor that couldn't be had. The transaction
+// must fit into one commit of the engine, with the pages that it changes: a larger one is batch.ErrTooLarge. The actors must be
+// of one host: one that another host has is an *actorstore.InUseError, which says where it is.
+//
+// Errors: those of Host.Do, and greenroom.ErrNested in a turn: that of any actor might be waited for by one of actors. ErrAddress says that the actors are none, more than MaxTogether, or
+// the same.
+func Together(ctx context.Context, h *Host, actors []Address, fn func(cs []*Context) error) error {
+	t := newTurn(spanTogether, func(c *Context) error { return fn(slices.Concat([]*Context{c}, c.others)) })
+	t.from = CallerOf(ctx)
+	if len(actors) == 0 {
+		return errTogether
+	}
+	g, err := (&member{host: h, addr: actors[0], birth: &birth{}, turn: t}).gather(actors[1:])
+	if err != nil {
+		return err
+	}
+	return g.run(ctx)
+}
+
+var errTogether = fmt.Errorf("%w: a turn is of 1 to %d different actors", ErrAddress, MaxTogether)
 
 // Create creates an actor with an input, which its code finds with Context.Input. One that
 // exists keeps the input that it has; then, too, the error is nil. If Type.Create fails

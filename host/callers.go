@@ -32,7 +32,7 @@ var errRestored = errors.New("host: actor was restored")
 // +checklocks:l.host.mu
 func nested(ctx context.Context, l *life) error {
 	for c := turnOf(ctx); c != nil; c = c.caller {
-		if c.life == l && c.runs() || slices.Contains(c.remote, l.name) {
+		if c.runs() && (c.life == l || slices.Contains(c.beside, l.name)) || slices.Contains(c.remote, l.name) {
 			return fmt.Errorf("host: call of %s, which waits for the caller: %w", l.name, greenroom.ErrNested)
 		}
 	}

@@ -38,6 +38,7 @@ type Context struct {
 	landing bool // the commit has begun
 	landed  bool // the commit was applied, and failed then
 	over    bool
+	others  []*Context // of the other actors whose turn it is, if it leads
 	conns   connChanges
 	mail    sending
 	out     []func() // what leaves when the turn is durable

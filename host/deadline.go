@@ -18,6 +18,7 @@ type turnContext struct {
 	deadline time.Time    // zero for none
 	life     *life        // whose turn it is
 	caller   *turnContext // of the turn that waits for it, nil for none
+	beside   []string     // the names of all actors whose turn it is, if it is of several
 	remote   []string     // the names of actors of other hosts that wait for it
 
 	mu     sync.Mutex

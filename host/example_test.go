@@ -226,3 +226,53 @@ func ExampleNewWorkflow() {
 	})
 	// Output: shipped tea
 }
+
+// A payment changes two accounts by one commit, or neither.
+func ExampleNewJointAction() {
+	type payment struct {
+		To     string
+		Amount int
+	}
+	book := func(c *host.Context, amount int) (balance int, err error) {
+		err = greenroom.Mutate(c, func(b *int) error {
+			if *b += amount; *b < 0 {
+				return &host.Error{Code: "overdrawn", Message: "There isn't so much."}
+			}
+			balance = *b
+			return nil
+		})
+		return balance, err
+	}
+	pay := host.NewJointAction("pay",
+		func(_ host.Address, p payment) ([]host.Address, error) {
+			return []host.Address{{Type: "account", Key: p.To}}, nil
+		},
+		func(c *host.Context, others []*host.Context, p payment) (left int, err error) {
+			if _, err := book(others[0], p.Amount); err != nil {
+				return 0, err
+			}
+			return book(c, -p.Amount)
+		})
+	open := host.NewAction("book", book)
+	account := &host.Type{Name: "account", Actions: []host.AnyAction{open, pay}}
+	run(account, func(ctx context.Context, h *host.Host) error {
+		if _, err := open.Call(ctx, h, "ann", 100); err != nil {
+			return err
+		}
+		for _, amount := range []int{80, 30} {
+			left, err := pay.Call(ctx, h, "ann", payment{"bob", amount})
+			if err != nil {
+				fmt.Println(host.Code(err))
+				continue
+			}
+			fmt.Println("ann has", left)
+		}
+		bob, err := open.Call(ctx, h, "bob", 0)
+		fmt.Println("bob has", bob)
+		return err
+	})
+	// Output:
+	// ann has 20
+	// overdrawn
+	// bob has 80
+}

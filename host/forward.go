@@ -192,7 +192,7 @@ func waiting(ctx context.Context) (names []string) {
 	for c := turnOf(ctx); c != nil; c = c.caller {
 		names = append(names, c.remote...)
 		if c.life != nil && c.runs() {
-			names = append(names, c.life.name)
+			names = append(append(names, c.life.name), c.beside...)
 		}
 	}
 	return names

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -15,11 +16,16 @@ type output struct {
 	destroy bool     // the reply waits until the actor is removed
 }
 
+// elsewhere says that another gate waits for stable storage for what has landed.
+func (o *output) elsewhere() bool { return o.err == nil && o.turn.seat.follows() }
+
 // A gate lets the outputs of an actor's turns out in their order. What waits for stable
 // storage waits together: while one wait is under way the next turns go on, and the next
 // wait is for all of them.
 //
-// A turn that has written nothing waits as well, for what it may have read.
+// A turn that has written nothing waits as well, for what it may have read. Of a turn of several actors
+// the gate of its leader waits for stable storage, and those of the others wait for that when its turn has come. So none waits for itself: the turns of
+// each gate are in the order of the engine's commits.
 type gate struct {
 	life *life
 
@@ -40,7 +46,7 @@ func (g *gate) push(o output) {
 		g.mu.Unlock()
 		return
 	}
-	if o.seq <= g.synced { // nothing to wait for, and nothing waits before it
+	if o.seq <= g.synced && o.turn.seat == nil { // nothing to wait for, and nothing waits before it
 		g.mu.Unlock()
 		g.let(&o, nil)
 		return
@@ -68,15 +74,21 @@ func (g *gate) run() {
 			return
 		}
 		g.mu.Unlock()
-		err := g.sync(batch[len(batch)-1].seq)
+		err := g.sync(batch)
 		for i := range batch {
 			g.let(&batch[i], err)
 		}
 	}
 }
 
-// sync makes everything up to a commit durable.
-func (g *gate) sync(seq uint64) error {
+// sync makes the outputs durable, but for those that wait for another gate.
+func (g *gate) sync(batch []output) error {
+	seq := uint64(0)
+	for i := range batch {
+		if o := &batch[i]; !o.elsewhere() {
+			seq = max(seq, o.seq)
+		}
+	}
 	if seq <= g.synced {
 		return nil
 	}
@@ -93,6 +105,11 @@ func (g *gate) sync(seq uint64) error {
 
 // let lets one output out. lost is why what it is based on may not be durable.
 func (g *gate) let(o *output, lost error) {
+	if o.elsewhere() {
+		lost = o.turn.seat.joint.durable()
+	} else if s := o.turn.seat; s != nil && !s.follows() {
+		s.joint.sync(cmp.Or(o.err, lost))
+	}
 	if lost != nil && o.err == nil {
 		o.err = lost
 	}

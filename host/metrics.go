@@ -67,7 +67,7 @@ const (
 	turnAction  = "action"  // with the action's name in the label action
 	turnConnect = "connect" // a connection is made, ended, or made again, or listens to an event
 	turnMessage = "message" // of the queue
-	turnUpdate  = "update"  // of Turn
+	turnUpdate  = "update"  // of Turn and Together
 	turnOther   = "other"   // the beginning and end of an actor, letters, actions that aren't declared
 )
 
@@ -75,7 +75,7 @@ const (
 var turnKinds = map[string]string{
 	spanOnConnect: turnConnect, spanOnDisconnect: turnConnect, spanReconnect: turnConnect, spanSubscribe: turnConnect,
 	spanMessage: turnMessage, spanReturn: turnMessage, spanExtend: turnMessage,
-	spanTurn: turnUpdate,
+	spanTurn: turnUpdate, spanTogether: turnUpdate,
 }
 
 // of returns the metrics of a turn with that span; action is "" for none.

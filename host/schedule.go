@@ -28,12 +28,28 @@ func (l events) action(action string) persist.Action {
 			return run(c, f)
 		})
 		t.action, t.scheduled = action, true
-		err := l.inward(context.WithoutCancel(ctx), t)
+		err := l.run(context.WithoutCancel(ctx), t, f)
 		if errors.Is(err, errAgain) {
 			err = ErrNotAwake
 		}
 		return err
 	}
+}
+
+// run runs the turn of an event, with those of other actors if it is of an action that needs them.
+func (l events) run(ctx context.Context, t *turn, f *persist.Firing) error {
+	if a := l.kind.actions[t.action]; a == nil || a.others == nil {
+		return l.inward(ctx, t)
+	}
+	var args Raw
+	if err := f.Arg(0, &args); err != nil {
+		return err
+	}
+	g, err := (&member{host: l.host, addr: l.addr, turn: t, inner: l.life}).joins(l.kind, t.action, args)
+	if err != nil {
+		return err
+	}
+	return g.run(ctx)
 }
 
 // turn returns what is done in the turn of an event, nil if nothing of the type is

@@ -21,6 +21,7 @@ import (
 // Names of this host alone.
 const (
 	spanTurn      = "actor.turn"      // of Turn
+	spanTogether  = "actor.together"  // of Together, and of the other actors of a joint action
 	spanMessage   = "actor.onMessage" // of Type.Message
 	spanReturn    = "actor.returnMessage"
 	spanWork      = "actor.work" // of Type.Work, which isn't a turn

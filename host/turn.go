@@ -28,6 +28,7 @@ type turn struct {
 	courier bool           // it brings letters, or tells that they have come: other callers go first
 	place   *place         // in the line of calls that are to follow the actor, if it wasn't run; nil for none
 	took    atomic.Bool    // it is being run, or its caller has gone
+	seat    *seat          // among those of several actors, nil for a turn of its own
 	// patient: the reply to a call that destroys the actor waits until the actor is gone. The
 	// actor's own parts must not wait for that, since the actor waits for them.
 	patient bool
@@ -54,6 +55,14 @@ func (t *turn) spanName() string {
 
 func newTurn(name string, run func(c *Context) error) *turn {
 	return &turn{name: name, run: run, done: make(chan error, 1)}
+}
+
+// again returns t as it was before it was posted.
+func (t *turn) again() *turn {
+	return &turn{
+		name: t.name, run: t.run, turnOrigin: t.turnOrigin, must: t.must, in: t.in, courier: t.courier, caller: t.caller, seat: t.seat,
+		done: make(chan error, 1),
+	}
 }
 
 // by says which kind of caller waits for t.
@@ -169,10 +178,10 @@ func Turn(ctx context.Context, fn func(c *Context) error) error {
 // newContext begins the turn t.
 func (l *life) newContext(t *turn) (*Context, error) {
 	c := &Context{life: l, turn: t, now: l.host.clock(), ends: newTurnContext(l.turns, l.host.opts.TurnTimeout)}
-	c.ends.life, c.ends.caller = l, t.caller
+	c.ends.life, c.ends.caller, c.ends.beside = l, t.caller, t.seat.names()
 	c.conns.c, c.mail.c = c, c
 	var err error
-	c.Tx, c.open, err = transactions.Begin(c.ends, l.door, opentx.Options{Due: c.due, Incarnation: t.in})
+	c.Tx, c.open, err = transactions.Begin(c.ends, l.door, opentx.Options{Due: c.due, Incarnation: t.in, Whole: t.seat != nil})
 	if err != nil {
 		return nil, err
 	}
@@ -215,9 +224,11 @@ func (l *life) conclude(c *Context, err error, began time.Time) {
 		err = c.commit()
 	} else {
 		c.abort(err)
-		if err = c.refusal(err); l.actor.Err() == nil {
-			err = ran(err)
-		}
+		err = c.refusal(err)
+	}
+	t.seat.settle(err)
+	if l.actor.Err() == nil && (!c.landing || t.seat != nil) {
+		err = ran(err)
 	}
 	c.ends.end()
 	endSpan(c.Span(), err)
@@ -228,7 +239,9 @@ func (l *life) conclude(c *Context, err error, began time.Time) {
 	if l.used.turn(); err != nil {
 		l.used.failed(t.spanName(), err)
 		l.host.meter.Count(measured.failed, 1)
-		l.logFailure(t, err)
+		if !t.seat.follows() {
+			l.logFailure(t, err)
+		}
 	} else {
 		l.destroy = l.destroy || c.destroy
 		if c.restore != nil {

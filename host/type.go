@@ -292,4 +292,7 @@ func (k *kind) handler(action string) func(c *Context, args Raw) (Raw, error) {
 type AnyAction interface{ declared() *action }
 
 // An action is one without its types: as the host calls it.
-type action = abi.Action[*Context, Raw]
+type action struct {
+	abi.Action[*Context, Raw]
+	others func(of Address, args Raw) ([]Address, error) // whose turns it takes, too; nil for an action of one actor
+}

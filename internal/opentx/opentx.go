@@ -18,6 +18,8 @@ type Transaction interface {
 	Batch() *batch.Batch
 	// SetSpan sets the span that gets what the transaction does as events; nil means no span.
 	SetSpan(s *traces.Span)
+	// Adopt makes the calling goroutine the transaction's: see Hooks.Begin.
+	Adopt()
 	// Apply lands the transaction without waiting for stable storage, unless its context is done. On an error nothing has
 	// landed but where Actor.Update says so. A transaction that has written nothing makes sure that the actor still
 	// belongs to its handle.
@@ -35,6 +37,8 @@ type Options struct {
 	// Incarnation, unless it is 0, is the one of the engine in which alone a transaction without SQL may land by Apply:
 	// in another one it is kv.ErrIncarnation.
 	Incarnation kv.Incarnation
+	// Whole: the transaction lands by one engine commit, with those of other actors, or not at all.
+	Whole bool
 }
 
 // Hooks are what package greenroom does for package host. A is *greenroom.Actor, and T *greenroom.Tx.

@@ -1,0 +1,251 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/host/internal/abi"
+)
+
+// NewJointAction declares an action whose turn is one of several actors: the one that is called, and those that with names.
+// with gets the address that is called and the arguments, before any turn is taken. Then the turns of all are taken, as Together does, and
+// fn runs in them: c is the Context of the actor that is called, and others are those of with, in its order. All that they write lands by one commit, or nothing.
+// An error of with is that of the call. See NewAction.
+//
+// The others must be awake at the host of the called actor, or sleep. A call of such an action in a turn is greenroom.ErrNested.
+func NewJointAction[In, Out any](name string, with func(of Address, in In) ([]Address, error), fn func(c *Context, others []*Context, in In) (Out, error)) *Action[In, Out] {
+	a := NewAction(name, func(c *Context, in In) (out Out, err error) {
+		if c.turn.seat == nil { // of a version of the type that knows no others
+			return out, fmt.Errorf("%w: %s has become an action of several actors; try again", ErrNotAwake, name)
+		}
+		return fn(c, c.others, in)
+	})
+	if fn == nil || with == nil {
+		a.action.Run = nil // for which the type is refused
+	}
+	// The arguments are decoded by an action of their own, which runs in no turn.
+	a.action.others = func(of Address, args Raw) (others []Address, err error) {
+		decode := abi.NewCommand[Raw](name, func(_ *Context, in In) error {
+			others, err = with(of, in)
+			return err
+		}, refusal[In](name))
+		_, err = decode.Run(nil, args)
+		return others, err
+	}
+	return a
+}
+
+// A gathering takes the turns of several actors.
+type gathering struct {
+	*joint
+	members []*member // the leader first
+}
+
+// A member is one of the actors, with its turn.
+type member struct {
+	*seat
+	host  *Host
+	addr  Address
+	birth *birth
+	turn  *turn
+	inner *life    // whose own part asks for the turn, nil if a user does
+	life  *life    // that was woken, and has the member as a user until the turn is posted
+	ctx   *Context // of the turn; written before taken is closed
+}
+
+// gather returns a gathering of the actor, which leads, and others: the function of its turn runs when all turns are taken.
+func (m *member) gather(others []Address) (*gathering, error) {
+	g := &gathering{members: []*member{m}}
+	fn := m.turn.run
+	m.turn.run = func(c *Context) error { return g.lead(c, fn) }
+	names := []string{m.addr.String()}
+	for _, a := range others {
+		names = append(names, a.String())
+		o := &member{host: m.host, addr: a, birth: &birth{}}
+		o.turn = newTurn(spanTogether, o.follow)
+		o.turn.turnOrigin = turnOrigin{from: m.turn.from, trace: m.turn.trace, above: m.turn.above}
+		g.members = append(g.members, o)
+	}
+	if sorted := slices.Sorted(slices.Values(names)); len(names) > MaxTogether || len(slices.Compact(sorted)) < len(names) {
+		return nil, errTogether
+	}
+	g.joint = newJoint(names)
+	for i, m := range g.members {
+		m.seat = g.seats[i]
+		m.turn.seat = m.seat
+	}
+	return g, nil
+}
+
+// joins returns the gathering of an action of several actors, nil for any other action.
+func (m *member) joins(k *kind, action string, args Raw) (*gathering, error) {
+	a := k.actions[action]
+	if a == nil || a.others == nil {
+		return nil, nil
+	}
+	others, err := a.others(m.addr, args)
+	if err != nil {
+		return nil, err
+	}
+	return m.gather(others)
+}
+
+// run takes the turns, and returns when all have landed durably, or none.
+func (g *gathering) run(ctx context.Context) error {
+	if turnOf(ctx) != nil {
+		return fmt.Errorf("host: a turn of several actors within a turn: %w", greenroom.ErrNested)
+	}
+	g.refused = g.take(ctx)
+	close(g.all)
+	err := g.refused
+	if err == nil {
+		for _, m := range g.members {
+			err = cmp.Or(err, m.turn.wait(ctx))
+		}
+	}
+	return err
+}
+
+// take wakes the actors, and takes their turns in the order of the names.
+func (g *gathering) take(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(max(g.members[0].host.opts.TurnTimeout, 0), defaultTurnTimeout)/2)
+	defer cancel()
+	order := slices.SortedFunc(slices.Values(g.members), func(a, b *member) int { return strings.Compare(a.addr.String(), b.addr.String()) })
+	defer func() {
+		for _, m := range order {
+			m.vacate()
+		}
+	}()
+	for _, step := range []func(*member, context.Context) error{(*member).wake, (*member).take} {
+		for _, m := range order {
+			if err := step(m, ctx); err != nil {
+				err = fmt.Errorf("host: %s, for a turn of %d actors: %w", m.addr, len(order), err)
+				if m.follows() {
+					err = ran(err) // it isn't about the actor that was called
+				}
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// lead is the turn of the leader.
+func (g *gathering) lead(c *Context, fn func(c *Context) error) error {
+	if err := g.members[0].sit(); err != nil {
+		return err
+	}
+	for _, m := range g.members[1:] {
+		m.ctx.open.Adopt()
+		c.others = append(c.others, m.ctx)
+	}
+	g.failed = ErrPanic // for the others, unless fn returns
+	defer close(g.ran)
+	if g.failed = fn(c); g.failed == nil {
+		g.commit.Join(c.open.Batch())
+	}
+	return g.failed
+}
+
+// follow is the turn of another one.
+func (m *member) follow(c *Context) error {
+	m.ctx = c
+	if err := m.sit(); err != nil {
+		return err
+	}
+	j := m.joint
+	if <-j.ran; j.failed != nil {
+		return j.failed
+	}
+	j.commit.Join(c.open.Batch())
+	select {
+	case <-m.land:
+		return nil
+	case <-j.over:
+		return j.outcome
+	}
+}
+
+// wake has the actor awake, until vacate.
+func (m *member) wake(ctx context.Context) (err error) {
+	switch {
+	case m.life != nil:
+	case m.inner == nil:
+		m.life, err = m.host.enter(ctx, m.addr, m.birth, byUser)
+	case m.inner.enterAwake():
+		m.life = m.inner
+	default:
+		err = ErrNotAwake
+	}
+	return err
+}
+
+// vacate ends what wake has begun, if no turn was posted.
+func (m *member) vacate() {
+	if m.life != nil {
+		m.life.leave()
+		m.life = nil
+	}
+}
+
+// take returns when the actor's turn has begun.
+func (m *member) take(ctx context.Context) error {
+	for {
+		err := m.wake(ctx)
+		if err == nil {
+			err = m.post(ctx)
+		}
+		if err == nil {
+			err = m.begun(ctx)
+		}
+		if err != errAgain || m.inner != nil {
+			return err
+		}
+		m.turn = m.turn.again()
+	}
+}
+
+// post posts the turn, which is a user of the actor then.
+func (m *member) post(ctx context.Context) (err error) {
+	l, t := m.life, m.turn
+	t.life, t.patient = l, true
+	if m.inner == nil {
+		err = l.post(ctx, t)
+	} else {
+		select {
+		case l.inner <- t:
+		case <-l.over:
+			err = ErrNotAwake
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	if err == nil {
+		m.life = nil
+	}
+	return err
+}
+
+// begun returns when the turn has begun; an error says that it never will.
+func (m *member) begun(ctx context.Context) error {
+	select {
+	case <-m.taken:
+		return nil
+	case err := <-m.turn.done:
+		return err
+	case <-ctx.Done():
+		if m.turn.took.CompareAndSwap(false, true) {
+			return ctx.Err()
+		}
+	}
+	select { // it is just beginning
+	case <-m.taken:
+		return nil
+	case err := <-m.turn.done:
+		return err
+	}
+}
