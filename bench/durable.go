@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // A durability says what the two sides of a line have on the disk when an operation is done, for a line whose sides are not built alike. It is counted: a
@@ -23,8 +24,12 @@ type durability struct {
 	Settings string `json:"settings,omitempty"`
 }
 
-// countedOps is how many operations fsyncs are counted of.
-const countedOps = 20
+// countedOps is how many operations fsyncs are counted of at most, and countedFor after how long none of them begins any more: under strace they
+// take many times as long.
+const (
+	countedOps = 20
+	countedFor = time.Second
+)
 
 // mostlySynced is how many fsyncs an operation takes at least of a side that is durable: one that is shared with what the side does besides may not count.
 const mostlySynced = 0.9
@@ -78,8 +83,10 @@ func (p *processes) syncsAlone(s *stand) *float64 {
 		}
 	}()
 	var failed error
-	for i := 0; i < countedOps && failed == nil && attached == len(pids); i++ {
+	ops, start := 0, time.Now()
+	for failed == nil && attached == len(pids) && (ops == 0 || ops < countedOps && time.Since(start) < countedFor) {
 		failed = s.do(1)
+		ops++
 	}
 	_ = strace.Process.Signal(os.Interrupt) // it lets them go on; it may have ended
 	<-drained
@@ -94,6 +101,6 @@ func (p *processes) syncsAlone(s *stand) *float64 {
 			calls++
 		}
 	}
-	n := float64(calls) / countedOps
+	n := float64(calls) / float64(ops)
 	return &n
 }
