@@ -71,7 +71,8 @@ func TestAdminFlags(t *testing.T) {
 	}
 }
 
-// TestAdminConns: the API has a number of connections at most; one more ends the one that has been idle for longest.
+// TestAdminConns: the API has a number of connections at most; one more ends the one that has been idle for longest. That one is the first, which asks
+// for nothing: when a server has a connection for idle again, its client may already have the answer.
 func TestAdminConns(t *testing.T) {
 	tokens := filepath.Join(t.TempDir(), "tokens")
 	if err := os.WriteFile(tokens, []byte("read graphs 0123456789abcdef\n"), 0o600); err != nil {
@@ -121,8 +122,7 @@ func TestAdminConns(t *testing.T) {
 			t.Fatalf("%+v, %v", resp, err)
 		}
 	}
-	first, in := dial()
-	ask(first, in)
+	_, in := dial()
 	var last net.Conn
 	var lastIn *bufio.Reader
 	for range maxAdminConns {

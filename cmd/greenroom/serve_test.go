@@ -180,3 +180,51 @@ func TestConnLimit(t *testing.T) {
 		t.Errorf("%d connections count still", n)
 	}
 }
+
+// TestConnLimitOldest: of the connections without a request, the one is closed that has been so for longest, a request that has ended or not.
+func TestConnLimitOldest(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit := newConnLimit(ln, 3)
+	accept := func() (client, server net.Conn) {
+		client, err := net.Dial("tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if server, err = limit.Accept(); err != nil {
+			t.Fatal(err)
+		}
+		limit.watch(server, http.StateNew)
+		return client, server
+	}
+	var clients, servers [3]net.Conn
+	for i := range clients {
+		clients[i], servers[i] = accept()
+	}
+	// The second has had a request since, and the first one has one.
+	limit.watch(servers[1], http.StateActive)
+	limit.watch(servers[1], http.StateIdle)
+	limit.watch(servers[0], http.StateActive)
+	fourth, _ := accept()
+	if _, err := clients[2].Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the connection that has been idle for longest: %v, want %v", err, io.EOF)
+	}
+	fifth, _ := accept()
+	if _, err := clients[1].Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the one that has been idle since its request: %v, want %v", err, io.EOF)
+	}
+	limit.closeIdle()
+	for _, c := range []net.Conn{fourth, fifth} {
+		if _, err := c.Read(make([]byte, 1)); err != io.EOF {
+			t.Errorf("a connection that has never had a request: %v, want %v", err, io.EOF)
+		}
+	}
+	if err := errors.Join(servers[0].Close(), limit.Close()); err != nil {
+		t.Error(err)
+	}
+	if n := len(limit.slots); n != 0 {
+		t.Errorf("%d connections count still", n)
+	}
+}
