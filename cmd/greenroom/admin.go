@@ -7,6 +7,7 @@ import (
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/admin"
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 )
 
@@ -37,7 +38,7 @@ func doStore[In, Out any](ctx context.Context, t target, v *admin.StoreVerb[In, 
 		looked = err == nil
 		return err
 	}
-	err := withStore(ctx, t.url, greenroom.Options{MustExist: true, Limits: t.limits}, func(s *storeurl.Store) error {
+	err := serving.WithStore(ctx, t.url, greenroom.Options{MustExist: true, Limits: t.limits}, func(s *storeurl.Store) error {
 		err := see(s)
 		if err == nil {
 			if _, err = v.Do(ctx, admin.On{Store: s.Store}, t.actor, in); errors.Is(err, actorstore.ErrUnknownActor) || errors.Is(err, greenroom.ErrInUse) {
@@ -73,7 +74,7 @@ func doStoreIn[In, Out any](ctx context.Context, s *storeurl.Store, t target, v 
 // invalid makes a usageError of an error that says that the request made no sense.
 func invalid(err error) error {
 	if e := (*admin.Error)(nil); errors.As(err, &e) && e.Code == "invalid" {
-		return &usageError{e.Message}
+		return serving.Usage(e.Message)
 	}
 	return err
 }
@@ -84,7 +85,7 @@ func (t *target) dial(ctx context.Context, inUse error) (*admin.Client, error) {
 		return asker{t.env}.dial(ctx, inUseBy(t.actor, &in.Host), &in.Host, inUse)
 	}
 	c, err := storeurl.Ask(ctx, t.url, inUse)
-	return c, storeError(t.url, err)
+	return c, serving.StoreError(t.url, err)
 }
 
 // ask runs fn with a client of the process that has the store open, or the actor, since opening it has failed with inUse, and with the store for reading.
@@ -95,7 +96,7 @@ func (t *target) ask(ctx context.Context, inUse error, fn func(c *admin.Client, 
 		return err
 	}
 	defer c.Close()
-	return withStore(ctx, t.url, greenroom.Options{ReadOnly: true}, func(s *storeurl.Store) error {
+	return serving.WithStore(ctx, t.url, greenroom.Options{ReadOnly: true}, func(s *storeurl.Store) error {
 		err := s.View(ctx, t.actor, func(*greenroom.View) error { return nil })
 		create := t.create && errors.Is(err, actorstore.ErrUnknownActor)
 		if err != nil {

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"io"
-	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -13,11 +10,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/greenroomdb/greenroom"
-	"github.com/greenroomdb/greenroom/internal/storeurl"
-	"github.com/greenroomdb/greenroom/internal/testkit"
+	"github.com/greenroomdb/greenroom/internal/serving"
 )
 
 // TestAdminFlags: the API isn't served where others would get at it.
@@ -36,23 +30,23 @@ func TestAdminFlags(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"--admin", "127.0.0.1:0"}, exitUsage, "--admin-tokens"},
-		{[]string{"--admin-tokens", good}, exitUsage, "for --admin"},
-		{[]string{"--admin-insecure"}, exitUsage, "for --admin"},
-		{[]string{"--admin-advertise", "shop.lan:1"}, exitUsage, "for --admin"},
-		{[]string{"--admin", "localhost:0", "--admin-tokens", good, "--admin-advertise", ":1"}, exitUsage, "no host"},
-		{[]string{"--admin", "nothing", "--admin-tokens", good}, exitUsage, "not an address"},
-		{[]string{"--admin", "0.0.0.0:0", "--admin-tokens", good}, exitUsage, "--admin-insecure"},
-		{[]string{"--admin", ":0", "--admin-tokens", good}, exitUsage, "--admin-insecure"},
-		{[]string{"--admin", "localhost:0", "--admin-tokens", file("words", "read secret-0123456789\n", 0o600)}, exitFailed, "line 1"},
-		{[]string{"--admin", "localhost:0", "--admin-tokens", file("role", "all a secret-0123456789\n", 0o600)}, exitFailed, "role of token a"},
-		{[]string{"--admin", "localhost:0", "--admin-tokens", file("short", "read a secret\n", 0o600)}, exitFailed, "16 characters"},
-		{[]string{"--admin", "localhost:0", "--admin-tokens", file("empty", "#\n", 0o600)}, exitFailed, "there is none"},
-		{[]string{"--admin", "localhost:0", "--admin-tokens", filepath.Join(dir, "nothing")}, exitFailed, "no such file"},
+		{[]string{"--admin", "127.0.0.1:0"}, serving.ExitUsage, "--admin-tokens"},
+		{[]string{"--admin-tokens", good}, serving.ExitUsage, "for --admin"},
+		{[]string{"--admin-insecure"}, serving.ExitUsage, "for --admin"},
+		{[]string{"--admin-advertise", "shop.lan:1"}, serving.ExitUsage, "for --admin"},
+		{[]string{"--admin", "localhost:0", "--admin-tokens", good, "--admin-advertise", ":1"}, serving.ExitUsage, "no host"},
+		{[]string{"--admin", "nothing", "--admin-tokens", good}, serving.ExitUsage, "not an address"},
+		{[]string{"--admin", "0.0.0.0:0", "--admin-tokens", good}, serving.ExitUsage, "--admin-insecure"},
+		{[]string{"--admin", ":0", "--admin-tokens", good}, serving.ExitUsage, "--admin-insecure"},
+		{[]string{"--admin", "localhost:0", "--admin-tokens", file("words", "read secret-0123456789\n", 0o600)}, serving.ExitFailed, "line 1"},
+		{[]string{"--admin", "localhost:0", "--admin-tokens", file("role", "all a secret-0123456789\n", 0o600)}, serving.ExitFailed, "role of token a"},
+		{[]string{"--admin", "localhost:0", "--admin-tokens", file("short", "read a secret\n", 0o600)}, serving.ExitFailed, "16 characters"},
+		{[]string{"--admin", "localhost:0", "--admin-tokens", file("empty", "#\n", 0o600)}, serving.ExitFailed, "there is none"},
+		{[]string{"--admin", "localhost:0", "--admin-tokens", filepath.Join(dir, "nothing")}, serving.ExitFailed, "no such file"},
 	}
 	if runtime.GOOS != "windows" {
 		tests = append(tests, tests[0])
-		tests[0].args, tests[0].code, tests[0].want = []string{"--admin", "localhost:0", "--admin-tokens", file("open", "read a secret-0123456789\n", 0o640)}, exitFailed, "chmod 600"
+		tests[0].args, tests[0].code, tests[0].want = []string{"--admin", "localhost:0", "--admin-tokens", file("open", "read a secret-0123456789\n", 0o640)}, serving.ExitFailed, "chmod 600"
 	}
 	for _, c := range tests {
 		for _, command := range []string{"host", "engine"} {
@@ -69,70 +63,6 @@ func TestAdminFlags(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "data")); !os.IsNotExist(err) {
 		t.Errorf("a store was made: %v", err)
 	}
-}
-
-// TestAdminConns: the API has a number of connections at most; one more ends the one that has been idle for longest. That one is the first, which asks
-// for nothing: when a server has a connection for idle again, its client may already have the answer.
-func TestAdminConns(t *testing.T) {
-	tokens := filepath.Join(t.TempDir(), "tokens")
-	if err := os.WriteFile(tokens, []byte("read graphs 0123456789abcdef\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	flags := &adminFlags{address: "127.0.0.1:0", tokenFile: tokens}
-	server, err := flags.server(slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	store, err := storeurl.Open(t.Context(), "mem:", greenroom.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	end, err := server.listen(t.Context(), store, "mem:")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := errors.Join(end(), store.Close()); err != nil {
-			t.Error(err)
-		}
-	}()
-	_, at, _ := strings.Cut(server.at, "http://")
-	at, _, _ = strings.Cut(at, "/")
-	dial := func() (net.Conn, *bufio.Reader) {
-		c, err := net.Dial("tcp", at)
-		if err == nil {
-			err = c.SetDeadline(time.Now().Add(testkit.Patience(20 * time.Second)))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { c.Close() })
-		return c, bufio.NewReader(c)
-	}
-	ask := func(c net.Conn, in *bufio.Reader) {
-		t.Helper()
-		if _, err := io.WriteString(c, "GET /v1/process HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer 0123456789abcdef\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
-		resp, err := http.ReadResponse(in, nil)
-		if err == nil {
-			_, err = io.Copy(io.Discard, resp.Body)
-		}
-		if err != nil || resp.StatusCode != http.StatusOK {
-			t.Fatalf("%+v, %v", resp, err)
-		}
-	}
-	_, in := dial()
-	var last net.Conn
-	var lastIn *bufio.Reader
-	for range maxAdminConns {
-		last, lastIn = dial()
-		ask(last, lastIn)
-	}
-	if _, err := in.ReadByte(); err != io.EOF {
-		t.Errorf("the first connection, which was idle for longest: %v, want %v", err, io.EOF)
-	}
-	ask(last, lastIn)
 }
 
 // TestAdminServes: host and engine serve the API to clients with a token, host with its counts.

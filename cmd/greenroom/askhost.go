@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/admin"
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -67,7 +68,7 @@ func (e asker) dial(ctx context.Context, has string, h *actorstore.HostInfo, inU
 	token, err := e.token()
 	near := false
 	if err == nil {
-		near, err = onLoopback(strings.TrimPrefix(h.Address, "https://"))
+		near, err = serving.OnLoopback(strings.TrimPrefix(h.Address, "https://"))
 	}
 	insecure := e.ask.insecure || e.getenv(insecureVariable) == "1"
 	safe := near || strings.HasPrefix(h.Address, "https://") || insecure
@@ -85,7 +86,7 @@ func (e asker) dial(ctx context.Context, has string, h *actorstore.HostInfo, inU
 	}
 	c, err := admin.DialAddress(ctx, h.Address, token)
 	if said := (*admin.Error)(nil); err != nil && ctx.Err() == nil && !errors.As(err, &said) {
-		return nil, say(err, "%s, which doesn't answer: %v", has, rootCause(err))
+		return nil, say(err, "%s, which doesn't answer: %v", has, serving.RootCause(err))
 	} else if err != nil {
 		return nil, fmt.Errorf("%s: %w", has, err)
 	}
@@ -97,7 +98,7 @@ func (e asker) token() (string, error) {
 	if e.ask.tokenFile == "" {
 		return e.getenv(tokenVariable), nil
 	}
-	tokens, err := readAdminTokens(e.ask.tokenFile)
+	tokens, err := serving.ReadAdminTokens(e.ask.tokenFile)
 	for _, t := range tokens {
 		if t.Role == admin.RoleWrite {
 			return t.Secret, err

@@ -17,6 +17,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/pgtest"
+	"github.com/greenroomdb/greenroom/internal/serving"
 )
 
 // A counted is a proxy that counts the connections to what is behind it.
@@ -116,7 +117,7 @@ func TestAskHost(t *testing.T) {
 	}
 	r := program(t.Context(), strings.NewReader(""), "put", url, a, "k", "v")
 	for _, want := range []string{"the actor " + a + " is in use by the host", "API is at " + proxies[0].Addr().String(), tokenVariable, "--admin-token-file"} {
-		if r.code != exitFailed || !strings.Contains(r.stderr, want) {
+		if r.code != serving.ExitFailed || !strings.Contains(r.stderr, want) {
 			t.Errorf("without a token: %+v, want %q", r, want)
 		}
 	}
@@ -205,10 +206,10 @@ func writeByOwner(t *testing.T, url, tokens string, proxies [2]*counted) {
 	}
 	// The first token of a file that may write is the one; the environment has one, too.
 	var stdout, stderr strings.Builder
-	e := &env{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, signals: &signals{end: func() {}}, getenv: func(name string) string {
+	e := &env{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, signals: &serving.Signals{End: func() {}}, getenv: func(name string) string {
 		return map[string]string{tokenVariable: "fedcba9876543210"}[name]
 	}}
-	if code := run(t.Context(), e, []string{"queue", "drain", url, a, "note"}); code != exitOK || strings.Count(stdout.String(), "\n") != 2 {
+	if code := run(t.Context(), e, []string{"queue", "drain", url, a, "note"}); code != serving.ExitOK || strings.Count(stdout.String(), "\n") != 2 {
 		t.Errorf("drain with the token in the environment: status %d, %q, %q", code, &stdout, &stderr)
 	}
 	for lines, want := range map[string]string{
@@ -217,7 +218,7 @@ func writeByOwner(t *testing.T, url, tokens string, proxies [2]*counted) {
 		"write ops ffffffffffffffff\n":   "bearer token",
 	} {
 		r := program(t.Context(), strings.NewReader(""), "put", url, a, "k", "x", "--admin-token-file", secretFile(t, lines))
-		if r.code != exitFailed || !strings.Contains(r.stderr, want) || strings.Contains(r.stderr, "ffffffff") {
+		if r.code != serving.ExitFailed || !strings.Contains(r.stderr, want) || strings.Contains(r.stderr, "ffffffff") {
 			t.Errorf("%q: %+v, want %q", lines, r, want)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/host"
+	"github.com/greenroomdb/greenroom/internal/serving"
 )
 
 // TestAwakeCommands: wake, sleep and conns disconnect ask the host that has the store open, and say so if no host has.
@@ -13,7 +14,7 @@ func TestAwakeCommands(t *testing.T) {
 	must(t, "put", "data", "counter/lobby", "k", "v")
 	refused := func(want string, args ...string) {
 		t.Helper()
-		if r := program(t.Context(), strings.NewReader(""), args...); r.code != exitFailed || !strings.Contains(r.stderr, want) {
+		if r := program(t.Context(), strings.NewReader(""), args...); r.code != serving.ExitFailed || !strings.Contains(r.stderr, want) {
 			t.Errorf("%q: %+v, want %s", args, r, want)
 		}
 	}

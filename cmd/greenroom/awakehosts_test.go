@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/internal/pgtest"
+	"github.com/greenroomdb/greenroom/internal/serving"
 )
 
 // TestAwakeHosts: on a store in PostgreSQL wake, sleep and conns disconnect ask the host that has the actor, and only that; if none has it they ask one
@@ -20,7 +21,7 @@ func TestAwakeHosts(t *testing.T) {
 	tokens := secretFile(t, "write ops fedcba9876543210\n")
 	refused := func(want string, args ...string) {
 		t.Helper()
-		if r := program(t.Context(), strings.NewReader(""), append(args, "--admin-token-file", tokens)...); r.code != exitFailed || !strings.Contains(r.stderr, want) {
+		if r := program(t.Context(), strings.NewReader(""), append(args, "--admin-token-file", tokens)...); r.code != serving.ExitFailed || !strings.Contains(r.stderr, want) {
 			t.Errorf("%q: %+v, want %s", args, r, want)
 		}
 	}
@@ -60,7 +61,7 @@ func TestAwakeHosts(t *testing.T) {
 	}
 	refused("the actor counter/a: no such connection", "conns", "disconnect", url, "counter/a", socket.conn)
 	asked(true, false)
-	if r := program(t.Context(), strings.NewReader(""), "sleep", url, "counter/a"); r.code != exitFailed || !strings.Contains(r.stderr, tokenVariable) {
+	if r := program(t.Context(), strings.NewReader(""), "sleep", url, "counter/a"); r.code != serving.ExitFailed || !strings.Contains(r.stderr, tokenVariable) {
 		t.Errorf("without a token: %+v", r)
 	}
 	asked(false, false)

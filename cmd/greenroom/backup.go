@@ -14,6 +14,7 @@ import (
 	"github.com/greenroomdb/greenroom/archive"
 	"github.com/greenroomdb/greenroom/archive/bucket"
 	"github.com/greenroomdb/greenroom/internal/errkind"
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 	"github.com/greenroomdb/greenroom/kv"
 )
@@ -21,8 +22,8 @@ import (
 // A backup is the command, with its flags.
 type backup struct {
 	env      *env
-	dest     destinationFlags
-	keep     duration
+	dest     serving.DestinationFlags
+	keep     serving.Duration
 	takeOver bool
 	json     bool
 	restore  bool
@@ -41,7 +42,7 @@ func (c *backup) command() *cobra.Command {
 ` + backupHelp + `
 
 Of what is in DEST every state of the last 30 days can be restored, of the whole store or of one actor:
-see greenroom restore. What is older is removed (--keep). ` + destinationHelp + `
+see greenroom restore. What is older is removed (--keep). ` + serving.DestinationHelp + `
 
 DEST is one store's. A store that was restored from DEST may go on there, with a history of its own; for
 any other store --take-over must say that DEST is its from now on, and for one that had its backups in DEST
@@ -52,8 +53,8 @@ PostgreSQL has backups of its own: see docs/postgres.md.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args[0], args[1]) },
 	}
-	c.dest.flags(cmd)
-	c.keep = duration(archive.DefaultKeep)
+	c.dest.Flags(cmd)
+	c.keep = serving.Duration(archive.DefaultKeep)
 	cmd.Flags().Var(&c.keep, "keep", "for how long states are kept")
 	cmd.Flags().BoolVar(&c.takeOver, "take-over", false, "go on although another store has its backups there")
 	cmd.AddCommand(c.list(), c.verify(), c.collect())
@@ -64,15 +65,15 @@ PostgreSQL has backups of its own: see docs/postgres.md.`,
 func (c *backup) run(ctx context.Context, url, dest string) error {
 	kind, dir, err := storeurl.Parse(url)
 	if err != nil {
-		return storeError(url, err)
+		return serving.StoreError(url, err)
 	}
 	if kind != "pebble" {
-		return &usageError{"backup is for a store in a directory: PostgreSQL has its own tools, see docs/postgres.md"}
+		return serving.Usage("backup is for a store in a directory: PostgreSQL has its own tools, see docs/postgres.md")
 	}
-	if err := apart(dest, dir); err != nil {
+	if err := serving.Apart(dest, dir); err != nil {
 		return err
 	}
-	b, err := c.dest.open(dest)
+	b, err := c.dest.Open(dest)
 	if err != nil {
 		return err
 	}
@@ -91,7 +92,7 @@ func (c *backup) run(ctx context.Context, url, dest string) error {
 		if err != nil {
 			return backupError(dest, err)
 		}
-		_, err = fmt.Fprintf(c.env.stdout, "stored %d objects, %s: the state %s is in %s\n", s.Objects, sizeText(s.Bytes), mark, dest)
+		_, err = fmt.Fprintf(c.env.stdout, "stored %d objects, %s: the state %s is in %s\n", s.Objects, serving.SizeText(s.Bytes), mark, dest)
 		return err
 	})
 	if errors.Is(err, kv.ErrStoreInUse) {
@@ -102,7 +103,7 @@ func (c *backup) run(ctx context.Context, url, dest string) error {
 
 // backupInUse says how a store is backed up that another process has open, which is why it can't be opened here.
 func backupInUse(ctx context.Context, url, dest string, inUse error) error {
-	has := fmt.Sprintf("the store %s is in use by %s", storeurl.Display(url), holderOf(inUse))
+	has := fmt.Sprintf("the store %s is in use by %s", storeurl.Display(url), serving.HolderOf(inUse))
 	c, err := storeurl.Ask(ctx, url, inUse)
 	if err == nil {
 		defer c.Close()
@@ -117,7 +118,7 @@ func backupInUse(ctx context.Context, url, dest string, inUse error) error {
 	}
 	how := fmt.Sprintf("end it, and start it with --backup %s: greenroom host and greenroom engine back up their store while they have it open", dest)
 	if err != nil && !errors.Is(err, kv.ErrStoreInUse) {
-		return say(inUse, "%s, which doesn't say whether it backs it up (%v). If not, %s", has, rootCause(err), how)
+		return say(inUse, "%s, which doesn't say whether it backs it up (%v). If not, %s", has, serving.RootCause(err), how)
 	}
 	return say(inUse, "%s. This command is for a store that no process has open: %s", has, how)
 }
@@ -167,11 +168,11 @@ func backupError(dest string, err error) error {
 }
 
 // withArchive runs fn with the backups in DEST.
-func (f *destinationFlags) withArchive(ctx context.Context, dest string, fn func(*archive.Archive) error) error {
-	if err := there(dest); err != nil {
+func withArchive(ctx context.Context, f *serving.DestinationFlags, dest string, fn func(*archive.Archive) error) error {
+	if err := serving.There(dest); err != nil {
 		return say(errkind.ErrNotFound, "%v", err)
 	}
-	b, err := f.open(dest)
+	b, err := f.Open(dest)
 	if err != nil {
 		return err
 	}
@@ -194,11 +195,11 @@ func (c *backup) list() *cobra.Command {
 with a store that was restored, and with one that takes over. Each state from the first to the last can
 be restored, by a time, or by its bookmark.
 
-` + destinationHelp,
+` + serving.DestinationHelp,
 		Example: "  greenroom backup ls s3://backups/data",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.dest.withArchive(cmd.Context(), args[0], func(a *archive.Archive) error {
+			return withArchive(cmd.Context(), &c.dest, args[0], func(a *archive.Archive) error {
 				lines, err := a.Lines(cmd.Context())
 				if err != nil {
 					return err
@@ -210,7 +211,7 @@ be restored, by a time, or by its bookmark.
 			})
 		},
 	}
-	c.dest.flags(cmd)
+	c.dest.Flags(cmd)
 	cmd.Flags().BoolVar(&c.json, "json", false, "write an array of objects")
 	return cmd
 }
@@ -224,16 +225,16 @@ func (c *backup) verify() *cobra.Command {
 each thing that is wrong. With --restore, the last state is restored, too, into a folder that is removed
 again, and checked as greenroom check does it. The status is 1 if something is wrong.
 
-` + destinationHelp,
+` + serving.DestinationHelp,
 		Example: "  greenroom backup verify s3://backups/data --restore",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.dest.withArchive(cmd.Context(), args[0], func(a *archive.Archive) error {
+			return withArchive(cmd.Context(), &c.dest, args[0], func(a *archive.Archive) error {
 				return c.verifyAll(cmd.Context(), a)
 			})
 		},
 	}
-	c.dest.flags(cmd)
+	c.dest.Flags(cmd)
 	cmd.Flags().BoolVar(&c.restore, "restore", false, "restore the last state, and check it")
 	return cmd
 }
@@ -248,12 +249,12 @@ func (c *backup) verifyAll(ctx context.Context, a *archive.Archive) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(c.env.stdout, "%d lineages, %d bases, %d tables, %d segments, %s: %d problems\n", v.Lines, v.Bases, v.Tables, v.Segments, sizeText(v.Bytes), v.Problems)
+	_, err = fmt.Fprintf(c.env.stdout, "%d lineages, %d bases, %d tables, %d segments, %s: %d problems\n", v.Lines, v.Bases, v.Tables, v.Segments, serving.SizeText(v.Bytes), v.Problems)
 	if err == nil && c.restore {
 		err = (&restorer{env: c.env}).away(ctx, a)
 	}
 	if err == nil && v.Problems > 0 {
-		err = errProblems
+		err = serving.ErrProblems
 	}
 	return err
 }
@@ -271,15 +272,15 @@ name, and where it stands in indexes. What it has sent to others stays theirs. D
 store before, and end the host that writes to DEST: it goes on there when it is started again. It takes as much room in the
 system's folder for temporary files as the store has.
 
-` + destinationHelp,
+` + serving.DestinationHelp,
 		Example: `  greenroom backup gc s3://backups/data --keep 168h
   greenroom backup gc s3://backups/data --erase chat/lobby`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := there(args[0]); err != nil {
+			if err := serving.There(args[0]); err != nil {
 				return say(errkind.ErrNotFound, "%v", err)
 			}
-			b, err := c.dest.open(args[0])
+			b, err := c.dest.Open(args[0])
 			if err == nil {
 				err = backupError(args[0], c.remove(cmd.Context(), b))
 			}
@@ -287,8 +288,8 @@ system's folder for temporary files as the store has.
 		},
 	}
 	cmd.Flags().StringVar(&c.erase, "erase", "", "remove the `actor` from all states")
-	c.dest.flags(cmd)
-	c.keep = duration(archive.DefaultKeep)
+	c.dest.Flags(cmd)
+	c.keep = serving.Duration(archive.DefaultKeep)
 	cmd.Flags().Var(&c.keep, "keep", "for how long states are kept")
 	return cmd
 }
@@ -298,7 +299,7 @@ func (c *backup) remove(ctx context.Context, b bucket.Bucket) error {
 	if c.erase == "" {
 		removed, err := archive.Collect(ctx, b, time.Now().Add(-cmp.Or(time.Duration(c.keep), archive.DefaultKeep)))
 		if err == nil {
-			_, err = fmt.Fprintf(c.env.stdout, "removed %d objects, %s\n", removed.Objects, sizeText(removed.Bytes))
+			_, err = fmt.Fprintf(c.env.stdout, "removed %d objects, %s\n", removed.Objects, serving.SizeText(removed.Bytes))
 		}
 		return err
 	}

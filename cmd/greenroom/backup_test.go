@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/archive"
+	"github.com/greenroomdb/greenroom/internal/serving"
 )
 
 // lineages returns the lineages of a backup, as backup ls has them.
@@ -60,35 +61,35 @@ func TestBackup(t *testing.T) {
 	if got := must(t, "sql", "data", "room.old", "select a from t"); got != "42\n" {
 		t.Errorf("the restored actor has %q", got)
 	}
-	if r := program(t.Context(), strings.NewReader(""), "restore", "bk", "data", "--actor", "room", "--as", "room.older", "--at", first); r.code == exitOK {
+	if r := program(t.Context(), strings.NewReader(""), "restore", "bk", "data", "--actor", "room", "--as", "room.older", "--at", first); r.code == serving.ExitOK {
 		t.Error("an actor was restored of a time before it was there")
 	}
 	if out := must(t, "backup", "verify", "bk", "--restore"); !strings.Contains(out, " 0 problems") || !strings.Contains(out, "no problems") {
 		t.Errorf("verify: %s", out)
 	}
 	must(t, "restore", "bk", "data", "--actor", "room")
-	if r := program(t.Context(), strings.NewReader(""), "restore", "bk", "data", "--actor", "room"); r.code == exitOK || !strings.Contains(r.stderr, "there is an actor room already") {
+	if r := program(t.Context(), strings.NewReader(""), "restore", "bk", "data", "--actor", "room"); r.code == serving.ExitOK || !strings.Contains(r.stderr, "there is an actor room already") {
 		t.Errorf("restored again: %+v", r)
 	}
 	must(t, "backup", "gc", "bk", "--erase", "room")
-	if r := program(t.Context(), strings.NewReader(""), "restore", "bk", "data", "--actor", "room", "--as", "room.oldest"); r.code == exitOK {
+	if r := program(t.Context(), strings.NewReader(""), "restore", "bk", "data", "--actor", "room", "--as", "room.oldest"); r.code == serving.ExitOK {
 		t.Error("an actor was restored that was erased")
 	}
-	if r := program(t.Context(), strings.NewReader(""), "backup", "gc", "bk", "--erase", "room"); r.code == exitOK || !strings.Contains(r.stderr, "nothing of the actor room") {
+	if r := program(t.Context(), strings.NewReader(""), "backup", "gc", "bk", "--erase", "room"); r.code == serving.ExitOK || !strings.Contains(r.stderr, "nothing of the actor room") {
 		t.Errorf("erased again: %+v", r)
 	}
 	must(t, "backup", "gc", "bk", "--keep", "1ns")
 	must(t, "restore", "bk", "again")
-	if r := program(t.Context(), strings.NewReader(""), "backup", "first", "bk"); r.code != exitOK {
+	if r := program(t.Context(), strings.NewReader(""), "backup", "first", "bk"); r.code != serving.ExitOK {
 		t.Errorf("a store that was restored can't go on: %s", r.stderr)
 	}
 	must(t, "put", "other", "lobby", "k", "v")
-	if r := program(t.Context(), strings.NewReader(""), "backup", "other", "bk"); r.code == exitOK || !strings.Contains(r.stderr, "--take-over") {
+	if r := program(t.Context(), strings.NewReader(""), "backup", "other", "bk"); r.code == serving.ExitOK || !strings.Contains(r.stderr, "--take-over") {
 		t.Errorf("another store: %+v", r)
 	}
 	must(t, "backup", "other", "bk", "--take-over")
 	must(t, "backup", "other", "bk2")
-	if r := program(t.Context(), strings.NewReader(""), "backup", "other", "bk"); r.code == exitOK || !strings.Contains(r.stderr, "earlier backups of this store") || !strings.Contains(r.stderr, "--take-over") {
+	if r := program(t.Context(), strings.NewReader(""), "backup", "other", "bk"); r.code == serving.ExitOK || !strings.Contains(r.stderr, "earlier backups of this store") || !strings.Contains(r.stderr, "--take-over") {
 		t.Errorf("a destination of before: %+v", r)
 	}
 	must(t, "backup", "other", "bk", "--take-over")
@@ -109,7 +110,7 @@ func TestBackupRefuses(t *testing.T) {
 		{"restore bk new --at yesterday", "there are no backups"},
 	} {
 		r := program(t.Context(), strings.NewReader(""), strings.Fields(c.args)...)
-		if r.code == exitOK || !strings.Contains(r.stderr, c.want) {
+		if r.code == serving.ExitOK || !strings.Contains(r.stderr, c.want) {
 			t.Errorf("%s: %+v", c.args, r)
 		}
 	}
@@ -139,10 +140,10 @@ func TestBackupDamaged(t *testing.T) {
 			if err := os.WriteFile(path, bad, 0o600); err != nil {
 				return err
 			}
-			if r := program(t.Context(), strings.NewReader(""), "backup", "verify", "bk"); r.code != exitFailed || !strings.Contains(r.stdout, "damaged: ") {
+			if r := program(t.Context(), strings.NewReader(""), "backup", "verify", "bk"); r.code != serving.ExitFailed || !strings.Contains(r.stdout, "damaged: ") {
 				t.Errorf("%s, %d bytes of %d: verify: %+v", path, len(bad), len(data), r)
 			}
-			if r := program(t.Context(), strings.NewReader(""), "restore", "bk", "new"); r.code == exitOK {
+			if r := program(t.Context(), strings.NewReader(""), "restore", "bk", "new"); r.code == serving.ExitOK {
 				t.Errorf("%s, %d bytes of %d: it was restored", path, len(bad), len(data))
 			}
 		}
@@ -163,7 +164,7 @@ func TestBackupInUse(t *testing.T) {
 	p := startHost(t, "", "data", "--demo")
 	r := program(t.Context(), strings.NewReader(""), "backup", "data", "s3://bk/data")
 	for _, want := range []string{fmt.Sprintf("the store data is in use by process %d", p.cmd.Process.Pid), "start it with --backup s3://bk/data"} {
-		if r.code == exitOK || !strings.Contains(r.stderr, want) || strings.Contains(r.stderr, "lets no tools in") {
+		if r.code == serving.ExitOK || !strings.Contains(r.stderr, want) || strings.Contains(r.stderr, "lets no tools in") {
 			t.Errorf("want %q: %+v", want, r)
 		}
 	}
@@ -218,13 +219,13 @@ func TestBackupKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := program(t.Context(), strings.NewReader(""), "backup", "ls", "bk"); r.code == exitOK {
+	if r := program(t.Context(), strings.NewReader(""), "backup", "ls", "bk"); r.code == serving.ExitOK {
 		t.Errorf("without a key: %+v", r)
 	}
 	if err := os.Chmod("key", 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if r := program(t.Context(), strings.NewReader(""), "backup", "ls", "bk", "--key", "key"); r.code == exitOK || !strings.Contains(r.stderr, "0600") {
+	if r := program(t.Context(), strings.NewReader(""), "backup", "ls", "bk", "--key", "key"); r.code == serving.ExitOK || !strings.Contains(r.stderr, "0600") {
 		t.Errorf("with a key that all can read: %+v", r)
 	}
 }
@@ -264,7 +265,7 @@ func TestHostBackup(t *testing.T) {
 	}
 	caughtUp()
 	r := program(ctx, strings.NewReader(""), "backup", "data", "bk")
-	if want := fmt.Sprintf("data is in use by process %d", p.cmd.Process.Pid); r.code == exitOK || !strings.Contains(r.stderr, want) || !strings.Contains(r.stderr, "which backs it up all the time") {
+	if want := fmt.Sprintf("data is in use by process %d", p.cmd.Process.Pid); r.code == serving.ExitOK || !strings.Contains(r.stderr, want) || !strings.Contains(r.stderr, "which backs it up all the time") {
 		t.Errorf("a backup by a command, too: %+v", r)
 	}
 	mark := lineages(t, "bk")[0].Last
@@ -348,7 +349,7 @@ func TestUndo(t *testing.T) {
 		{"bk other --actor room --undo --at " + mark, "another store"},
 	} {
 		r := program(t.Context(), strings.NewReader(""), append([]string{"restore"}, strings.Fields(refused[0])...)...)
-		if r.code == exitOK || !strings.Contains(r.stderr, refused[1]) {
+		if r.code == serving.ExitOK || !strings.Contains(r.stderr, refused[1]) {
 			t.Errorf("restore %s: status %d, %s", refused[0], r.code, r.stderr)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/greenroomdb/greenroom/internal/serving"
 )
 
 // TestBackupLinks tests that a symbolic link doesn't lead a backup into the folder of its store, nor a store into that of a backup, and that a
@@ -24,7 +26,7 @@ func TestBackupLinks(t *testing.T) {
 	for _, args := range [][]string{
 		{"backup", "data", filepath.Join("link", "new", "bk")}, {"backup", "pebble:link", filepath.Join("data", "bk")}, {"restore", "bk", filepath.Join("bk", "data")},
 	} {
-		if r := program(t.Context(), strings.NewReader(""), args...); r.code == exitOK || !strings.Contains(r.stderr, "one within the other") {
+		if r := program(t.Context(), strings.NewReader(""), args...); r.code == serving.ExitOK || !strings.Contains(r.stderr, "one within the other") {
 			t.Errorf("%q: %+v", args, r)
 		}
 	}
@@ -39,7 +41,7 @@ func TestBackupLinks(t *testing.T) {
 	if got := must(t, "get", "disk", "lobby", "k"); got != "v" {
 		t.Errorf("the store has %q", got)
 	}
-	if r := program(t.Context(), strings.NewReader(""), "backup", "gc", "bk", "--keep", "-1h"); r.code == exitOK {
+	if r := program(t.Context(), strings.NewReader(""), "backup", "gc", "bk", "--keep", "-1h"); r.code == serving.ExitOK {
 		t.Errorf("a negative time: %+v", r)
 	}
 }

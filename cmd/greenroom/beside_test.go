@@ -63,8 +63,7 @@ func leaves() iter.Seq[*cobra.Command] {
 			}
 			return len(subs) > 0 && !strings.Contains(cmd.Use, " ") || cmd.Name() == "help" || !cmd.Runnable() || yield(cmd)
 		}
-		started := false
-		walk(newRoot(&env{}, &started))
+		walk(newRoot(&env{}))
 	}
 }
 

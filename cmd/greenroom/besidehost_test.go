@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/greenroomdb/greenroom/internal/serving"
 )
 
 // TestBesideHost works with a store that a process serves, whose actors are called all the time: with one that is called, with one that sleeps,
@@ -42,7 +44,7 @@ func TestBesideHost(t *testing.T) {
 	}
 	for _, args := range [][]string{{"host", "--demo", "data", "--listen", "127.0.0.1:0"}, {"engine", "data", "--listen", "127.0.0.1:0"}} {
 		r := program(t.Context(), strings.NewReader(""), args...)
-		if want := fmt.Sprintf("process %d (", p.cmd.Process.Pid); r.code != exitFailed || !strings.Contains(r.stderr, want) {
+		if want := fmt.Sprintf("process %d (", p.cmd.Process.Pid); r.code != serving.ExitFailed || !strings.Contains(r.stderr, want) {
 			t.Errorf("%s: %+v, want %s", args[0], r, want)
 		}
 	}
@@ -127,7 +129,7 @@ func endBeside(t *testing.T, p *hostProcess, ended func() []int) {
 		t.Errorf("it ends with %v: %s", p.err, &p.stderr)
 	}
 	shell.in.Close()
-	if r := <-shell.done; r.code == exitOK {
+	if r := <-shell.done; r.code == serving.ExitOK {
 		t.Errorf("the shell doesn't say that its transaction is lost: %+v", r)
 	}
 	for i, want := range calls {

@@ -15,6 +15,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/admin"
 	"github.com/greenroomdb/greenroom/internal/rollout"
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 	"github.com/greenroomdb/greenroom/kv"
 )
@@ -48,11 +49,11 @@ func (b *bulk) parse(named bool) error {
 	case err != nil:
 		return err
 	case named && (b.chosen() || b.dryRun || b.how.Rate != 0 || b.Limit != 0):
-		return &usageError{"either ACTOR, or flags that choose actors"}
+		return serving.Usage("either ACTOR, or flags that choose actors")
 	case !named && !b.chosen():
-		return &usageError{"say which actors: ACTOR, or flags such as --state, --label or --named"}
+		return serving.Usage("say which actors: ACTOR, or flags such as --state, --label or --named")
 	case b.how.Rate < 0:
-		return &usageError{"a negative --rate"}
+		return serving.Usage("a negative --rate")
 	}
 	return nil
 }
@@ -68,7 +69,7 @@ const bulkTTL = 3 * time.Second
 
 // run calls do with each actor of the selection, whose name is as a command is given it.
 func (b *bulk) run(ctx context.Context, url string, do func(o opened, actor string) error) error {
-	err := withStore(ctx, url, greenroom.Options{
+	err := serving.WithStore(ctx, url, greenroom.Options{
 		MustExist: true, Limits: b.limits, ReadOnly: b.dryRun || b.reads,
 		Host: actorstore.HostOptions{TTL: bulkTTL},
 	}, func(s *storeurl.Store) error {
@@ -79,10 +80,10 @@ func (b *bulk) run(ctx context.Context, url string, do func(o opened, actor stri
 	}
 	c, err := storeurl.Ask(ctx, url, err)
 	if err != nil {
-		return storeError(url, err)
+		return serving.StoreError(url, err)
 	}
 	defer c.Close()
-	return withStore(ctx, url, greenroom.Options{ReadOnly: true}, func(s *storeurl.Store) error {
+	return serving.WithStore(ctx, url, greenroom.Options{ReadOnly: true}, func(s *storeurl.Store) error {
 		return b.each(ctx, opened{s, c}, do)
 	})
 }
@@ -97,7 +98,7 @@ func (b *bulk) each(ctx context.Context, o opened, do func(o opened, actor strin
 			return err
 		case err != nil: // the actor is damaged
 			failed++
-			fmt.Fprintf(b.stderr, "greenroom: id:%v: %s\n", info.ID, message(err))
+			fmt.Fprintf(b.stderr, "greenroom: id:%v: %s\n", info.ID, serving.Message(err))
 		case b.skip != nil && b.skip(&info):
 		case info.Name == "":
 			actors = append(actors, "id:"+info.ID.String())
@@ -166,7 +167,7 @@ func (r *bulkRun) some(actors []string, how rollout.Options) {
 	}, func(c rollout.Counts, actor string, err error) {
 		hide()
 		if err != nil && err != rollout.ErrLeft {
-			fmt.Fprintf(r.stderr, "greenroom: %s: %s\n", visibleText(actor), message(err))
+			fmt.Fprintf(r.stderr, "greenroom: %s: %s\n", visibleText(actor), serving.Message(err))
 		}
 		r.mu.Lock()
 		r.ended, r.failed = ended+c.Done-len(r.late), before+c.Failed

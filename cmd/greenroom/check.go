@@ -15,6 +15,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/admin"
 	"github.com/greenroomdb/greenroom/internal/attributes"
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
@@ -54,7 +55,7 @@ store, before it is checked: also that of a store that an older version has made
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if repair && (len(args) > 1 || e.withoutLogRest) {
-				return &usageError{"--repair is for a whole store"}
+				return serving.Usage("--repair is for a whole store")
 			}
 			c := &storeCheck{env: e, url: args[0], out: bufio.NewWriter(e.stdout), json: json, hide: func() {}}
 			if repair {
@@ -102,7 +103,7 @@ func (c *storeCheck) run(ctx context.Context, actor []string) error {
 			c.summary.Unindexed = !whole
 		}
 		if c.env.leftOut != nil {
-			c.find(ctx, actorstore.Finding{Where: "the log", What: "its end is left out: " + message(c.env.leftOut)})
+			c.find(ctx, actorstore.Finding{Where: "the log", What: "its end is left out: " + serving.Message(c.env.leftOut)})
 		}
 		if len(actor) == 0 {
 			return c.all(ctx, s)
@@ -118,7 +119,7 @@ func (c *storeCheck) run(ctx context.Context, actor []string) error {
 		c.summarize()
 	}
 	if err = errors.Join(err, c.out.Flush()); err == nil && c.summary.Problems > 0 {
-		return errProblems
+		return serving.ErrProblems
 	}
 	return err
 }
@@ -126,14 +127,14 @@ func (c *storeCheck) run(ctx context.Context, actor []string) error {
 // repair makes the index of the store what its actors store: here, or by the process that has the store open.
 func (c *storeCheck) repair(ctx context.Context) error {
 	out := &admin.Repaired{}
-	err := withStore(ctx, c.url, greenroom.Options{MustExist: true}, func(s *storeurl.Store) (err error) {
+	err := serving.WithStore(ctx, c.url, greenroom.Options{MustExist: true}, func(s *storeurl.Store) (err error) {
 		out, err = admin.RepairIndex.Do(ctx, admin.On{Store: s.Store}, &admin.None{})
 		return err
 	})
 	if errors.Is(err, kv.ErrStoreInUse) {
 		client, aerr := storeurl.Ask(ctx, c.url, err)
 		if aerr != nil {
-			return storeError(c.url, aerr)
+			return serving.StoreError(c.url, aerr)
 		}
 		defer client.Close()
 		out, err = admin.RepairIndex.Ask(ctx, client, &admin.None{})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
@@ -218,17 +219,17 @@ func TestCheckFinds(t *testing.T) {
 // run holds what the check says of the store and of single actors against d.
 func (d plantedDamage) run(t *testing.T) {
 	p := newPlanter(t)
-	if r := p.check(p.dir); r.code != exitOK || !strings.HasPrefix(r.stdout, "3 actors, ") || !strings.HasSuffix(r.stdout, " keys, no problems\n") {
+	if r := p.check(p.dir); r.code != serving.ExitOK || !strings.HasPrefix(r.stdout, "3 actors, ") || !strings.HasSuffix(r.stdout, " keys, no problems\n") {
 		t.Fatalf("before: %+v", r)
 	}
 	d.plant(p)
 	d.compare(t, p.check(p.dir))
 	for _, actor := range []string{"fine", "id:" + actorstore.IDFromName("nameless").String()} {
-		if r := p.check(p.dir, actor); r.code != exitOK || !strings.HasPrefix(r.stdout, "1 actor, ") {
+		if r := p.check(p.dir, actor); r.code != serving.ExitOK || !strings.HasPrefix(r.stdout, "1 actor, ") {
 			t.Errorf("%s alone: %+v", actor, r)
 		}
 	}
-	if r := p.check(p.dir, "music"); r.code != exitFailed && d.want != "" {
+	if r := p.check(p.dir, "music"); r.code != serving.ExitFailed && d.want != "" {
 		t.Errorf("the actor alone: %+v", r)
 	}
 }
@@ -236,7 +237,7 @@ func (d plantedDamage) run(t *testing.T) {
 // compare holds the report of the whole store against d.
 func (d plantedDamage) compare(t *testing.T, r result) {
 	t.Helper()
-	if r.code != exitFailed || r.stderr != "" {
+	if r.code != serving.ExitFailed || r.stderr != "" {
 		t.Errorf("status %d, %q", r.code, r.stderr)
 	}
 	lines := strings.Split(strings.TrimSuffix(r.stdout, "\n"), "\n")
@@ -276,7 +277,7 @@ func TestCheckBrokenHead(t *testing.T) {
 	}
 	r := p.check(p.dir)
 	t.Logf("%s", r.stdout)
-	if r.code != exitFailed || r.stderr != "" {
+	if r.code != serving.ExitFailed || r.stderr != "" {
 		t.Errorf("status %d, %q", r.code, r.stderr)
 	}
 	for _, want := range []string{
@@ -302,7 +303,7 @@ func TestCheckJSON(t *testing.T) {
 	})
 	for _, args := range [][]string{{p.dir}, {p.dir, "music"}} {
 		r := p.check(append(args, "--json")...)
-		if r.code != exitFailed || r.stderr != "" {
+		if r.code != serving.ExitFailed || r.stderr != "" {
 			t.Errorf("status %d, %q", r.code, r.stderr)
 		}
 		lines := strings.Split(strings.TrimSuffix(r.stdout, "\n"), "\n")
@@ -341,10 +342,10 @@ func TestCheckRefuses(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{p.dir, "nobody"}, exitFailed, "greenroom: there is no actor nobody in " + p.dir + "\n"},
-		{[]string{p.dir, "id:x"}, exitUsage, "greenroom: id:x is not the id of an actor"},
-		{[]string{p.dir + "x"}, exitFailed, "greenroom: there is no store at "},
-		{nil, exitUsage, "greenroom: STORE is missing\n"},
+		{[]string{p.dir, "nobody"}, serving.ExitFailed, "greenroom: there is no actor nobody in " + p.dir + "\n"},
+		{[]string{p.dir, "id:x"}, serving.ExitUsage, "greenroom: id:x is not the id of an actor"},
+		{[]string{p.dir + "x"}, serving.ExitFailed, "greenroom: there is no store at "},
+		{nil, serving.ExitUsage, "greenroom: STORE is missing\n"},
 	} {
 		r := p.check(test.args...)
 		if r.code != test.code || r.stdout != "" || !strings.HasPrefix(r.stderr, test.want) {
@@ -358,7 +359,7 @@ func TestCheckHint(t *testing.T) {
 	p := newPlanter(t)
 	var hints, stdout, stderr strings.Builder
 	e := &env{stdout: &stdout, stderr: &stderr, progress: &hints}
-	if code := run(t.Context(), e, []string{"check", p.dir}); code != exitOK || stderr.String() != "" {
+	if code := run(t.Context(), e, []string{"check", p.dir}); code != serving.ExitOK || stderr.String() != "" {
 		t.Errorf("status %d, %q", code, stderr.String())
 	}
 	for _, want := range []string{"checking the store …", "checking music …", "checking id:"} {
@@ -385,7 +386,7 @@ func TestCheckInterrupted(t *testing.T) {
 			cancel()
 		}
 	})}
-	if code := run(ctx, e, []string{"check", p.dir}); code != exitFailed || stderr.String() != "greenroom: interrupted\n" || stdout.String() != "" {
+	if code := run(ctx, e, []string{"check", p.dir}); code != serving.ExitFailed || stderr.String() != "greenroom: interrupted\n" || stdout.String() != "" {
 		t.Errorf("status %d, %q, %q", code, stdout.String(), stderr.String())
 	}
 }

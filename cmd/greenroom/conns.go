@@ -9,6 +9,7 @@ import (
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/admin"
 	"github.com/greenroomdb/greenroom/conn"
+	"github.com/greenroomdb/greenroom/internal/serving"
 )
 
 func newConns(e *env) *cobra.Command {
@@ -58,9 +59,9 @@ id that one could name.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case stray && len(args) == 3:
-				return &usageError{"--stray is for rows without an id"}
+				return serving.Usage("--stray is for rows without an id")
 			case !stray && len(args) == 2:
-				return &usageError{"neither an ID nor --stray"}
+				return serving.Usage("neither an ID nor --stray")
 			}
 			in := &admin.DiscardConnectionIn{ID: append(args, "")[2], Stray: stray}
 			if _, err := parseBytes(in.ID, "id"); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/attributes"
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 	"github.com/greenroomdb/greenroom/kv"
 )
@@ -42,7 +43,7 @@ A host may have STORE open meanwhile, and use the actor. STORE2, if it is a dire
 			c.to = target{url: args[2], env: c.env}
 			if len(args) == 4 {
 				if c.to.actor = args[3]; c.to.actor == "" {
-					return &usageError{"the name of the new actor is empty"}
+					return serving.Usage("the name of the new actor is empty")
 				}
 			}
 			return c.run(cmd.Context())
@@ -55,23 +56,23 @@ A host may have STORE open meanwhile, and use the actor. STORE2, if it is a dire
 func (c *copying) run(ctx context.Context) error {
 	switch {
 	case c.to.forgotten():
-		return &usageError{"a store in memory is gone when the command ends"}
+		return serving.Usage("a store in memory is gone when the command ends")
 	case c.from.url == c.to.url || sameDir(c.from.url, c.to.url):
-		return &usageError{"both are the same store: greenroom fork copies an actor within one"}
+		return serving.Usage("both are the same store: greenroom fork copies an actor within one")
 	}
 	return view(ctx, c.from, func(v *greenroom.View) error {
 		opts := greenroom.Options{MustExist: true, Limits: c.env.limits}
-		err := withStore(ctx, c.to.url, opts, func(s *storeurl.Store) error { return c.copy(ctx, v, s) })
+		err := serving.WithStore(ctx, c.to.url, opts, func(s *storeurl.Store) error { return c.copy(ctx, v, s) })
 		if errors.Is(err, kv.ErrNoStore) {
 			opts.MustExist = false
-			err = withStore(ctx, c.to.url, opts, func(s *storeurl.Store) error {
+			err = serving.WithStore(ctx, c.to.url, opts, func(s *storeurl.Store) error {
 				c.to.made("store", storeurl.Display(c.to.url))
 				return c.copy(ctx, v, s)
 			})
 		}
 		if errors.Is(err, kv.ErrStoreInUse) {
 			return say(err, "the store %s is in use: %s has it open, and an actor is copied only to a store that is closed, or in PostgreSQL",
-				storeurl.Display(c.to.url), holderOf(err))
+				storeurl.Display(c.to.url), serving.HolderOf(err))
 		}
 		return err
 	})
@@ -120,7 +121,7 @@ func sameDir(urls ...string) bool {
 	for _, url := range urls {
 		dir, is, err := storeurl.Dir(url)
 		if err == nil && is {
-			dir, err = followed(dir)
+			dir, err = serving.Followed(dir)
 		}
 		if err != nil || !is {
 			return false // opening it says what is wrong

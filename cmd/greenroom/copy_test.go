@@ -9,6 +9,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/pgtest"
+	"github.com/greenroomdb/greenroom/internal/serving"
 )
 
 // TestCopyPostgres: a copy in PostgreSQL, and one of that in a directory again, have every key of the actor, which a host has open.
@@ -61,12 +62,12 @@ func TestCopyBusy(t *testing.T) {
 	must(t, "put", "other", "music", "k", "v")
 	defer hosted(t, "other")()
 	r := program(t.Context(), strings.NewReader(""), "copy", "data", "lobby", "other")
-	if r.code != exitFailed || !strings.HasPrefix(r.stderr, "greenroom: the store other is in use: process ") ||
+	if r.code != serving.ExitFailed || !strings.HasPrefix(r.stderr, "greenroom: the store other is in use: process ") ||
 		!strings.HasSuffix(r.stderr, " has it open, and an actor is copied only to a store that is closed, or in PostgreSQL\n") {
 		t.Errorf("%+v", r)
 	}
 	r = program(t.Context(), strings.NewReader(""), "copy", "data", "lobby", "./data", "again")
-	if r.code != exitUsage || !strings.HasPrefix(r.stderr, "greenroom: both are the same store: greenroom fork copies an actor within one\n") {
+	if r.code != serving.ExitUsage || !strings.HasPrefix(r.stderr, "greenroom: both are the same store: greenroom fork copies an actor within one\n") {
 		t.Errorf("%+v", r)
 	}
 	id := actorstore.NewID().String()

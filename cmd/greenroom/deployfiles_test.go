@@ -77,8 +77,7 @@ func readCompose(t *testing.T) (services map[string]composeService, hosts []stri
 // checkEnd parses a command line of greenroom host, and compares how long it is given to end with what it may take.
 func checkEnd(t *testing.T, args []string, grace time.Duration) (flag func(name string) string) {
 	t.Helper()
-	started := false
-	root := newRoot(&env{}, &started)
+	root := newRoot(&env{})
 	cmd, rest, err := root.Find(args)
 	if err == nil {
 		err = cmd.ParseFlags(rest)

@@ -357,11 +357,11 @@ package main
 
 // Files, from the top down:
 //
-//	main.go root.go servecommand.go args.go completeargs.go salvage.go backup.go restore.go items.go docs.go docswrite.go docsquery.go docsdump.go itemswrite.go itemslook.go
+//	main.go root.go servecommand.go host.go completeargs.go salvage.go backup.go restore.go items.go docs.go docswrite.go docsquery.go docsdump.go itemswrite.go itemslook.go
 //	engine.go sql.go complete.go dot.go dump.go importcsv.go firstwrite.go state.go traces.go workflowshow.go
-//	export.go askhost.go hosts.go limits.go hosttokens.go hostjwt.go hoststats.go adminflags.go import.go importrivetkit.go queuedrain.go shell.go statecodec.go
-//	traceswaterfall.go workflow.go check.go conns.go awake.go host.go itemscommand.go docscommand.go docsjson.go modelcommand.go
+//	export.go askhost.go hosts.go limits.go import.go importrivetkit.go queuedrain.go shell.go statecodec.go
+//	traceswaterfall.go workflow.go check.go conns.go awake.go itemscommand.go docscommand.go docsjson.go modelcommand.go
 //	label.go bulk.go ls.go top.go search.go queue.go rivetkeys.go session.go admin.go
-//	sourcecopy.go copy.go fork.go migrate.go hostserve.go hostbackup.go print.go source.go userkeys.go env.go hostwasm.go serve.go
-//	serve_other.go sourceerrors.go store.go terminal.go copydatabase.go destination.go doc.go errors.go near.go group.go history.go
-//	hostfleet.go hosttls.go hostdemo.go bytesize.go duration.go connlimit.go input.go serve_unix.go quickack_linux.go quickack_other.go signals.go split.go keywords.go visible.go
+//	sourcecopy.go copy.go fork.go migrate.go print.go source.go userkeys.go env.go hostwasm.go
+//	sourceerrors.go store.go terminal.go copydatabase.go doc.go errors.go near.go group.go history.go
+//	hostdemo.go input.go split.go keywords.go visible.go

@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/greenroomdb/greenroom/docstore"
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -125,7 +126,7 @@ func TestDocsRoundTrip(t *testing.T) {
 	}
 	for _, from := range []string{"dump", "files", "-"} {
 		to := "from" + from
-		if r := program(t.Context(), strings.NewReader(dump), "docs", "import", to, from); r.code != exitOK {
+		if r := program(t.Context(), strings.NewReader(dump), "docs", "import", to, from); r.code != serving.ExitOK {
 			t.Fatalf("%+v", r)
 		}
 		again := strings.Split(strings.TrimSpace(must(t, "docs", "export", to)), "\n")

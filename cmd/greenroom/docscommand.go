@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/greenroomdb/greenroom/docstore"
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/txn"
 	"github.com/greenroomdb/greenroom/tuple"
@@ -62,7 +63,7 @@ func docsError(err error) error {
 	text := strings.ReplaceAll(err.Error(), "docstore: ", "")
 	switch {
 	case errors.Is(err, docstore.ErrPath):
-		return &usageError{text}
+		return serving.Usage(text)
 	case errors.Is(err, docstore.ErrImporting):
 		return say(err, "an import of these documents is not complete: import the dump again")
 	case errors.Is(err, docstore.ErrBuilding):
@@ -109,7 +110,7 @@ func (p *page) flags(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().IntVar(&p.limit, "limit", 0, "at most `N`; 0 means all")
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		if p.limit < 0 {
-			return &usageError{"a negative --limit"}
+			return serving.Usage("a negative --limit")
 		}
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/greenroomdb/greenroom/docstore"
+	"github.com/greenroomdb/greenroom/internal/serving"
 )
 
 // params are the values of p0, p1 and so on, in JSON.
@@ -23,7 +24,7 @@ func (p params) values() (values []any, err error) {
 	for i, text := range p {
 		v, err := valueOfJSON([]byte(text))
 		if err != nil {
-			return nil, &usageError{fmt.Sprintf("--param %s, which is p%d: %v", text, i, err)}
+			return nil, serving.Usage(fmt.Sprintf("--param %s, which is p%d: %v", text, i, err))
 		}
 		values = append(values, v)
 	}

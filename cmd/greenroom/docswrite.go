@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/greenroomdb/greenroom/docstore"
+	"github.com/greenroomdb/greenroom/internal/serving"
 )
 
 func newDocsPut(c docsCommand) *cobra.Command {
@@ -26,14 +27,14 @@ in JSON, or what standard input has to its end, as get writes it.`,
 	}, makes, func(ctx context.Context, s *docstore.Store, args []string) error {
 		var props propertiesJSON
 		if err := json.Unmarshal(text, &props); err != nil {
-			return &usageError{fmt.Sprintf("the properties: %v", err)}
+			return serving.Usage(fmt.Sprintf("the properties: %v", err))
 		}
 		path := docstore.Path(args[0])
 		return s.Update(ctx, func(tx *docstore.Tx) error {
 			e, err := tx.Entity(ctx, path)
 			switch {
 			case errors.Is(err, docstore.ErrNotFound) && label == "":
-				return &usageError{fmt.Sprintf("there is no document at %s: --type says of which type the new one is", path)}
+				return serving.Usage(fmt.Sprintf("there is no document at %s: --type says of which type the new one is", path))
 			case errors.Is(err, docstore.ErrNotFound):
 				return tx.Create(ctx, path, label, docstore.Properties(props))
 			case err != nil:
@@ -101,7 +102,7 @@ that is interrupted, build goes on. Expressions are CEL: see docs/expressions.md
 			case "index":
 				return tx.CreateIndex(ctx, path, label, expression)
 			}
-			return &usageError{fmt.Sprintf("%q can't be created: a category, a catalogue or an index can", args[0])}
+			return serving.Usage(fmt.Sprintf("%q can't be created: a category, a catalogue or an index can", args[0]))
 		})
 		if err != nil {
 			return err

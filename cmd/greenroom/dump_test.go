@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/internal/visible"
 )
 
@@ -53,7 +54,7 @@ func TestDump(t *testing.T) {
 	feed := func(text string, args ...string) string {
 		t.Helper()
 		r := program(t.Context(), strings.NewReader(text), args...)
-		if r.code != exitOK {
+		if r.code != serving.ExitOK {
 			t.Fatalf("greenroom %q: status %d, %s", args, r.code, r.stderr)
 		}
 		return r.stdout

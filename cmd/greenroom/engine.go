@@ -18,6 +18,7 @@ import (
 	"github.com/greenroomdb/greenroom/admin"
 	"github.com/greenroomdb/greenroom/archive"
 	"github.com/greenroomdb/greenroom/internal/envlimits"
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/rivetkit/engine"
@@ -31,20 +32,20 @@ type engineFlags struct {
 	origins    []string
 	names      []string
 	drain      time.Duration
-	memory     byteSize
-	minFree    byteSize
+	memory     serving.ByteSize
+	minFree    serving.ByteSize
 	verbose    bool
-	fleet      fleetFlags
-	tls        tlsFlags
-	admin      adminFlags
-	backup     backupFlags
+	fleet      serving.FleetFlags
+	tls        serving.TLSFlags
+	admin      serving.AdminFlags
+	backup     serving.BackupFlags
 }
 
 // engineStore is the store of an engine that is told no other one.
 const engineStore = "greenroom.store"
 
 func newEngine(e *env) *cobra.Command {
-	f := &engineFlags{memory: 1 << 30, minFree: defaultMinFree, fleet: fleetFlags{place: "here"}}
+	f := &engineFlags{memory: 1 << 30, minFree: serving.DefaultMinFree, fleet: serving.FleetFlags{Place: "here"}}
 	cmd := &cobra.Command{
 		Use:   "engine [STORE]",
 		Short: "Run the actors of RivetKit programs",
@@ -73,11 +74,11 @@ What clients send and are sent has half of --memory, and one address a quarter o
 more has to wait. Without GOMEMLIMIT in the environment the garbage collector keeps the
 whole process near --memory.
 
-` + engineFleetHelp + `
+` + serving.EngineFleetHelp + `
 
-` + backupFlagsHelp + `
+` + serving.BackupFlagsHelp + `
 
-` + adminHelp,
+` + serving.AdminHelp,
 		Example: `  greenroom engine data
   RIVET_ENDPOINT=http://127.0.0.1:6420 node app.js`,
 		Args: cobra.MaximumNArgs(1),
@@ -99,29 +100,29 @@ whole process near --memory.
 	flags.Var(&f.memory, "memory", "about how much memory the process may have, such as 512MiB or 4GiB")
 	flags.Var(&f.minFree, "min-free", "how much of the disk stays free: with less, what is to be stored is refused")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log more")
-	f.tls.flags(cmd)
-	f.fleet.flags(cmd)
-	f.admin.flags(cmd)
-	f.backup.flags(cmd)
+	f.tls.Flags(cmd)
+	f.fleet.Flags(cmd)
+	f.admin.Flags(cmd)
+	f.backup.Flags(cmd)
 	return cmd
 }
 
 // options returns the options of the engine. Where others than this machine get there are tokens.
 func (f *engineFlags) options(log *slog.Logger, store *actorstore.Options) (*engine.Options, error) {
-	o := &engine.Options{Origins: f.origins, Hosts: f.names, Logger: log, Store: store, Version: version(), MaxSockets: maxFiles() / 8 * 3, Memory: int64(f.memory / 2)}
+	o := &engine.Options{Origins: f.origins, Hosts: f.names, Logger: log, Store: store, Version: version(), MaxSockets: serving.MaxFiles() / 8 * 3, Memory: int64(f.memory / 2)}
 	var err error
 	if f.runnerFile != "" {
-		if o.RunnerTokens, err = readTokens(f.runnerFile); err != nil {
+		if o.RunnerTokens, err = serving.ReadTokens(f.runnerFile); err != nil {
 			return nil, err
 		}
-	} else if _, err := (&hostFlags{listen: f.listen}).tokens(); err != nil {
-		return nil, &usageError{fmt.Sprintf("to listen on %s takes --runner-tokens: others than this machine get there", f.listen)}
+	} else if near, err := serving.IsNear(f.listen); err != nil || !near {
+		return nil, serving.Usage(fmt.Sprintf("to listen on %s takes --runner-tokens: others than this machine get there", f.listen))
 	}
 	if f.clientFile != "" {
 		if f.runnerFile == "" {
-			return nil, &usageError{"--client-tokens takes --runner-tokens too: no program could connect"}
+			return nil, serving.Usage("--client-tokens takes --runner-tokens too: no program could connect")
 		}
-		o.ClientTokens, err = readTokens(f.clientFile)
+		o.ClientTokens, err = serving.ReadTokens(f.clientFile)
 	}
 	return o, err
 }
@@ -160,39 +161,39 @@ func serveEngine(ctx context.Context, e *env, f *engineFlags, url string) error 
 	}
 	opts, err := f.options(log, &actorstore.Options{Limits: limits})
 	if err == nil {
-		err = errors.Join(f.tls.check(), f.fleet.check())
+		err = errors.Join(f.tls.Check(), f.fleet.Check())
 	}
 	if err != nil {
 		return err
 	}
-	api, err := f.admin.server(log)
+	api, err := f.admin.Server(log)
 	if err != nil {
 		return err
 	}
-	ln, err := listen(ctx, f.listen, true)
+	ln, err := serving.Listen(ctx, f.listen, true)
 	if err != nil {
 		return err
 	}
 	defer ln.Close() // again, unless it was never served
-	served, err := f.tls.listen(ln, log)
+	served, err := f.tls.Listen(ln, log)
 	if err != nil {
 		return err
 	}
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(int64(f.memory))
 	}
-	err = withStore(ctx, url, greenroom.Options{MinFree: int64(f.minFree), Limits: e.limits, Logger: log}, func(st *storeurl.Store) (err error) {
+	err = serving.WithStore(ctx, url, greenroom.Options{MinFree: int64(f.minFree), Limits: e.limits, Logger: log}, func(st *storeurl.Store) (err error) {
 		defer buildIndex(ctx, st, log)()
-		saved, err := f.backup.begin(st, url, log, nil)
+		saved, err := f.backup.Begin(st, url, log, nil)
 		if err != nil {
 			return err
 		}
 		defer func() {
 			end, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.drain)
 			defer cancel()
-			saved.end(end, log)
+			saved.End(end, log)
 		}()
-		among, err := f.fleet.options(st.Engine(), f.tls.address(ln), &f.tls, log)
+		among, err := f.fleet.Options(st.Engine(), f.tls.Address(ln), &f.tls, log)
 		if err != nil {
 			return err
 		}
@@ -204,19 +205,19 @@ func serveEngine(ctx context.Context, e *env, f *engineFlags, url string) error 
 			return err
 		}
 		defer func() { err = errors.Join(err, en.Close()) }()
-		api.owner, api.opts.Actors = en, engineActors{st.Store, en}
-		end, err := api.listen(ctx, st, url)
+		api.Owner, api.Opts.Actors = en, engineActors{st.Store, en}
+		end, err := api.Listen(ctx, st, url)
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, end()) }()
 		server := engineService(en, st.Engine(), log)
-		server.listener, server.limit, server.drain = served, ln, f.drain
-		server.announce = func() error {
-			_, err := fmt.Fprintf(e.stdout, "serving at %s\n%send it with Ctrl-C\n", f.tls.address(ln), api.at)
+		server.Listener, server.Limit, server.Drain = served, ln, f.drain
+		server.Announce = func() error {
+			_, err := fmt.Fprintf(e.stdout, "serving at %s\n%send it with Ctrl-C\n", f.tls.Address(ln), api.At)
 			return err
 		}
-		return server.run(ctx)
+		return server.Run(ctx)
 	})
 	if err == nil || ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil // to be ended is how it ends
@@ -225,19 +226,19 @@ func serveEngine(ctx context.Context, e *env, f *engineFlags, url string) error 
 }
 
 // engineService returns the service of an engine on a store, which listens nowhere yet.
-func engineService(en *engine.Engine, store kv.Engine, log *slog.Logger) *service {
-	return &service{
-		server: &http.Server{
+func engineService(en *engine.Engine, store kv.Engine, log *slog.Logger) *serving.Service {
+	return &serving.Service{
+		Server: &http.Server{
 			Handler: en, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
 			MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		},
-		log:    log,
-		failed: kv.Failed(store),
-		why: func(ctx context.Context) error {
+		Log:    log,
+		Failed: kv.Failed(store),
+		Why: func(ctx context.Context) error {
 			_, err := store.Get(ctx, nil, nil)
 			return err
 		},
-		shutdown: func(ctx context.Context) error {
+		Shutdown: func(ctx context.Context) error {
 			select {
 			case <-kv.Failed(store): // nothing more is stored
 				return en.Close()

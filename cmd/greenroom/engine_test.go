@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/greenroomdb/greenroom/internal/serving"
 )
 
 // TestEngine: the engine serves a store that it makes, and ends when it is told to.
@@ -34,7 +36,7 @@ func runEngine(t *testing.T, args ...string) (url string, stop func()) {
 	out, in := io.Pipe()
 	done := make(chan int, 1)
 	go func() {
-		e := &env{stdin: strings.NewReader(""), stdout: in, stderr: io.Discard, getenv: func(string) string { return "" }, signals: &signals{}}
+		e := &env{stdin: strings.NewReader(""), stdout: in, stderr: io.Discard, getenv: func(string) string { return "" }, signals: &serving.Signals{}}
 		done <- run(ctx, e, append([]string{"engine", "--listen", "127.0.0.1:0"}, args...))
 		in.Close()
 	}()
@@ -47,7 +49,7 @@ func runEngine(t *testing.T, args ...string) (url string, stop func()) {
 	go func() { _, _ = io.Copy(io.Discard, out) }()
 	return m[1], func() {
 		cancel()
-		if code := <-done; code != exitOK {
+		if code := <-done; code != serving.ExitOK {
 			t.Errorf("status %d", code)
 		}
 	}
@@ -67,14 +69,14 @@ func TestEngineRefuses(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"--listen", "0.0.0.0:0"}, exitUsage, "--runner-tokens"},
-		{[]string{"--listen", "0.0.0.0:0", "--client-tokens", tokens}, exitUsage, "--runner-tokens"},
-		{[]string{"--client-tokens", tokens}, exitUsage, "--runner-tokens"},
-		{[]string{"--runner-tokens", short}, exitFailed, "line 1"},
-		{[]string{"--runner-tokens", tokens, "--client-tokens", short}, exitFailed, "line 1"},
-		{[]string{"--listen", "nothing"}, exitUsage, "--runner-tokens"},
-		{[]string{"--tls-cert", tokens}, exitUsage, "--tls-key"},
-		{[]string{"--advertise", "nothing"}, exitUsage, "--advertise"},
+		{[]string{"--listen", "0.0.0.0:0"}, serving.ExitUsage, "--runner-tokens"},
+		{[]string{"--listen", "0.0.0.0:0", "--client-tokens", tokens}, serving.ExitUsage, "--runner-tokens"},
+		{[]string{"--client-tokens", tokens}, serving.ExitUsage, "--runner-tokens"},
+		{[]string{"--runner-tokens", short}, serving.ExitFailed, "line 1"},
+		{[]string{"--runner-tokens", tokens, "--client-tokens", short}, serving.ExitFailed, "line 1"},
+		{[]string{"--listen", "nothing"}, serving.ExitUsage, "--runner-tokens"},
+		{[]string{"--tls-cert", tokens}, serving.ExitUsage, "--tls-key"},
+		{[]string{"--advertise", "nothing"}, serving.ExitUsage, "--advertise"},
 	} {
 		r := program(t.Context(), strings.NewReader(""), append([]string{"engine", filepath.Join(dir, "data")}, c.args...)...)
 		if r.code != c.code || !strings.Contains(r.stderr, c.want) || strings.Contains(r.stderr, "secret") {
@@ -85,7 +87,7 @@ func TestEngineRefuses(t *testing.T) {
 		t.Errorf("a store was made: %v", err)
 	}
 	r := program(t.Context(), strings.NewReader(""), "engine", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0", "--advertise", "127.0.0.1:1")
-	if r.code != exitUsage || !strings.Contains(r.stderr, "PostgreSQL") {
+	if r.code != serving.ExitUsage || !strings.Contains(r.stderr, "PostgreSQL") {
 		t.Errorf("--advertise for a folder: status %d, %s", r.code, r.stderr)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/serving"
 )
 
 // An env is what a command has to do with the world.
@@ -15,7 +16,7 @@ type env struct {
 	stdout, stderr io.Writer
 	progress       io.Writer // where bars are drawn, nil for nowhere
 	getenv         func(string) string
-	signals        *signals
+	signals        *serving.Signals
 	limits         batch.Limits // of actors that are written to; zero: the default
 	withoutLogRest bool         // a store is read up to the damage of its log
 	ask            askFlags

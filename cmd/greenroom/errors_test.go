@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
 )
@@ -38,7 +39,7 @@ func TestNewerFormat(t *testing.T) {
 			{"sql", dir, "music", "select 1"},
 		} {
 			r := program(t.Context(), strings.NewReader(""), args...)
-			if r.code != exitFailed || !want.MatchString(r.stderr) {
+			if r.code != serving.ExitFailed || !want.MatchString(r.stderr) {
 				t.Errorf("%s, %s: status %d, %q, want %q", test.name, args[0], r.code, r.stderr, want)
 			}
 		}
@@ -94,7 +95,7 @@ func TestPutLimits(t *testing.T) {
 		{"big", strings.Repeat("v", 200_000), `value too large: key "big": 200000 bytes of the value, limit 131072` + "\n"},
 	} {
 		r := program(t.Context(), strings.NewReader(test.value), "put", dir, "music", test.key)
-		if r.code != exitFailed || !strings.HasPrefix(r.stderr, "greenroom: "+test.want) || len(r.stderr) > 200 {
+		if r.code != serving.ExitFailed || !strings.HasPrefix(r.stderr, "greenroom: "+test.want) || len(r.stderr) > 200 {
 			t.Errorf("%.10s: status %d, %q, want %q", test.key, r.code, r.stderr, test.want)
 		}
 	}
@@ -108,7 +109,7 @@ func TestPlainMessages(t *testing.T) {
 		errors.New("actor kv: there is none"):                                                                   "actor kv: there is none",
 		trimmed(errors.New("sqlite3: unable to open database file: unable to open database: x: vfs: not here")): "unable to open database: x: not here",
 	} {
-		if got := message(err); got != want {
+		if got := serving.Message(err); got != want {
 			t.Errorf("%q, not %q", got, want)
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/internal/sqlrun"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 	"github.com/greenroomdb/greenroom/kv"
@@ -89,7 +90,7 @@ func TestChinook(t *testing.T) {
 			t.Skip(err)
 		}
 		r := program(t.Context(), bytes.NewReader(text), "sql", store, "again")
-		if r.code != exitOK {
+		if r.code != serving.ExitOK {
 			t.Fatal(r.stderr)
 		}
 		for _, table := range tables {
@@ -239,7 +240,7 @@ func TestImportRefuses(t *testing.T) {
 	}
 	for _, test := range tests {
 		r := program(t.Context(), strings.NewReader(""), "import", store, "music", test.file)
-		if r.code != exitFailed || !strings.Contains(r.stderr, test.want) {
+		if r.code != serving.ExitFailed || !strings.Contains(r.stderr, test.want) {
 			t.Errorf("%s: status %d, %q, want %q", test.name, r.code, r.stderr, test.want)
 		}
 		if got := must(t, "sql", store, "music", "select * from t"); got != "old\n" {
@@ -299,7 +300,7 @@ func TestImportDamaged(t *testing.T) {
 			var stderr, hints strings.Builder
 			e := &env{stdout: io.Discard, stderr: &stderr, progress: &hints}
 			code := run(t.Context(), e, []string{"import", store, "music", file})
-			if want := "greenroom: " + file + " is damaged, so it is not imported: "; code != exitFailed || !strings.HasPrefix(stderr.String(), want) {
+			if want := "greenroom: " + file + " is damaged, so it is not imported: "; code != serving.ExitFailed || !strings.HasPrefix(stderr.String(), want) {
 				t.Errorf("status %d, %q, want %q", code, stderr.String(), want)
 			}
 			if strings.Count(stderr.String(), "\n") != 1 {
@@ -435,7 +436,7 @@ func TestExportGivesUp(t *testing.T) {
 		cancel()
 	})}
 	code := run(ctx, e, []string{"export", "--force", store, "music", out})
-	if code != exitFailed || stderr.String() != "greenroom: interrupted\n" {
+	if code != serving.ExitFailed || stderr.String() != "greenroom: interrupted\n" {
 		t.Errorf("status %d, %q", code, stderr.String())
 	}
 	if seen != 2 {
@@ -502,7 +503,7 @@ func TestStoreInUse(t *testing.T) {
 		r := program(t.Context(), strings.NewReader(""), args...)
 		want := "greenroom: the store " + store + " is in use: process PID (NAME) has it open, and lets no tools in; end it, or have it call admin.Listen, as greenroom host does\n"
 		r.stderr = holders.ReplaceAllString(r.stderr, "process PID (NAME) has")
-		if r.code != exitFailed || r.stderr != want || r.stdout != "" {
+		if r.code != serving.ExitFailed || r.stderr != want || r.stdout != "" {
 			t.Errorf("%s: %+v, want %q", args[0], r, want)
 		}
 	}
@@ -512,7 +513,7 @@ func TestStoreInUse(t *testing.T) {
 	if got := must(t, "ls", store); got != "" {
 		t.Errorf("after all that there are actors: %q", got)
 	}
-	if err := storeError("x", fmt.Errorf("y: %w", kv.ErrStoreInUse)); !errors.Is(err, kv.ErrStoreInUse) {
+	if err := serving.StoreError("x", fmt.Errorf("y: %w", kv.ErrStoreInUse)); !errors.Is(err, kv.ErrStoreInUse) {
 		t.Errorf("%v hides its cause", err)
 	}
 }
@@ -522,7 +523,7 @@ func TestStoreInUse(t *testing.T) {
 func TestCutOff(t *testing.T) {
 	dir := t.TempDir()
 	live, dead, out := filepath.Join(dir, "live"), filepath.Join(dir, "dead"), filepath.Join(dir, "out.db")
-	err := withStore(t.Context(), live, greenroom.Options{}, func(store *storeurl.Store) error {
+	err := serving.WithStore(t.Context(), live, greenroom.Options{}, func(store *storeurl.Store) error {
 		a, err := store.Lower().Named(t.Context(), "music", nil)
 		if err != nil {
 			return err
@@ -550,7 +551,7 @@ func TestCutOff(t *testing.T) {
 		{"sql", "--read-only", dead, "music", "select count(*) from t"},
 	} {
 		r := program(t.Context(), strings.NewReader(""), args...)
-		if want := "greenroom: the last transaction of the actor music was cut off: "; r.code != exitFailed || !strings.HasPrefix(r.stderr, want) {
+		if want := "greenroom: the last transaction of the actor music was cut off: "; r.code != serving.ExitFailed || !strings.HasPrefix(r.stderr, want) {
 			t.Errorf("%s: status %d, %q, want %q", args[0], r.code, r.stderr, want)
 		}
 	}

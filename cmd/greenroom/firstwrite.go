@@ -13,7 +13,9 @@ import (
 	"golang.org/x/term"
 
 	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/internal/sqlrun"
+	"github.com/greenroomdb/greenroom/internal/visible"
 )
 
 // What a session that only looks ends with.
@@ -100,6 +102,6 @@ func confirm(ctx context.Context, src *terminalSource, question string, refused 
 
 // agree asks a person whether what is missing is to be made.
 func agree(ctx context.Context, src *terminalSource, missing error) error {
-	fmt.Fprintf(visibleWriter{src.term}, "%s\n", message(missing))
+	fmt.Fprintf(visible.Writer(src.term), "%s\n", serving.Message(missing))
 	return confirm(ctx, src, "Make it?", missing)
 }

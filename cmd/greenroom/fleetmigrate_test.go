@@ -19,6 +19,7 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/internal/pgtest"
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 )
@@ -77,7 +78,7 @@ func TestMigrateKilled(t *testing.T) {
 		t.Errorf("after the kills there are %v by version", before)
 	}
 	r := program(ctx, strings.NewReader(""), append(migrate, "--canary", "1", "--parallel", "4")...)
-	if r.code != exitFailed || strings.Count(r.stderr, "greenroom: counter/odd: migration 2 step: ") != 1 || strings.Count(r.stderr, "\n") != 2 {
+	if r.code != serving.ExitFailed || strings.Count(r.stderr, "greenroom: counter/odd: migration 2 step: ") != 1 || strings.Count(r.stderr, "\n") != 2 {
 		t.Errorf("at last: status %d, %s", r.code, r.stderr)
 	}
 	if got := counterSchemas(ctx, t, url, actors, true); got[2] != actors || got[1] != 1 {

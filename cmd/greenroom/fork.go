@@ -9,6 +9,7 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/admin"
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 )
 
@@ -66,7 +67,7 @@ On a terminal drop asks first; elsewhere, and for more than one actor, it needs 
 			}
 			if len(args) == 1 {
 				if !yes && !many.dryRun {
-					return &usageError{"to remove all actors that the flags choose, say --yes; --dry-run lists them"}
+					return serving.Usage("to remove all actors that the flags choose, say --yes; --dry-run lists them")
 				}
 				return many.run(cmd.Context(), args[0], func(o opened, actor string) error {
 					if o.client != nil {
@@ -83,7 +84,7 @@ On a terminal drop asks first; elsewhere, and for more than one actor, it needs 
 			}
 			in, out := terminal(many.stdin), terminal(many.stdout)
 			if in == nil || out == nil {
-				return &usageError{"drop asks on a terminal only: without one, say --yes"}
+				return serving.Usage("drop asks on a terminal only: without one, say --yes")
 			}
 			person := newTerminalSource(struct {
 				io.Reader

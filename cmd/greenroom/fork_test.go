@@ -11,6 +11,7 @@ import (
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 	"github.com/greenroomdb/greenroom/kv/txn"
 )
@@ -26,7 +27,7 @@ func TestFork(t *testing.T) {
 	}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	if r := program(over, strings.NewReader(""), "fork", "data", "music", "other"); r.code != exitFailed ||
+	if r := program(over, strings.NewReader(""), "fork", "data", "music", "other"); r.code != serving.ExitFailed ||
 		r.stderr != "greenroom: interrupted\n" {
 		t.Errorf("status %d, %s", r.code, r.stderr)
 	}
@@ -42,10 +43,10 @@ func TestForkTooLarge(t *testing.T) {
 	var stderr strings.Builder
 	e := &env{
 		stdin: strings.NewReader(""), stdout: &stderr, stderr: &stderr, getenv: func(string) string { return "" },
-		signals: &signals{end: func() {}}, limits: batch.Limits{Storage: 10},
+		signals: &serving.Signals{End: func() {}}, limits: batch.Limits{Storage: 10},
 	}
 	code := run(t.Context(), e, []string{"fork", "data", "music", "other"})
-	if want := "greenroom: the actor does not fit: it has more than the 10 bytes that an actor may store here\n"; code != exitFailed || stderr.String() != want {
+	if want := "greenroom: the actor does not fit: it has more than the 10 bytes that an actor may store here\n"; code != serving.ExitFailed || stderr.String() != want {
 		t.Errorf("status %d, %s", code, stderr.String())
 	}
 }
@@ -62,13 +63,13 @@ func TestForkCutOff(t *testing.T) {
 	id := actorstore.IDFromName("rehearsal").String()
 	want := "note: id:" + id + ": head: a fork to this actor isn't complete; who opens the actor next removes its 5 bytes\n" +
 		"1 actor, 2 keys, no problems, 1 unfinished\n"
-	if r.code != exitOK || r.stdout != want {
+	if r.code != serving.ExitOK || r.stdout != want {
 		t.Errorf("check: status %d, %s%s\nwant %s", r.code, r.stdout, r.stderr, want)
 	}
 	if got := must(t, "ls", "crashed"); strings.Contains(got, id) {
 		t.Errorf("ls shows it:\n%s", got)
 	}
-	if r := program(t.Context(), strings.NewReader(""), "get", "crashed", "rehearsal", "a"); r.code != exitFailed {
+	if r := program(t.Context(), strings.NewReader(""), "get", "crashed", "rehearsal", "a"); r.code != serving.ExitFailed {
 		t.Errorf("get: %s", r.stdout)
 	}
 	must(t, "fork", "crashed", "music", "rehearsal")
@@ -85,7 +86,7 @@ func TestForkCutOff(t *testing.T) {
 func forkCutOff(t *testing.T, url, actor, name, crashed string) {
 	t.Helper()
 	opts := greenroom.Options{MustExist: true, Limits: batch.Limits{Entries: 1}}
-	err := withStore(t.Context(), url, opts, func(s *storeurl.Store) error {
+	err := serving.WithStore(t.Context(), url, opts, func(s *storeurl.Store) error {
 		from, err := s.Lower().View(t.Context(), actorstore.IDFromName(actor))
 		if err != nil {
 			return err

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/serving"
 )
 
 // TestHostDemo runs what the demonstration says to run, and ends it in good order.
@@ -91,26 +91,6 @@ func TestHostDemo(t *testing.T) {
 	}
 }
 
-// TestHostTraces: --traces=false turns spans off.
-func TestHostTraces(t *testing.T) {
-	for _, flags := range [][]string{nil, {"--traces=false"}} {
-		s := &hostServer{flags: &hostFlags{}}
-		cmd := newHost(&env{})
-		if err := cmd.ParseFlags(flags); err != nil {
-			t.Fatal(err)
-		}
-		on, err := cmd.Flags().GetBool("traces")
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.flags.traces = on
-		opts, err := s.hostOptions(batch.Limits{}, nil)
-		if err != nil || (opts.Traces != nil) != (flags == nil) {
-			t.Errorf("%q: %+v, %v", flags, opts, err)
-		}
-	}
-}
-
 func fetch(t *testing.T, url string) string {
 	t.Helper()
 	resp, err := http.Get(url)
@@ -133,7 +113,7 @@ func TestHostTemporary(t *testing.T) {
 	out, in := io.Pipe()
 	done := make(chan int, 1)
 	go func() {
-		e := &env{stdin: strings.NewReader(""), stdout: in, stderr: io.Discard, getenv: func(string) string { return "" }, signals: &signals{}}
+		e := &env{stdin: strings.NewReader(""), stdout: in, stderr: io.Discard, getenv: func(string) string { return "" }, signals: &serving.Signals{}}
 		done <- run(ctx, e, []string{"host", "--demo", "--listen", "127.0.0.1:0"})
 		in.Close()
 	}()
@@ -142,7 +122,7 @@ func TestHostTemporary(t *testing.T) {
 		t.Fatal(err)
 	}
 	cancel()
-	if code := <-done; code != exitOK {
+	if code := <-done; code != serving.ExitOK {
 		t.Errorf("status %d", code)
 	}
 	left, err := os.ReadDir(dir)
@@ -166,15 +146,15 @@ func TestHostRefuses(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"--demo", "--listen", "0.0.0.0:0"}, exitUsage, "--token-file"},
-		{[]string{"--demo", "--listen", ":0"}, exitUsage, "--token-file"},
-		{[]string{"--demo", "--listen", "example.com:0"}, exitUsage, "--token-file"},
-		{[]string{"--demo", "--listen", "nothing"}, exitUsage, "not an address"},
-		{[]string{"--demo", "--token-file", file("short", "# tokens\n0123456789abcdef\nsecret\n")}, exitFailed, "line 3"},
-		{[]string{"--demo", "--token-file", file("empty", "# tokens\n\n")}, exitFailed, "no token"},
-		{[]string{"--demo", "--token-file", filepath.Join(dir, "nothing")}, exitFailed, "no such file"},
-		{[]string{filepath.Join(dir, "data")}, exitUsage, "nothing to serve"},
-		{nil, exitUsage, "nothing to serve"},
+		{[]string{"--demo", "--listen", "0.0.0.0:0"}, serving.ExitUsage, "--token-file"},
+		{[]string{"--demo", "--listen", ":0"}, serving.ExitUsage, "--token-file"},
+		{[]string{"--demo", "--listen", "example.com:0"}, serving.ExitUsage, "--token-file"},
+		{[]string{"--demo", "--listen", "nothing"}, serving.ExitUsage, "not an address"},
+		{[]string{"--demo", "--token-file", file("short", "# tokens\n0123456789abcdef\nsecret\n")}, serving.ExitFailed, "line 3"},
+		{[]string{"--demo", "--token-file", file("empty", "# tokens\n\n")}, serving.ExitFailed, "no token"},
+		{[]string{"--demo", "--token-file", filepath.Join(dir, "nothing")}, serving.ExitFailed, "no such file"},
+		{[]string{filepath.Join(dir, "data")}, serving.ExitUsage, "nothing to serve"},
+		{nil, serving.ExitUsage, "nothing to serve"},
 	} {
 		r := program(t.Context(), strings.NewReader(""), append([]string{"host"}, c.args...)...)
 		if r.code != c.code || !strings.Contains(r.stderr, c.want) || strings.Contains(r.stderr, "secret") {

@@ -8,13 +8,6 @@ import (
 	"github.com/greenroomdb/greenroom/host"
 )
 
-// demoLines are what there is to try, for curl.
-var demoLines = []string{
-	`--json 2 URL/actors/counter/lobby/actions/add`,
-	`--json '{"name":"Ann","text":"hello"}' URL/actors/chat/lobby/actions/say`,
-	`--json 0 URL/actors/chat/lobby/actions/history`,
-}
-
 // A demoTally is the state of a counter.
 type demoTally struct {
 	Number int `cbor:"number"`

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/greenroomdb/greenroom/internal/serving"
 )
 
 // TestHostDiskFull: a host whose disk is full ends with a status of its own and one line
@@ -36,7 +38,7 @@ func TestHostDiskFull(t *testing.T) {
 	}
 	<-p.ended
 	var exit *exec.ExitError
-	if !errors.As(p.err, &exit) || exit.ExitCode() != exitStore {
+	if !errors.As(p.err, &exit) || exit.ExitCode() != serving.ExitStore {
 		t.Errorf("it ended with %v: %s", p.err, &p.stderr)
 	}
 	lines := strings.Split(strings.TrimSpace(p.stderr.String()), "\n")
@@ -82,7 +84,7 @@ func TestEngineFails(t *testing.T) {
 	}
 	<-p.ended
 	var exit *exec.ExitError
-	if !errors.As(p.err, &exit) || exit.ExitCode() != exitStore {
+	if !errors.As(p.err, &exit) || exit.ExitCode() != serving.ExitStore {
 		t.Errorf("it ended with %v: %s", p.err, &p.stderr)
 	}
 	if text := p.stderr.String(); !strings.Contains(text, "the store has failed: file too large") {
@@ -101,7 +103,7 @@ func TestListenBound(t *testing.T) {
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &low); err != nil {
 		t.Fatal(err)
 	}
-	ln, err := listen(t.Context(), "127.0.0.1:0", false)
+	ln, err := serving.Listen(t.Context(), "127.0.0.1:0", false)
 	if err := errors.Join(err, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before)); err != nil {
 		t.Fatal(err)
 	}

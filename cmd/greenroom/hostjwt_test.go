@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/greenroomdb/greenroom/internal/serving"
 )
 
 // TestHostJWT: a host lets in callers with a token of the issuer, for its audience, and no others; its log is in JSON if that is asked for.
@@ -68,7 +70,7 @@ func TestHostJWTFlags(t *testing.T) {
 		{"--jwks", "https://issuer.example/keys"}, {"--jwks", "https://issuer.example/keys", "--jwt-issuer", "issuer"}, {"--jwt-issuer", "issuer"}, {"--jwt-audience", "shop"},
 		{"--jwks", "http://issuer.example/keys", "--jwt-issuer", "issuer", "--jwt-audience", "shop"}, {"--log-format", "xml"},
 	} {
-		if r := program(ended, strings.NewReader(""), append([]string{"host", "--demo", "--listen", "127.0.0.1:0"}, args...)...); r.code != exitUsage {
+		if r := program(ended, strings.NewReader(""), append([]string{"host", "--demo", "--listen", "127.0.0.1:0"}, args...)...); r.code != serving.ExitUsage {
 			t.Errorf("%q: status %d, %s", args, r.code, r.stderr)
 		}
 	}

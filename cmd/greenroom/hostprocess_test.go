@@ -24,6 +24,7 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/host"
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
@@ -60,7 +61,7 @@ func TestHostChild(t *testing.T) {
 		}
 		demoTypes = func() []*host.Type { return types }
 	}
-	ctx, sig, stop := watchSignals(context.Background())
+	ctx, sig, stop := serving.WatchSignals(context.Background())
 	code := run(ctx, &env{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv, signals: sig}, args)
 	stop()
 	os.Exit(code)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/host"
 	"github.com/greenroomdb/greenroom/host/wasm"
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/metrics/prom"
 )
 
@@ -70,10 +71,10 @@ func (w *wasmTypes) types(ctx context.Context) (kinds []*host.Type, ms *modules,
 	for _, arg := range w.files {
 		name, file, ok := strings.Cut(arg, "=")
 		if !ok || name == "" || file == "" {
-			return nil, ms, &usageError{fmt.Sprintf("--wasm takes NAME=FILE, not %q", arg)}
+			return nil, ms, serving.Usage(fmt.Sprintf("--wasm takes NAME=FILE, not %q", arg))
 		}
 		if ms.used[name] != nil {
-			return nil, ms, &usageError{"--wasm has two files for " + name}
+			return nil, ms, serving.Usage("--wasm has two files for " + name)
 		}
 		m, err := w.compile(ctx, name, file, "")
 		if err != nil {
@@ -103,11 +104,11 @@ func (w *wasmTypes) compile(ctx context.Context, name, file, version string) (*w
 
 // reloadOnSignal loads files that have changed, whenever the process gets SIGHUP, until the function that it returns is called. Without modules the signal does what it does to others.
 func (ms *modules) reloadOnSignal(ctx context.Context, h *host.Host, sink *prom.Sink, log *slog.Logger) (stop func()) {
-	if len(ms.from.files) == 0 || len(reloadSignals) == 0 {
+	if len(ms.from.files) == 0 || len(serving.ReloadSignals) == 0 {
 		return func() {}
 	}
 	asked := make(chan os.Signal, 1)
-	signal.Notify(asked, reloadSignals...)
+	signal.Notify(asked, serving.ReloadSignals...)
 	ctx, cancel := context.WithCancel(ctx)
 	ms.work.Go(func() {
 		for {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/ncruces/go-sqlite3"
 )
 
@@ -138,7 +139,7 @@ func TestImportSuperJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := program(t.Context(), strings.NewReader(""), "import", o.store, "music", cut)
-	if r.code == exitOK {
+	if r.code == serving.ExitOK {
 		if got := must(t, "sql", o.store, "music", "SELECT count(*) FROM t"); got == "500\n" {
 			t.Error("a committed transaction was rolled back")
 		}
@@ -186,7 +187,7 @@ func TestImportLogUnreadable(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := program(t.Context(), strings.NewReader(""), "import", o.store, "music", file)
-	if want := "greenroom: import of " + file + ": "; r.code != exitFailed || !strings.HasPrefix(r.stderr, want) || !strings.Contains(r.stderr, file+"-wal") {
+	if want := "greenroom: import of " + file + ": "; r.code != serving.ExitFailed || !strings.HasPrefix(r.stderr, want) || !strings.Contains(r.stderr, file+"-wal") {
 		t.Errorf("status %d, %q", r.code, r.stderr)
 	}
 	o.unchanged()
@@ -220,7 +221,7 @@ func TestImportWhileWritten(t *testing.T) {
 			}
 		})
 		e := &env{stdout: io.Discard, stderr: io.Discard, progress: writer}
-		if code := run(t.Context(), e, []string{"import", o.store, "music", file}); code != exitOK {
+		if code := run(t.Context(), e, []string{"import", o.store, "music", file}); code != serving.ExitOK {
 			t.Errorf("%s: status %d", mode, code)
 		}
 		if mode == "WAL" && (writes == 0 || refused > 0) || mode != "WAL" && refused == 0 {

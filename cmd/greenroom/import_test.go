@@ -18,6 +18,7 @@ import (
 	"github.com/ncruces/go-sqlite3"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
@@ -70,7 +71,7 @@ func (o *old) unchanged() {
 func (o *old) refuses(file, want string) {
 	o.t.Helper()
 	r := program(o.t.Context(), strings.NewReader(""), "import", o.store, "music", file)
-	if r.code != exitFailed || r.stdout != "" || r.stderr != "greenroom: "+want+"\n" {
+	if r.code != serving.ExitFailed || r.stdout != "" || r.stderr != "greenroom: "+want+"\n" {
 		o.t.Errorf("status %d, %q, want %q", r.code, r.stderr, want)
 	}
 	o.unchanged()
@@ -311,13 +312,13 @@ func TestImportInterrupted(t *testing.T) {
 			code := run(ctx, e, []string{"import", o.store, "music", file})
 			cancel()
 			switch {
-			case code == exitOK || drawn < at:
+			case code == serving.ExitOK || drawn < at:
 				ended = true // there are no more moments
 				if at < 4 {
 					t.Errorf("%s: only %d moments", file, at)
 				}
 				continue
-			case code != exitFailed || stderr.String() != "greenroom: interrupted\n":
+			case code != serving.ExitFailed || stderr.String() != "greenroom: interrupted\n":
 				t.Errorf("%s, at %d: status %d, %q", file, at, code, stderr.String())
 			}
 			o.unchanged()
@@ -349,7 +350,7 @@ func TestImportQuota(t *testing.T) {
 	for _, actor := range []string{"music", "new"} {
 		stderr, code := run("import", o.store, actor, huge)
 		want := fmt.Sprintf("greenroom: %s does not fit into the actor %s: it has %d bytes, and an actor may store %d\n", huge, actor, size(huge), 4<<20)
-		if code != exitFailed || stderr != want {
+		if code != serving.ExitFailed || stderr != want {
 			t.Errorf("%s: status %d, %q, want %q", actor, code, stderr, want)
 		}
 	}
@@ -359,7 +360,7 @@ func TestImportQuota(t *testing.T) {
 	}
 
 	// It fits over what is there, but not over itself with the journal.
-	if stderr, code := run("import", o.store, "music", big); code != exitOK {
+	if stderr, code := run("import", o.store, "music", big); code != serving.ExitOK {
 		t.Fatal(stderr)
 	}
 	o.before = o.export()
@@ -373,7 +374,7 @@ func TestImportQuota(t *testing.T) {
 		tail := "with what was copied of it and the undo journal of what it replaces, "
 		_, numbers, ok := strings.Cut(stderr, tail)
 		_, err := fmt.Sscanf(numbers, "the actor had %d bytes, and would have needed %d of the %d that it may store; nothing is changed", &had, &wanted, &may)
-		if code != exitFailed || !ok || err != nil || strings.Count(stderr, "\n") != 1 {
+		if code != serving.ExitFailed || !ok || err != nil || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("status %d, %q, %v", code, stderr, err)
 		}
 		if may != 4<<20 || had <= size(big) || had > may || wanted <= may {
@@ -386,7 +387,7 @@ func TestImportQuota(t *testing.T) {
 	if err := filled(t, small, 100).Close(); err != nil {
 		t.Fatal(err)
 	}
-	if stderr, code := run("import", o.store, "music", small); code != exitOK {
+	if stderr, code := run("import", o.store, "music", small); code != serving.ExitOK {
 		t.Error(stderr)
 	}
 	if got := must(t, "sql", o.store, "music", "SELECT count(*) FROM t; PRAGMA integrity_check"); got != "100\nok\n" {

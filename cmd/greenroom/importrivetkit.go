@@ -11,6 +11,7 @@ import (
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/bare"
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 	"github.com/greenroomdb/greenroom/rivetkit/importer"
 )
@@ -77,7 +78,7 @@ func importRivetKit(ctx context.Context, e *env, url, path string, json bool) er
 		return err
 	}
 	c := &rivetImport{env: e, url: url, dir: dir, outcomes: map[importer.Outcome]int{}}
-	err = withStore(ctx, url, greenroom.Options{Limits: e.limits}, func(s *storeurl.Store) error {
+	err = serving.WithStore(ctx, url, greenroom.Options{Limits: e.limits}, func(s *storeurl.Store) error {
 		c.importer = &importer.Importer{Store: s.Lower(), Engine: s.Engine(), Limits: e.limits}
 		out := output{e, json, "actor outcome keys bytes id source"}
 		err := list(out, all(ids), func(id string) ([]any, error) { return c.one(ctx, id) })
@@ -88,7 +89,7 @@ func importRivetKit(ctx context.Context, e *env, url, path string, json bool) er
 		return err
 	})
 	if err == nil && c.problems > 0 {
-		return errProblems
+		return serving.ErrProblems
 	}
 	return err
 }
@@ -154,7 +155,7 @@ func rivetFileError(err error) string {
 	case errors.Is(err, bare.ErrMalformed):
 		return "it is damaged: " + strings.TrimPrefix(err.Error(), "bare: ")
 	}
-	return message(err)
+	return serving.Message(err)
 }
 
 // actorError says why an actor is not imported.
@@ -167,7 +168,7 @@ func (c *rivetImport) actorError(err *importer.ActorError) string {
 	case errors.As(err, &quota):
 		return fmt.Sprintf("it has %d bytes, and an actor may store %d", quota.Wanted, quota.Limit)
 	}
-	return message(err)
+	return serving.Message(err)
 }
 
 // summary counts.

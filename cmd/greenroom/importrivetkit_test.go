@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/internal/serving"
 	_ "github.com/ncruces/go-sqlite3/driver"
 )
 
@@ -237,7 +238,7 @@ func TestImportRivetKitOlder(t *testing.T) {
 func TestImportRivetKitRefuses(t *testing.T) {
 	dir, store := rivetKitFiles(t), t.TempDir()+"/data"
 	r := program(t.Context(), nil, "import-rivetkit", store, filepath.Join(dir, "state"))
-	if r.code != exitFailed || !strings.Contains(r.stderr, "state is not where a RivetKit program keeps its files: it has no folder state") {
+	if r.code != serving.ExitFailed || !strings.Contains(r.stderr, "state is not where a RivetKit program keeps its files: it has no folder state") {
 		t.Errorf("%+v", r)
 	}
 	if _, err := os.Stat(store); err == nil {
@@ -254,7 +255,7 @@ func TestImportRivetKitRefuses(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if r := program(ctx, nil, "import-rivetkit", t.TempDir()+"/data", dir); r.code != exitFailed || !strings.Contains(r.stderr, "interrupted") {
+	if r := program(ctx, nil, "import-rivetkit", t.TempDir()+"/data", dir); r.code != serving.ExitFailed || !strings.Contains(r.stderr, "interrupted") {
 		t.Errorf("interrupted: %+v", r)
 	}
 }

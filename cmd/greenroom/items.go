@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/itemstore"
 )
 
@@ -38,7 +39,7 @@ It is a table on a terminal, and elsewhere lines with fields separated by tabs.`
 		Args: cobra.RangeArgs(1, 2),
 	}, reads, func(ctx context.Context, s *itemstore.Store, args []string) error {
 		if o.Limit < 0 {
-			return &usageError{"a negative --limit"}
+			return serving.Usage("a negative --limit")
 		}
 		o.AtLeast, o.GreaterThan = itemstore.Path(from), itemstore.Path(after)
 		o.AtMost, o.LessThan = itemstore.Path(to), itemstore.Path(before)
@@ -48,7 +49,7 @@ It is a table on a terminal, and elsewhere lines with fields separated by tabs.`
 				o.Filters = map[string]string{}
 			}
 			if _, twice := o.Filters[name]; !ok || twice {
-				return &usageError{fmt.Sprintf("--filter %q: it takes TYPE=CONDITION, once for a type", f)}
+				return serving.Usage(fmt.Sprintf("--filter %q: it takes TYPE=CONDITION, once for a type", f))
 			}
 			o.Filters[name] = expr
 		}

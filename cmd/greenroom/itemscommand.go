@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/itemstore"
 	"github.com/greenroomdb/greenroom/kv"
 )
@@ -36,7 +37,7 @@ func itemsError(err error) error {
 	case errors.As(err, &taken) && !errors.Is(err, itemstore.ErrExists):
 		return say(err, "the item %s has the path %s", taken.Owner, taken.Path)
 	case errors.Is(err, itemstore.ErrPath), errors.Is(err, itemstore.ErrToken):
-		return &usageError{text}
+		return serving.Usage(text)
 	}
 	return say(err, "%s", text)
 }

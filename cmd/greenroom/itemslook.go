@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/itemstore"
 )
 
@@ -29,7 +30,7 @@ The last line is the token for the next time.`,
 		}
 		token, err := base64.RawURLEncoding.DecodeString(args[0])
 		if err != nil {
-			return &usageError{"that is neither a path, which begins with a slash, nor a token"}
+			return serving.Usage("that is neither a path, which begins with a slash, nor a token")
 		}
 		return c.sync(ctx, s, token)
 	}), itemUsage)

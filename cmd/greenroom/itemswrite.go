@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/itemstore"
 )
 
@@ -30,7 +31,7 @@ left out is zero. It replaces the item at the same primary path.`,
 			return err
 		}
 		if err := decodeItem(text, item); err != nil {
-			return &usageError{"the item: " + strings.TrimPrefix(err.Error(), "json: ")}
+			return serving.Usage("the item: " + strings.TrimPrefix(err.Error(), "json: "))
 		}
 		if err := s.Put(ctx, item, &o); err != nil {
 			return err
@@ -74,7 +75,7 @@ there; or all whose paths begin with a prefix, in several transactions.`,
 		case err != nil:
 			return err
 		case (len(args) > 0) == (prefix != ""):
-			return &usageError{"name the paths, or --prefix: one of the two"}
+			return serving.Usage("name the paths, or --prefix: one of the two")
 		case prefix != "":
 			n, err := s.DeletePrefix(ctx, itemstore.Path(prefix))
 			return c.print(err, "%s removed", count(n, "item"))

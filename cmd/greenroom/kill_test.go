@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/internal/envlimits"
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
@@ -247,7 +248,7 @@ func (k *killer) leftovers() {
 	k.t.Helper()
 	out, err := k.command("check", k.store).Output()
 	var exit *exec.ExitError
-	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != exitFailed || len(exit.Stderr) > 0) {
+	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != serving.ExitFailed || len(exit.Stderr) > 0) {
 		if exit != nil {
 			err = fmt.Errorf("%w: %s", err, exit.Stderr)
 		}

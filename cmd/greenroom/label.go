@@ -11,6 +11,7 @@ import (
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/admin"
+	"github.com/greenroomdb/greenroom/internal/serving"
 )
 
 // A labeller is the command that labels actors.
@@ -41,7 +42,7 @@ A label is what the actor's code sets with Label; the two are the same.`,
 			for _, arg := range args[2:] {
 				key, value, ok := strings.Cut(arg, "=")
 				if err := actorstore.CheckLabel(key, value); !ok || err != nil {
-					return &usageError{fmt.Sprintf("%s: a label is KEY=VALUE, with at most %d bytes before the = and %d behind it", arg, actorstore.MaxLabelKey, actorstore.MaxLabelValue)}
+					return serving.Usage(fmt.Sprintf("%s: a label is KEY=VALUE, with at most %d bytes before the = and %d behind it", arg, actorstore.MaxLabelKey, actorstore.MaxLabelValue))
 				}
 				in.Labels[key] = value
 			}

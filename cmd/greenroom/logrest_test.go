@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/greenroomdb/greenroom/internal/serving"
 )
 
 // TestWithoutLogRest reads a store of which a record of the log is damaged with each command that has the flag: the command reads
@@ -25,7 +27,7 @@ func TestWithoutLogRest(t *testing.T) {
 		return program(t.Context(), strings.NewReader(""), append(args[:1:1], append([]string{"--without-log-rest"}, args[1:]...)...)...)
 	}
 	for _, args := range commands {
-		if r := with(args); r.code != exitOK || r.stderr != "" {
+		if r := with(args); r.code != serving.ExitOK || r.stderr != "" {
 			t.Errorf("greenroom %q of a whole store with the flag: %s", args, report(r))
 		}
 	}
@@ -39,13 +41,13 @@ func TestWithoutLogRest(t *testing.T) {
 	out := map[string]string{}
 	for _, args := range commands {
 		r := program(t.Context(), strings.NewReader(""), args...)
-		if r.code != exitFailed || r.stdout != "" || !strings.Contains(r.stderr, "--without-log-rest") || !strings.Contains(r.stderr, "greenroom salvage") {
+		if r.code != serving.ExitFailed || r.stdout != "" || !strings.Contains(r.stderr, "--without-log-rest") || !strings.Contains(r.stderr, "greenroom salvage") {
 			t.Errorf("greenroom %q of a damaged store: %s", args, report(r))
 		}
 		r = with(args)
-		want := exitOK
+		want := serving.ExitOK
 		if args[0] == "check" {
-			want = exitFailed
+			want = serving.ExitFailed
 			if !strings.Contains(r.stdout, "its end is left out: ") || !strings.Contains(r.stdout, filepath.Base(name)) {
 				t.Errorf("greenroom %q of a damaged store with the flag doesn't say that the log is: %s", args, report(r))
 			}
@@ -64,14 +66,14 @@ func TestWithoutLogRest(t *testing.T) {
 		t.Error("reading a damaged store changes it")
 	}
 	r := with([]string{"sql", w.dir, "sql", "select 1"})
-	if r.code != exitUsage || !strings.Contains(r.stderr, "--without-log-rest is for reading: add --read-only") {
+	if r.code != serving.ExitUsage || !strings.Contains(r.stderr, "--without-log-rest is for reading: add --read-only") {
 		t.Errorf("sql with the flag, and without --read-only: %s", report(r))
 	}
 
 	if err := os.RemoveAll(filepath.Dir(name)); err != nil {
 		t.Fatal(err)
 	}
-	if r := with(commands[2]); r.code != exitFailed || !strings.Contains(r.stderr, "there is no actor keys in "+w.dir) {
+	if r := with(commands[2]); r.code != serving.ExitFailed || !strings.Contains(r.stderr, "there is no actor keys in "+w.dir) {
 		t.Errorf("get from a store that has lost all with its log: %s", report(r))
 	}
 }

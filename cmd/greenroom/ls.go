@@ -9,6 +9,7 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 )
 
@@ -44,7 +45,7 @@ It is a table on a terminal, and elsewhere lines with fields separated by tabs.`
 			keys := len(args) > 1
 			for _, flag := range []string{"named", "by-name", "limit", "label", "state", "stuck", "schema-below", "wakes-before", "idle", "order"} {
 				if keys && cmd.Flags().Changed(flag) {
-					return &usageError{"--" + flag + " is for a list of actors, not for the keys of one"}
+					return serving.Usage("--" + flag + " is for a list of actors, not for the keys of one")
 				}
 			}
 			if err := o.parse(time.Now()); err != nil {

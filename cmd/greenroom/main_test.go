@@ -19,6 +19,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/admin"
 	"github.com/greenroomdb/greenroom/host"
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 )
 
@@ -34,7 +35,7 @@ func program(ctx context.Context, stdin io.Reader, args ...string) result {
 	e := &env{
 		stdin: stdin, stdout: &stdout, stderr: &stderr,
 		getenv:  func(string) string { return "" },
-		signals: &signals{end: func() {}},
+		signals: &serving.Signals{End: func() {}},
 	}
 	code := run(ctx, e, args)
 	return result{stdout.String(), stderr.String(), code}
@@ -44,7 +45,7 @@ func program(ctx context.Context, stdin io.Reader, args ...string) result {
 func must(t *testing.T, args ...string) string {
 	t.Helper()
 	r := program(t.Context(), strings.NewReader(""), args...)
-	if r.code != exitOK {
+	if r.code != serving.ExitOK {
 		t.Fatalf("greenroom %q: status %d, %s%s", args, r.code, r.stderr, r.stdout)
 	}
 	return r.stdout
@@ -187,7 +188,7 @@ func report(r result) string {
 	for line := range strings.Lines(r.stderr) {
 		b.WriteString("stderr: " + line)
 	}
-	if r.code != exitOK {
+	if r.code != serving.ExitOK {
 		fmt.Fprintf(&b, "status %d\n", r.code)
 	}
 	return b.String()

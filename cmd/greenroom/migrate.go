@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/admin"
+	"github.com/greenroomdb/greenroom/internal/serving"
 )
 
 func newMigrate(many bulk) *cobra.Command {
@@ -38,13 +39,13 @@ error, and stays as it is.
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case dir == "":
-				return &usageError{"--dir says where the migrations are"}
+				return serving.Usage("--dir says where the migrations are")
 			case kind != "" && many.Prefix != "":
-				return &usageError{"either --type or --named"}
+				return serving.Usage("either --type or --named")
 			case strings.Contains(kind, "/"):
-				return &usageError{fmt.Sprintf("--type %s: a type has no slash in its name", kind)}
+				return serving.Usage(fmt.Sprintf("--type %s: a type has no slash in its name", kind))
 			case many.how.Parallel < 1 || many.how.Canary < 0 || many.how.MaxFailures < 0:
-				return &usageError{"--parallel is at least 1, and --canary and --max-failures are not negative"}
+				return serving.Usage("--parallel is at least 1, and --canary and --max-failures are not negative")
 			case kind != "":
 				many.Prefix = kind + "/"
 			}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/internal/serving"
 )
 
 // folder makes the folder migrations, with so many versions of a schema. The third one fails where there is a note "odd".
@@ -73,7 +74,7 @@ func TestMigrateCommand(t *testing.T) {
 	run := func(want string, args ...string) string {
 		t.Helper()
 		r := program(t.Context(), strings.NewReader(""), append([]string{"migrate", "data", "--type", "notes", "--dir", "migrations"}, args...)...)
-		if r.code != exitFailed || !strings.Contains(r.stderr, want) {
+		if r.code != serving.ExitFailed || !strings.Contains(r.stderr, want) {
 			t.Errorf("%q: status %d, %s, want %s", args, r.code, r.stderr, want)
 		}
 		return r.stderr
@@ -90,11 +91,11 @@ func TestMigrateCommand(t *testing.T) {
 		t.Errorf("there are %v", got)
 	}
 	for _, args := range [][]string{{"--type", "notes"}, {"--dir", "migrations"}, {"--dir", "migrations", "--type", "a/b"}, {"--dir", "migrations", "--type", "a", "--parallel", "0"}} {
-		if r := program(t.Context(), strings.NewReader(""), append([]string{"migrate", "data"}, args...)...); r.code != exitUsage {
+		if r := program(t.Context(), strings.NewReader(""), append([]string{"migrate", "data"}, args...)...); r.code != serving.ExitUsage {
 			t.Errorf("%q: %+v", args, r)
 		}
 	}
-	if r := program(t.Context(), strings.NewReader(""), "migrate", "data", "--type", "notes", "--dir", "nowhere"); r.code != exitFailed || !strings.Contains(r.stderr, "there is no folder nowhere") {
+	if r := program(t.Context(), strings.NewReader(""), "migrate", "data", "--type", "notes", "--dir", "nowhere"); r.code != serving.ExitFailed || !strings.Contains(r.stderr, "there is no folder nowhere") {
 		t.Errorf("without a folder: %+v", r)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/internal/errkind"
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 	"github.com/greenroomdb/greenroom/kv"
 )
@@ -92,7 +93,7 @@ func (c *modelCommand[S]) on(ctx context.Context, url string, a access, fn func(
 
 // said returns err in words for people.
 func (c *modelCommand[S]) said(err error) error {
-	if err == nil || errors.As(err, new(*errkind.Sentence)) || errors.As(err, new(*usageError)) {
+	if err == nil || errors.As(err, new(*errkind.Sentence)) || errors.As(err, new(*serving.UsageError)) {
 		return err
 	}
 	return c.explain(err)
@@ -121,7 +122,7 @@ func (c *modelCommand[S]) find(ctx context.Context, e kv.Engine, url string, mak
 	case slices.Contains(names, c.what):
 		return c.what, nil
 	}
-	return "", &usageError{"say which " + c.what + " by --name, which is one of " + all}
+	return "", serving.Usage("say which " + c.what + " by --name, which is one of " + all)
 }
 
 // print writes a line about what was done, unless err is an error.
@@ -155,7 +156,7 @@ func (c *modelCommand[S]) check(cmd *cobra.Command, check func(ctx context.Conte
 		if err := run(cmd, args); err != nil || found == 0 {
 			return err
 		}
-		return errProblems
+		return serving.ErrProblems
 	}
 	return c.jsonFlag(cmd, "write an object a line")
 }

@@ -2,87 +2,45 @@ package main
 
 import (
 	"context"
-	"path/filepath"
-	"slices"
+	"errors"
+	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 )
 
-// maxCompared bounds how many names are compared with one that isn't there.
-const maxCompared = 5000
-
-// didYouMean is what an error says of the names that are nearest to one that isn't there,
-// "" if none is near. It shows three at most.
-func didYouMean(name string, names []string) string {
-	best := min(3, (utf8.RuneCountInString(name)+1)/3) // letters that a slip may have changed
-	var near []string
-	for _, other := range names {
-		switch d := distance(name, other); {
-		case d == 0 || d > best:
-		case d < best || len(near) == 0:
-			near, best = []string{other}, d
-		default:
-			near = append(near, other)
-		}
+// actorError says what is wrong with the actor that was named, of a store that is open.
+func actorError(ctx context.Context, s *storeurl.Store, t *target, err error) error {
+	if errors.Is(err, actorstore.ErrUnknownActor) {
+		return say(err, "there is no actor %s in %s%s", t.actor, storeurl.Display(t.url), nearActors(ctx, s, t.actor))
 	}
-	if len(near) == 0 {
-		return ""
-	}
-	slices.Sort(near)
-	return "; did you mean " + strings.Join(near[:min(3, len(near))], " or ") + "?"
+	return nameError(t.actor, err)
 }
 
-// distance counts the letters that are put in, left out, replaced, or exchanged with the next
-// one between two words.
-func distance(a, b string) int {
-	x, y := []rune(a), []rune(b)
-	d := make([][]int, len(x)+1)
-	for i := range d {
-		d[i] = make([]int, len(y)+1)
-		for j := range d[i] {
-			switch {
-			case i == 0 || j == 0:
-				d[i][j] = i + j
-				continue
-			case x[i-1] == y[j-1]:
-				d[i][j] = d[i-1][j-1]
-				continue
-			}
-			d[i][j] = 1 + min(d[i-1][j-1], d[i-1][j], d[i][j-1])
-			if i > 1 && j > 1 && x[i-1] == y[j-2] && x[i-2] == y[j-1] {
-				d[i][j] = min(d[i][j], 1+d[i-2][j-2])
-			}
-		}
+// nameError says what is wrong with the name of an actor.
+func nameError(actor string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, actorstore.ErrID):
+		return serving.Usage(fmt.Sprintf("%s is not the id of an actor: an id is 30 letters and digits, as ls shows it", actor))
+	case errors.Is(err, actorstore.ErrName):
+		return serving.Usage(strings.TrimPrefix(err.Error(), "actorstore: "))
 	}
-	return d[len(x)][len(y)]
+	return fmt.Errorf("actor %s: %w", actor, err)
 }
 
 // nearActors is didYouMean for an actor of a store. A store that can't be listed has none.
 func nearActors(ctx context.Context, s *storeurl.Store, actor string) string {
 	var names []string
-	for info, err := range s.Actors(ctx, &greenroom.ActorsOptions{Order: actorstore.OrderName, Limit: maxCompared}) {
+	for info, err := range s.Actors(ctx, &greenroom.ActorsOptions{Order: actorstore.OrderName, Limit: serving.MaxCompared}) {
 		if err != nil {
 			return ""
 		}
 		names = append(names, info.Name)
 	}
-	return didYouMean(actor, names)
-}
-
-// nearStores is didYouMean for a store in a directory: it compares the stores beside it.
-func nearStores(url string) string {
-	dir := strings.TrimPrefix(url, "pebble:")
-	markers, err := filepath.Glob(filepath.Join(filepath.Dir(dir), "*", "marker.manifest.*"))
-	if err != nil || len(markers) > maxCompared {
-		return ""
-	}
-	names := make([]string, len(markers))
-	for i, marker := range markers {
-		names[i] = filepath.Dir(marker)
-	}
-	return didYouMean(filepath.Clean(dir), slices.Compact(names))
+	return serving.DidYouMean(actor, names)
 }

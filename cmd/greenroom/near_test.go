@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/greenroomdb/greenroom/internal/serving"
 )
 
 func TestDidYouMean(t *testing.T) {
@@ -14,7 +16,7 @@ func TestDidYouMean(t *testing.T) {
 		if want != "" {
 			want = "; did you mean " + want + "?"
 		}
-		if got := didYouMean(name, names); got != want {
+		if got := serving.DidYouMean(name, names); got != want {
 			t.Errorf("%q: %q, want %q", name, got, want)
 		}
 	}
@@ -26,7 +28,7 @@ func TestNearStore(t *testing.T) {
 	must(t, "put", "stores/data", "lobby", "k", "v")
 	for _, args := range [][]string{{"ls", "stores/daat"}, {"sql", "pebble:stores/date", "lobby", "select 1"}, {"rm", "./stores/dat", "lobby", "k"}} {
 		r := program(t.Context(), strings.NewReader(""), args...)
-		if want := "; did you mean stores/data?\n"; r.code != exitFailed || !strings.HasSuffix(r.stderr, want) {
+		if want := "; did you mean stores/data?\n"; r.code != serving.ExitFailed || !strings.HasSuffix(r.stderr, want) {
 			t.Errorf("%q: status %d, %q", args, r.code, r.stderr)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/greenroomdb/greenroom/internal/serving"
 )
 
 // TestNoPassword: an address with a slip in it makes no folder, and whatever is wrong with
@@ -38,7 +40,7 @@ func TestNoPassword(t *testing.T) {
 		{[]string{"import", "data", "a", "postgres://u:sec\"ret@h/d"}, ""},
 	} {
 		r := program(t.Context(), strings.NewReader(""), test.args...)
-		if r.code == exitOK || r.stderr == "" || !strings.Contains(r.stderr, test.want) {
+		if r.code == serving.ExitOK || r.stderr == "" || !strings.Contains(r.stderr, test.want) {
 			t.Errorf("%q: status %d, %q, want %q", test.args, r.code, r.stderr, test.want)
 		}
 		if strings.Contains(r.stdout+r.stderr, "secret") || strings.Contains(r.stdout+r.stderr, "ret@") {
@@ -53,7 +55,7 @@ func TestNoPassword(t *testing.T) {
 // TestRedacted: what isn't an address is quoted as it was typed.
 func TestRedacted(t *testing.T) {
 	args := []string{"get", "a", "user:ada@example.org", "postgres://u:p@h", `--x=a//b:"@c`}
-	got := redacted(`no key user:ada@example.org, postgres://u:p@h, "a//b:\"@c"`, args)
+	got := serving.Redacted(`no key user:ada@example.org, postgres://u:p@h, "a//b:\"@c"`, args)
 	if want := `no key user:ada@example.org, postgres://…@h, "a//…@c"`; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

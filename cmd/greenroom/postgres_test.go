@@ -18,6 +18,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/pgtest"
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/traces"
@@ -148,11 +149,11 @@ func TestPostgresMessages(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"ls", secret}, exitFailed, "is there, but it is not a store"},
-		{[]string{"put", secret, "a", "k", "v"}, exitFailed, "is there, but it is not a store"},
-		{[]string{"ls", strings.Replace(secret, other, "nothing", 1)}, exitFailed, "there is no store at postgres://postgres@127.0.0.1"},
-		{[]string{"ls", strings.Replace(secret, "postgres://", "postgres:/", 1)}, exitUsage, "not the name of a store"},
-		{[]string{"ls", "postgres://u:secret@" + nobody + "/d?sslmode=disable&retry=10ms"}, exitFailed, "no server is available"},
+		{[]string{"ls", secret}, serving.ExitFailed, "is there, but it is not a store"},
+		{[]string{"put", secret, "a", "k", "v"}, serving.ExitFailed, "is there, but it is not a store"},
+		{[]string{"ls", strings.Replace(secret, other, "nothing", 1)}, serving.ExitFailed, "there is no store at postgres://postgres@127.0.0.1"},
+		{[]string{"ls", strings.Replace(secret, "postgres://", "postgres:/", 1)}, serving.ExitUsage, "not the name of a store"},
+		{[]string{"ls", "postgres://u:secret@" + nobody + "/d?sslmode=disable&retry=10ms"}, serving.ExitFailed, "no server is available"},
 	} {
 		r := program(t.Context(), strings.NewReader(""), test.args...)
 		if r.code != test.code || !strings.Contains(r.stderr, test.want) || strings.Contains(r.stderr, "secret") {

@@ -12,6 +12,7 @@ import (
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/admin"
 	"github.com/greenroomdb/greenroom/internal/cbor"
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/queue"
 )
 
@@ -73,7 +74,7 @@ func (c *queueCommand) command(cmd *cobra.Command, run func(*greenroom.View) err
 	cmd.Flags().BoolVar(&c.json, "json", false, "write an array of objects")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if c.opts.Limit < 0 {
-			return &usageError{"a negative --limit"}
+			return serving.Usage("a negative --limit")
 		}
 		c.opts.Names = args[2:]
 		return view(cmd.Context(), target{url: args[0], actor: args[1], env: c.env}, run)
@@ -239,10 +240,10 @@ func newQueueSend(e *env) *cobra.Command {
 				return err
 			}
 			if in.Max < 0 {
-				return &usageError{"a negative --max"}
+				return serving.Usage("a negative --max")
 			}
 			if _, err = cbor.FromJSON(text); err != nil {
-				return &usageError{"the body is not JSON: " + strings.TrimPrefix(err.Error(), "json: ")}
+				return serving.Usage("the body is not JSON: " + strings.TrimPrefix(err.Error(), "json: "))
 			}
 			in.Name, in.Body = args[2], text
 			t := target{url: args[0], actor: args[1], env: e, queue: &greenroom.QueueOptions{MaxMessages: -1}}

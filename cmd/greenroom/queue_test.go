@@ -12,6 +12,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/errkind"
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/part"
 	"github.com/greenroomdb/greenroom/queue"
 )
@@ -140,10 +141,10 @@ func TestSendLimit(t *testing.T) {
 	must(t, "queue", "send", store, "shop", "order", "1")
 	must(t, "queue", "send", store, "shop", "order", "1", "--max", "1002")
 	r := program(t.Context(), strings.NewReader(""), "queue", "send", store, "shop", "order", "1", "--max", "1002")
-	if r.code != exitFailed || !strings.Contains(r.stderr, "Limit is 1002 messages") {
+	if r.code != serving.ExitFailed || !strings.Contains(r.stderr, "Limit is 1002 messages") {
 		t.Errorf("%+v", r)
 	}
-	if r := program(t.Context(), strings.NewReader(""), "queue", "send", store, "shop", "order", "1", "--max", "-1"); r.code != exitUsage {
+	if r := program(t.Context(), strings.NewReader(""), "queue", "send", store, "shop", "order", "1", "--max", "-1"); r.code != serving.ExitUsage {
 		t.Errorf("%+v", r)
 	}
 }

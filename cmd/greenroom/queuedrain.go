@@ -13,6 +13,7 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/admin"
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 	"github.com/greenroomdb/greenroom/queue"
 )
@@ -55,7 +56,7 @@ hold; with --json there is the body's CBOR in hexadecimal, too.`,
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if d.limit < 0 {
-				return &usageError{"a negative --limit"}
+				return serving.Usage("a negative --limit")
 			}
 			d.names = args[2:]
 			return d.run(cmd.Context(), target{url: args[0], actor: args[1], env: e})
@@ -79,7 +80,7 @@ standard output.`,
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if in.Limit < 0 {
-				return &usageError{"a negative --limit"}
+				return serving.Usage("a negative --limit")
 			}
 			in.Names = args[2:]
 			t.url, t.actor = args[0], args[1]

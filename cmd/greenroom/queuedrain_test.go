@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/queue"
 )
 
@@ -50,14 +51,14 @@ func TestDrain(t *testing.T) {
 	const n = 2*drainPage + 17
 	store := newDrained(t, n)
 	r := program(t.Context(), strings.NewReader(""), "queue", "drain", store, "shop")
-	if lines := strings.Split(r.stdout, "\n"); r.code != exitOK || len(lines) != n+1 || !strings.HasPrefix(lines[n-1], fmt.Sprintf("%d\tready\t", n+1)) {
+	if lines := strings.Split(r.stdout, "\n"); r.code != serving.ExitOK || len(lines) != n+1 || !strings.HasPrefix(lines[n-1], fmt.Sprintf("%d\tready\t", n+1)) {
 		t.Errorf("status %d, %d lines", r.code, len(lines))
 	}
 	if want := fmt.Sprintf("%d messages drained; left: 1 delayed, 1 leased, 1 unreadable\n", n); r.stderr != want {
 		t.Errorf("it says %q, want %q", r.stderr, want)
 	}
 	r = program(t.Context(), strings.NewReader(""), "queue", "drain", store, "shop", "--all", "--json")
-	if r.code != exitOK || r.stderr != "2 messages drained; left: 1 unreadable\n" ||
+	if r.code != serving.ExitOK || r.stderr != "2 messages drained; left: 1 unreadable\n" ||
 		!strings.Contains(r.stdout, `"name":"leased"`) || !strings.Contains(r.stdout, `"state":"leased","deliveries":1,`) || strings.Count(r.stdout, "\n") != 2 {
 		t.Errorf("%+v", r)
 	}
@@ -79,7 +80,7 @@ func TestDrainUnwritten(t *testing.T) {
 		written++
 		return stdout.Write(b)
 	})}
-	if code := run(t.Context(), e, []string{"queue", "drain", store, "shop"}); code != exitFailed || written == 0 {
+	if code := run(t.Context(), e, []string{"queue", "drain", store, "shop"}); code != serving.ExitFailed || written == 0 {
 		t.Errorf("status %d after %d writes", code, written)
 	}
 	if got, want := stderr.String(), fmt.Sprintf("%d messages drained", drainPage); !strings.HasPrefix(got, want) || !strings.Contains(got, "no space left") {
@@ -107,7 +108,7 @@ func TestDrainFile(t *testing.T) {
 	}
 	var stderr strings.Builder
 	e := &env{stderr: &stderr, stdout: f}
-	if code := run(t.Context(), e, []string{"queue", "drain", store, "shop", "--limit", "2"}); code != exitOK {
+	if code := run(t.Context(), e, []string{"queue", "drain", store, "shop", "--limit", "2"}); code != serving.ExitOK {
 		t.Errorf("status %d, %s", code, stderr.String())
 	}
 	b, err := os.ReadFile(f.Name())
@@ -117,7 +118,7 @@ func TestDrainFile(t *testing.T) {
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if code := run(t.Context(), e, []string{"queue", "drain", store, "shop"}); code != exitFailed {
+	if code := run(t.Context(), e, []string{"queue", "drain", store, "shop"}); code != serving.ExitFailed {
 		t.Errorf("status %d", code)
 	}
 	if got := must(t, "queue", "ls", store, "shop", "ready"); strings.Count(got, "\n") != 1 {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/greenroomdb/greenroom/internal/serving"
 )
 
 // TestReadOnlyFolder reads a store that the user may not write to. Root may write to all, so
@@ -72,7 +74,7 @@ func TestReadOnlyFolder(t *testing.T) {
 		t.Errorf("beside a writer: %q", got)
 	}
 	held.in.Close()
-	if r := <-held.done; r.code != exitOK {
+	if r := <-held.done; r.code != serving.ExitOK {
 		t.Errorf("%+v", r)
 	}
 	if err := setModes(store, 0o555, 0o444); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/admin"
 	"github.com/greenroomdb/greenroom/archive"
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 )
 
@@ -23,7 +24,7 @@ import (
 type restorer struct {
 	env   *env
 	to    string // DEST
-	dest  destinationFlags
+	dest  serving.DestinationFlags
 	at    string
 	actor string
 	as    string
@@ -52,7 +53,7 @@ What the actor was about to do is restored, too, and waits until the actor is ca
 by greenroom wake. A host that has STORE open does all of it itself, of the backup that it writes:
 DEST is then only asked for the state. Little more is read than the actor takes.
 
-` + destinationHelp,
+` + serving.DestinationHelp,
 		Example: `  greenroom restore s3://backups/data data.new
   greenroom restore s3://backups/data data.new --at "2026-11-27 18:30"
   greenroom restore s3://backups/data data --actor chat/lobby --as chat/lobby.old --at 90m
@@ -61,22 +62,22 @@ DEST is then only asked for the state. Little more is read than the actor takes.
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case c.actor == "" && (c.as != "" || c.undo || c.wake):
-				return &usageError{"--as, --undo and --wake are for --actor"}
+				return serving.Usage("--as, --undo and --wake are for --actor")
 			case c.undo && (c.as != "" || c.at == ""):
-				return &usageError{"--undo takes --at, and no --as: the actor keeps its name"}
+				return serving.Usage("--undo takes --at, and no --as: the actor keeps its name")
 			}
 			c.to, c.as = args[0], cmp.Or(c.as, c.actor)
 			if _, dir, err := storeurl.Parse(args[1]); err == nil {
-				if err := apart(args[0], dir); err != nil {
+				if err := serving.Apart(args[0], dir); err != nil {
 					return err
 				}
 			}
-			return c.dest.withArchive(cmd.Context(), args[0], func(a *archive.Archive) error {
+			return withArchive(cmd.Context(), &c.dest, args[0], func(a *archive.Archive) error {
 				return c.run(cmd.Context(), a, args[1])
 			})
 		},
 	}
-	c.dest.flags(cmd)
+	c.dest.Flags(cmd)
 	cmd.Flags().StringVar(&c.at, "at", "", "`time` or bookmark of the state; default the last one")
 	cmd.Flags().StringVar(&c.actor, "actor", "", "restore the actor of this `name` alone")
 	cmd.Flags().StringVar(&c.as, "as", "", "`name` of the new actor")
@@ -129,10 +130,10 @@ func (c *restorer) whole(ctx context.Context, a *archive.Archive, mark archive.B
 	e := c.env
 	kind, dir, err := storeurl.Parse(url)
 	if err != nil {
-		return storeError(url, err)
+		return serving.StoreError(url, err)
 	}
 	if kind != "pebble" {
-		return &usageError{"a backup is restored to a directory"}
+		return serving.Usage("a backup is restored to a directory")
 	}
 	p := newProgress(e.progress)
 	defer p.end()
@@ -144,7 +145,7 @@ func (c *restorer) whole(ctx context.Context, a *archive.Archive, mark archive.B
 	switch {
 	case errors.Is(err, fs.ErrExist):
 		return say(err, "%s is not empty: the restored store needs a directory of its own", dir)
-	case errors.Is(err, errProblems):
+	case errors.Is(err, serving.ErrProblems):
 		return say(err, "the state has the problems above, so %s was not made", dir)
 	}
 	return err
@@ -188,13 +189,13 @@ func (c *restorer) back(ctx context.Context, url string) error {
 		in.Bookmark, in.At = "", &at
 	}
 	out, err := restoreActor(ctx, c, url, admin.Undo, in, func(s *storeurl.Store, do func(admin.On) error) error {
-		b, err := c.dest.open(c.to)
+		b, err := c.dest.Open(c.to)
 		if err != nil {
 			return err
 		}
 		w, err := archive.Start(s.Engine(), b, &archive.Options{Every: 10 * time.Millisecond, Keep: -1, Store: storeurl.Display(url)})
 		if errors.Is(err, errors.ErrUnsupported) {
-			return &usageError{"backups are of stores in a directory: PostgreSQL has its own tools, see docs/postgres.md"}
+			return serving.Usage("backups are of stores in a directory: PostgreSQL has its own tools, see docs/postgres.md")
 		}
 		if err != nil {
 			return err
@@ -235,7 +236,7 @@ func (c *restorer) back(ctx context.Context, url string) error {
 func restoreActor[In, Out any](
 	ctx context.Context, c *restorer, url string, v *admin.StoreVerb[In, Out], in *In, with func(s *storeurl.Store, do func(admin.On) error) error,
 ) (out *Out, err error) {
-	err = withStore(ctx, url, greenroom.Options{MustExist: true, Limits: c.env.limits}, func(s *storeurl.Store) error {
+	err = serving.WithStore(ctx, url, greenroom.Options{MustExist: true, Limits: c.env.limits}, func(s *storeurl.Store) error {
 		return with(s, func(on admin.On) (err error) {
 			out, err = v.Do(ctx, on, c.actor, in)
 			return invalid(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/attributes"
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
 )
 
@@ -115,7 +116,7 @@ func TestRivetKitTables(t *testing.T) {
 			}
 		}
 		for _, args := range [][]string{{"queue", "send", store, of, "jobs", "1"}, {"put", store, of, "greeting", "other"}} {
-			if r := program(t.Context(), strings.NewReader(""), args...); r.code != exitFailed || !strings.Contains(r.stderr, "program alone writes this") {
+			if r := program(t.Context(), strings.NewReader(""), args...); r.code != serving.ExitFailed || !strings.Contains(r.stderr, "program alone writes this") {
 				t.Errorf("%q: status %d, %s", args, r.code, r.stderr)
 			}
 		}
@@ -208,7 +209,7 @@ func TestRivetKitAwake(t *testing.T) {
 	store := t.TempDir() + "/data"
 	rivetKitStore(t, store, false)
 	r := program(t.Context(), strings.NewReader(""), "check", store)
-	if r.code != exitOK || !strings.Contains(r.stdout, "note: order/") || !strings.Contains(r.stdout, "its next sleep") || !strings.Contains(r.stdout, "no problems") {
+	if r.code != serving.ExitOK || !strings.Contains(r.stdout, "note: order/") || !strings.Contains(r.stdout, "its next sleep") || !strings.Contains(r.stdout, "no problems") {
 		t.Errorf("check: %+v", r)
 	}
 	if got := must(t, "check", "--repair", store); !strings.Contains(got, "no problems") {

@@ -4,9 +4,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newRoot returns the command line. started is set when a command begins, after
-// its arguments and flags were understood.
-func newRoot(e *env, started *bool) *cobra.Command {
+// newRoot returns the command line.
+func newRoot(e *env) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "greenroom",
 		Short: "Look into a Greenroom store and work with what is in it",
@@ -21,11 +20,9 @@ While host or engine has a store open, all other commands but import-rivetkit an
 go on working with it: that process does for them what they ask for. A program of your own
 lets them in by admin.Listen. A store in PostgreSQL they open for themselves, and ask the
 host that has an actor awake for what is written to it, with $GREENROOM_ADMIN_TOKEN.`,
-		Version:       version(),
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Version: version(),
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetIn(e.stdin)
 	root.SetOut(e.stdout)
@@ -40,22 +37,6 @@ host that has an actor awake for what is written to it, with $GREENROOM_ADMIN_TO
 		(&backup{env: e}).command(), (&restorer{env: e}).command(),
 	)
 	e.ask.flags(root)
-	root.SetFlagErrorFunc(flagError)
-	plainArgs(root)
 	argCompleter{e}.below(root)
-	noteStart(root, started)
 	return root
-}
-
-// noteStart makes the commands below cmd set started when they begin.
-func noteStart(cmd *cobra.Command, started *bool) {
-	for _, cmd := range cmd.Commands() {
-		plainArgs(cmd)
-		run := cmd.RunE
-		cmd.RunE = func(cmd *cobra.Command, args []string) error {
-			*started = true
-			return run(cmd, args)
-		}
-		noteStart(cmd, started)
-	}
 }

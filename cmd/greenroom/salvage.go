@@ -18,6 +18,7 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
@@ -49,7 +50,7 @@ The status is 0 if all is whole, and 1 if something is lost, or may be.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			whole, err := c.copy(cmd.Context(), args[0], args[1])
 			if err == nil && !whole {
-				return errProblems
+				return serving.ErrProblems
 			}
 			return err
 		},
@@ -66,10 +67,10 @@ const (
 func (c salvager) copy(ctx context.Context, old, to string) (whole bool, err error) {
 	kind, dir, err := storeurl.Parse(old)
 	if err != nil {
-		return false, storeError(old, err)
+		return false, serving.StoreError(old, err)
 	}
 	if kind != "pebble" {
-		return false, &usageError{"salvage is for a store in a directory, not for " + storeurl.Display(old)}
+		return false, serving.Usage("salvage is for a store in a directory, not for " + storeurl.Display(old))
 	}
 	if err := refuseUsed(ctx, to); err != nil {
 		return false, err
@@ -81,7 +82,7 @@ func (c salvager) copy(ctx context.Context, old, to string) (whole bool, err err
 	if errors.Is(err, kv.ErrCorrupt) || errors.Is(err, kv.ErrNotAStore) {
 		scratch, failed := os.MkdirTemp(scratchOf(to), "greenroom-salvage-")
 		if failed != nil {
-			return false, errors.Join(storeError(old, err), failed)
+			return false, errors.Join(serving.StoreError(old, err), failed)
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
 		rebuilt = []error{err}
@@ -92,7 +93,7 @@ func (c salvager) copy(ctx context.Context, old, to string) (whole bool, err err
 		}
 	}
 	if err != nil {
-		return false, storeError(old, err)
+		return false, serving.StoreError(old, err)
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
 	s := &salvaging{progress: c.env.progress, from: from, out: out, lost: map[actorstore.ID]string{}, bad: map[actorstore.ID]bool{}, rebuilt: len(rebuilt) > 0}
@@ -106,7 +107,7 @@ func (c salvager) copy(ctx context.Context, old, to string) (whole bool, err err
 	if err != nil {
 		return false, err
 	}
-	err = withStore(ctx, to, greenroom.Options{}, func(store *storeurl.Store) (err error) {
+	err = serving.WithStore(ctx, to, greenroom.Options{}, func(store *storeurl.Store) (err error) {
 		whole, err = s.judge(ctx, &storeCheck{env: c.env, url: to, store: store.Lower(), out: out, hide: func() {}}, store)
 		return err
 	})
@@ -127,13 +128,13 @@ func refuseUsed(ctx context.Context, url string) error {
 	kind, dir, err := storeurl.Parse(url)
 	switch {
 	case err != nil:
-		return storeError(url, err)
+		return serving.StoreError(url, err)
 	case kind == "mem":
-		return &usageError{"a store in memory is gone when the command ends"}
+		return serving.Usage("a store in memory is gone when the command ends")
 	case kind == "pebble":
 		names, err := os.ReadDir(dir)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return storeError(url, err)
+			return serving.StoreError(url, err)
 		}
 		if len(names) > 0 {
 			return fmt.Errorf("%s is not empty: the new store needs a directory of its own", dir)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/queue"
 )
@@ -159,7 +160,7 @@ func (w *wreck) salvage(what, name string, damage func(path string, b []byte) er
 	if sums(w.t, old+string(filepath.Separator)) != before {
 		w.t.Errorf("%s %s: the old store is changed", what, name)
 	}
-	if r.code > exitFailed || r.stderr != "" {
+	if r.code > serving.ExitFailed || r.stderr != "" {
 		w.t.Errorf("%s %s: %s", what, name, report(r))
 		return r
 	}
@@ -186,7 +187,7 @@ func (w *wreck) salvage(what, name string, damage func(path string, b []byte) er
 		at := slices.Index(all, states[kind])
 		gaps := strings.Contains(r.stdout, "tables") || strings.Contains(r.stdout, "check")
 		wholly := strings.Contains(r.stdout, "\n"+kind+": whole\n") || strings.HasPrefix(r.stdout, kind+": whole\n")
-		if at < 0 && !gaps || wholly && at != len(all)-1 || r.code == exitOK && !wholly {
+		if at < 0 && !gaps || wholly && at != len(all)-1 || r.code == serving.ExitOK && !wholly {
 			w.t.Errorf("%s %s: %s is in state %d of %d, %.300s, and the command says %s", what, name, kind, at, len(all), states[kind], report(r))
 		}
 	}
@@ -226,7 +227,7 @@ func TestSalvageLog(t *testing.T) {
 // TestSalvageTables damages the tables of a store that was closed, at many places.
 func TestSalvageTables(t *testing.T) {
 	w := newWreck(t, true)
-	if r := w.salvage("nothing done to", w.files()[0], func(string, []byte) error { return nil }); r.code != exitOK || !strings.HasSuffix(r.stdout, "3 actors whole, 0 not\n") {
+	if r := w.salvage("nothing done to", w.files()[0], func(string, []byte) error { return nil }); r.code != serving.ExitOK || !strings.HasSuffix(r.stdout, "3 actors whole, 0 not\n") {
 		t.Errorf("of a whole store: %s", report(r))
 	}
 	for _, name := range w.files() {
@@ -273,9 +274,9 @@ func (w *wreck) check(name string, at int) (whole int) {
 	}
 	r := program(w.t.Context(), strings.NewReader(""), "check", dir)
 	switch opened := r.stdout != ""; {
-	case r.code == exitOK: // nothing has read that byte
+	case r.code == serving.ExitOK: // nothing has read that byte
 		return 0
-	case r.code != exitFailed || opened == (r.stderr != "") || opened && !strings.Contains(r.stdout, "problem"):
+	case r.code != serving.ExitFailed || opened == (r.stderr != "") || opened && !strings.Contains(r.stdout, "problem"):
 		w.t.Errorf("a byte changed at %d of %s: %s", at, name, report(r))
 	}
 	for kind, all := range w.states {
@@ -321,7 +322,7 @@ func TestSalvageManifest(t *testing.T) {
 		before := sums(t, w.dir+string(filepath.Separator))
 		parent := t.TempDir()
 		r := program(t.Context(), strings.NewReader(""), "salvage", w.dir, filepath.Join(parent, "new"))
-		if r.code != exitFailed || r.stderr != "" || !strings.HasSuffix(r.stdout, "3 actors whole, 0 not\n") || !strings.Contains(r.stdout, "keys: whole if all tables are there") {
+		if r.code != serving.ExitFailed || r.stderr != "" || !strings.HasSuffix(r.stdout, "3 actors whole, 0 not\n") || !strings.Contains(r.stdout, "keys: whole if all tables are there") {
 			t.Errorf("closed %v: %s", closed, report(r))
 			continue
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/workflow"
 )
 
@@ -18,7 +19,7 @@ type selection struct {
 	greenroom.ActorsOptions
 	labels      []string
 	wakesBefore string
-	idle        duration
+	idle        serving.Duration
 	order       string
 }
 
@@ -67,35 +68,35 @@ func (s *selection) chosen() bool {
 // parse checks the flags.
 func (s *selection) parse(now time.Time) error {
 	if s.Limit < 0 {
-		return &usageError{"a negative --limit"}
+		return serving.Usage("a negative --limit")
 	}
 	for _, l := range s.labels {
 		key, value, ok := strings.Cut(l, "=")
 		if err := actorstore.CheckLabel(key, value); !ok || err != nil || value == "" {
-			return &usageError{fmt.Sprintf("--label %s: a label is KEY=VALUE", l)}
+			return serving.Usage(fmt.Sprintf("--label %s: a label is KEY=VALUE", l))
 		}
 		if s.Labels == nil {
 			s.Labels = map[string]string{}
 		}
 		if has, twice := s.Labels[key]; twice && has != value {
-			return &usageError{fmt.Sprintf("--label %s: no actor has two values of one label", l)}
+			return serving.Usage(fmt.Sprintf("--label %s: no actor has two values of one label", l))
 		}
 		s.Labels[key] = value
 	}
 	for _, state := range s.Workflow {
 		if !slices.Contains(workflowStates(), state) {
-			return &usageError{fmt.Sprintf("--state %s: a workflow is %s", state, strings.Join(workflowStates(), ", "))}
+			return serving.Usage(fmt.Sprintf("--state %s: a workflow is %s", state, strings.Join(workflowStates(), ", ")))
 		}
 	}
 	slices.Sort(s.Workflow)
 	s.Workflow = slices.Compact(s.Workflow)
 	if s.wakesBefore != "" {
 		at, err := time.Parse(time.RFC3339, s.wakesBefore)
-		if d, derr := parseDuration(s.wakesBefore); derr == nil {
+		if d, derr := serving.ParseDuration(s.wakesBefore); derr == nil {
 			at, err = now.Add(d), nil
 		}
 		if err != nil {
-			return &usageError{fmt.Sprintf("--wakes-before %s: neither a time, such as 2030-01-02T15:04:05Z, nor a duration", s.wakesBefore)}
+			return serving.Usage(fmt.Sprintf("--wakes-before %s: neither a time, such as 2030-01-02T15:04:05Z, nor a duration", s.wakesBefore))
 		}
 		s.WakesBefore = at
 	}
@@ -111,7 +112,7 @@ func (s *selection) parse(now time.Time) error {
 			return nil
 		}
 	}
-	return &usageError{fmt.Sprintf("--order %s is none of the orders that greenroom help ls lists", s.order)}
+	return serving.Usage(fmt.Sprintf("--order %s is none of the orders that greenroom help ls lists", s.order))
 }
 
 // workflowStates are the words of the states, in their order.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/tuple"
@@ -132,7 +133,7 @@ func TestNotIndexed(t *testing.T) {
 	p := newNotIndexed(t)
 	for _, args := range [][]string{{"ls", p.dir, "--state", "failed"}, {"workflow", "ls", p.dir, "--stuck"}, {"workflow", "retry", p.dir, "--state", "failed"}} {
 		r := program(t.Context(), strings.NewReader(""), args...)
-		if r.code != exitFailed || !strings.Contains(r.stderr, "greenroom check --repair") {
+		if r.code != serving.ExitFailed || !strings.Contains(r.stderr, "greenroom check --repair") {
 			t.Errorf("%q: %+v", args, r)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/admin"
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 )
 
@@ -36,9 +37,9 @@ host shows its own store at --admin, with live updates.`,
 		Example: `  greenroom serve data`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			near, err := onLoopback(p.listen)
+			near, err := serving.OnLoopback(p.listen)
 			if err != nil || !near {
-				return &usageError{fmt.Sprintf("--listen %s is not an address and a port on loopback", p.listen)}
+				return serving.Usage(fmt.Sprintf("--listen %s is not an address and a port on loopback", p.listen))
 			}
 			return p.serve(cmd.Context(), args[0])
 		},
@@ -51,12 +52,12 @@ host shows its own store at --admin, with live updates.`,
 // serve serves until ctx ends.
 func (p *pageServer) serve(ctx context.Context, url string) error {
 	log := slog.New(slog.NewTextHandler(p.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	return withStore(ctx, url, greenroom.Options{Limits: p.limits, Logger: log, MustExist: true, ReadOnly: !p.write}, func(s *storeurl.Store) (err error) {
-		ln, err := listen(ctx, p.listen, false)
+	return serving.WithStore(ctx, url, greenroom.Options{Limits: p.limits, Logger: log, MustExist: true, ReadOnly: !p.write}, func(s *storeurl.Store) (err error) {
+		ln, err := serving.Listen(ctx, p.listen, false)
 		if err != nil {
 			return err
 		}
-		page := newPage(ln.Addr(), "", log)
+		page := serving.NewPage(ln.Addr(), "", log)
 		defer page.Close()
 		token := admin.Token{Name: "page", Role: admin.RoleRead, Secret: rand.Text()}
 		if p.write {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/internal/serving"
 )
 
 // TestServe: serve shows a store by a link with a token, which may write only if it is asked to.
@@ -35,7 +36,7 @@ func TestServe(t *testing.T) {
 		end := func() {}
 		if test.beside {
 			end = hosted(t, dir)
-			if r := program(t.Context(), nil, "serve", "--write", "--listen", "127.0.0.1:0", dir); r.code != exitFailed {
+			if r := program(t.Context(), nil, "serve", "--write", "--listen", "127.0.0.1:0", dir); r.code != serving.ExitFailed {
 				t.Errorf("to write beside a host: %+v", r)
 			}
 		}
@@ -69,7 +70,7 @@ func TestServe(t *testing.T) {
 		<-p.ended
 		end()
 	}
-	for code, args := range map[int][]string{exitUsage: {"--listen", "0.0.0.0:0", dir}, exitFailed: {"--listen", "127.0.0.1:0", dir + "x"}} {
+	for code, args := range map[int][]string{serving.ExitUsage: {"--listen", "0.0.0.0:0", dir}, serving.ExitFailed: {"--listen", "127.0.0.1:0", dir + "x"}} {
 		if r := program(t.Context(), nil, append([]string{"serve"}, args...)...); r.code != code {
 			t.Errorf("%q: %+v", args, r)
 		}

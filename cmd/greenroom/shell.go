@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"github.com/greenroomdb/greenroom/internal/serving"
 )
 
 // errQuit ends a shell as .quit asks.
@@ -15,7 +17,7 @@ var errQuit = errors.New("quit")
 // A shell reads SQL and commands that begin with a dot, and runs them.
 type shell struct {
 	session *session
-	signals *signals
+	signals *serving.Signals
 	// errs is where an interactive shell tells of errors before it goes on. When
 	// it is nil, the first error ends the shell.
 	errs  io.Writer
@@ -110,7 +112,7 @@ func (sh *shell) report(err error) {
 	if at := (*statementError)(nil); errors.As(err, &at) && at.file == "" {
 		err = trimmed(at.err)
 	}
-	fmt.Fprintf(sh.errs, "error: %s\n", message(err))
+	fmt.Fprintf(sh.errs, "error: %s\n", serving.Message(err))
 }
 
 // A feeder is a shell with one input.
@@ -135,7 +137,7 @@ func (f *feeder) line(ctx context.Context, line string) error {
 	f.split.add(line)
 	for p, ok := f.split.next(); ok; p, ok = f.split.next() {
 		if ctx.Err() != nil { // it was too late for the statement before
-			return f.place(errInterrupted)
+			return f.place(serving.ErrInterrupted)
 		}
 		if err := f.execute(ctx, p); err != nil {
 			return err
@@ -166,7 +168,7 @@ func (f *feeder) interruptible(ctx context.Context) (_ context.Context, done fun
 		return ctx, func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	release := f.signals.catch(cancel)
+	release := f.signals.Catch(cancel)
 	return ctx, func() {
 		release()
 		cancel()

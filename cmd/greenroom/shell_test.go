@@ -16,6 +16,7 @@ import (
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 	"github.com/greenroomdb/greenroom/vfs"
 )
@@ -42,10 +43,10 @@ func (k *keyboard) Read(p []byte) (int, error) {
 // standard output, and all that was on the screen besides.
 func interact(t *testing.T, h *history, keys ...string) (out, screen string, err error) {
 	t.Helper()
-	sig := &signals{end: func() { t.Error("an interrupt reached the program") }}
+	sig := &serving.Signals{End: func() { t.Error("an interrupt reached the program") }}
 	conn := memory(t)
 	// A statement that presses Ctrl-C while it runs.
-	err = conn.CreateFunction("ctrl_c", 0, 0, func(ctx sqlite3.Context, _ ...sqlite3.Value) { sig.interrupt() })
+	err = conn.CreateFunction("ctrl_c", 0, 0, func(ctx sqlite3.Context, _ ...sqlite3.Value) { sig.Interrupt() })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,7 +306,7 @@ func newStream(t *testing.T, ctx context.Context, store string) *stream {
 		e := &env{
 			stdin: inR, stdout: outW, stderr: &stderr,
 			getenv:  func(string) string { return "" },
-			signals: &signals{end: func() {}},
+			signals: &serving.Signals{End: func() {}},
 		}
 		code := run(ctx, e, []string{"sql", store, "music"})
 		outW.Close()
@@ -337,7 +338,7 @@ func TestStatementsAreFlushed(t *testing.T) {
 	if err := s.in.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if r := <-s.done; r.code != exitOK || strings.Contains(r.stderr, "greenroom:") {
+	if r := <-s.done; r.code != serving.ExitOK || strings.Contains(r.stderr, "greenroom:") {
 		t.Errorf("status %d, %s", r.code, r.stderr)
 	}
 }
@@ -352,7 +353,7 @@ func TestInterrupt(t *testing.T) {
 	s.say(t, "create table t(a); insert into t values (1) returning a;", "1")
 	s.say(t, "begin; insert into t values (2) returning a;", "2")
 	cancel()
-	if r := <-s.done; r.code != exitFailed || r.stderr != "greenroom: interrupted\n" {
+	if r := <-s.done; r.code != serving.ExitFailed || r.stderr != "greenroom: interrupted\n" {
 		t.Errorf("status %d, %q", r.code, r.stderr)
 	}
 	if got := must(t, "sql", store, "music", "select * from t"); got != "1\n" {
@@ -377,7 +378,7 @@ func TestInterruptRunning(t *testing.T) {
 	if _, err := io.Copy(io.Discard, s.out); err != nil {
 		t.Error(err)
 	}
-	if r := <-s.done; r.code != exitFailed || r.stderr != "greenroom: statement 1, line 1: interrupted\n" {
+	if r := <-s.done; r.code != serving.ExitFailed || r.stderr != "greenroom: statement 1, line 1: interrupted\n" {
 		t.Errorf("status %d, %q", r.code, r.stderr)
 	}
 	if err := s.in.Close(); err != nil {
@@ -394,8 +395,8 @@ func TestClosedOutput(t *testing.T) {
 		t.Fatal(err)
 	}
 	var stderr strings.Builder
-	e := &env{stdin: inR, stdout: outW, stderr: &stderr, getenv: os.Getenv, signals: &signals{end: func() {}}}
-	if code := run(t.Context(), e, []string{"sql", "mem:", "music"}); code != exitFailed {
+	e := &env{stdin: inR, stdout: outW, stderr: &stderr, getenv: os.Getenv, signals: &serving.Signals{End: func() {}}}
+	if code := run(t.Context(), e, []string{"sql", "mem:", "music"}); code != serving.ExitFailed {
 		t.Errorf("status %d, %s", code, stderr.String())
 	}
 }
@@ -424,7 +425,7 @@ func TestCause(t *testing.T) {
 	if !errors.Is(err, actorstore.ErrQuota) || !errors.Is(err, sqlite3.FULL) {
 		t.Errorf("%v: not both SQLite's code and the cause", err)
 	}
-	if text := message(err); !strings.Contains(text, "statement 2, line 2: database or disk is full: ") || !strings.Contains(text, "limit 65536") {
+	if text := serving.Message(err); !strings.Contains(text, "statement 2, line 2: database or disk is full: ") || !strings.Contains(text, "limit 65536") {
 		t.Errorf("the message is %q", text)
 	}
 	if err := errors.Join(db.Close(), a.Close(), s.Close()); err != nil {
@@ -442,14 +443,14 @@ func TestOutOfMemory(t *testing.T) {
 		t.Errorf("%q, %q, %v", out, screen, err)
 	}
 	r := program(t.Context(), strings.NewReader("pragma hard_heap_limit=6000000;\nselect hex(zeroblob(20000000)); select 2;"), "sql", "mem:", "music")
-	if r.stdout != "6000000\n" || r.code != exitFailed || !strings.Contains(r.stderr, "statement 2, line 2: out of memory") {
+	if r.stdout != "6000000\n" || r.code != serving.ExitFailed || !strings.Contains(r.stderr, "statement 2, line 2: out of memory") {
 		t.Errorf("%+v", r)
 	}
 }
 
 func TestNUL(t *testing.T) {
 	r := program(t.Context(), strings.NewReader("select 1;\nselect\n\x00 2; select 3;"), "sql", "mem:", "music")
-	if r.stdout != "1\n" || r.code != exitFailed || !strings.Contains(r.stderr, "statement 2, line 3: a NUL byte") {
+	if r.stdout != "1\n" || r.code != serving.ExitFailed || !strings.Contains(r.stderr, "statement 2, line 3: a NUL byte") {
 		t.Errorf("%+v", r)
 	}
 }

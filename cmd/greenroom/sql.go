@@ -10,7 +10,9 @@ import (
 	"strings"
 
 	"github.com/greenroomdb/greenroom/admin"
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
+	"github.com/greenroomdb/greenroom/internal/visible"
 	"github.com/spf13/cobra"
 )
 
@@ -50,10 +52,10 @@ statement that has columns gives one array with an object per row.`,
 		Args: cobra.RangeArgs(2, 3),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(slices.DeleteFunc(slices.Clone(c.modes[:]), func(set bool) bool { return !set })) > 1 {
-				return &usageError{"--table, --csv and --json exclude each other"}
+				return serving.Usage("--table, --csv and --json exclude each other")
 			}
 			if e.withoutLogRest && !c.readOnly {
-				return &usageError{"--without-log-rest is for reading: add --read-only"}
+				return serving.Usage("--without-log-rest is for reading: add --read-only")
 			}
 			c.setsHead = cmd.Flags().Changed("header")
 			return c.run(cmd.Context(), args)
@@ -139,14 +141,14 @@ func (c *sqlCommand) input(args []string) (in lineSource, person *terminalSource
 	}
 	person, warning := interactiveInput(stdin, stdout, c.env.getenv)
 	if warning != nil {
-		fmt.Fprintf(c.env.stderr, "greenroom: the history is not kept: %s\n", message(warning))
+		fmt.Fprintf(c.env.stderr, "greenroom: the history is not kept: %s\n", serving.Message(warning))
 	}
 	return person, person
 }
 
 // interact runs a shell for a person.
 func (sh *shell) interact(ctx context.Context, src *terminalSource, actor string) error {
-	sh.errs = visibleWriter{src.term}
+	sh.errs = visible.Writer(src.term)
 	src.complete = completer{sh.session}.complete
 	sh.session.changed = func(rows int64) {
 		if sh.depth == 0 {

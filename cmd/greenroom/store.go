@@ -14,6 +14,7 @@ import (
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/internal/sqlrun"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 	"github.com/greenroomdb/greenroom/kv"
@@ -27,10 +28,10 @@ func readStore(ctx context.Context, t target, fn func(*storeurl.Store) error) er
 	if t.env.withoutLogRest {
 		opts.WithoutLogRest = func(cause error) {
 			t.env.leftOut = cause
-			fmt.Fprintf(t.env.stderr, "greenroom: the end of the log of %s is left out: %s\n", storeurl.Display(t.url), message(cause))
+			fmt.Fprintf(t.env.stderr, "greenroom: the end of the log of %s is left out: %s\n", storeurl.Display(t.url), serving.Message(cause))
 		}
 	}
-	return withStore(ctx, t.url, opts, fn)
+	return serving.WithStore(ctx, t.url, opts, fn)
 }
 
 // logRestFlag adds the flag with which a command reads a store whose log is damaged.
@@ -38,21 +39,13 @@ func logRestFlag(cmd *cobra.Command, e *env) {
 	cmd.Flags().BoolVar(&e.withoutLogRest, "without-log-rest", false, "if the log is damaged, read what was committed before the damage")
 }
 
-func withStore(ctx context.Context, url string, opts greenroom.Options, fn func(*storeurl.Store) error) error {
-	s, err := storeurl.Open(ctx, url, opts)
-	if err != nil {
-		return storeError(url, err)
-	}
-	return errors.Join(formatError(url, fn(s)), storeError(url, s.Close()))
-}
-
 // withEngine runs fn with the engine of a store, for what stands on it beside actors. open is storeurl.OpenEngine or storeurl.Reach.
 func withEngine(ctx context.Context, url string, open openEngine, opts greenroom.Options, fn func(kv.Engine) error) error {
 	e, err := open(ctx, url, opts)
 	if err != nil {
-		return storeError(url, err)
+		return serving.StoreError(url, err)
 	}
-	return errors.Join(formatError(url, fn(e)), storeError(url, e.Close()))
+	return errors.Join(serving.FormatError(url, fn(e)), serving.StoreError(url, e.Close()))
 }
 
 type openEngine func(ctx context.Context, url string, opts greenroom.Options) (kv.Engine, error)
@@ -92,7 +85,7 @@ type target struct {
 // own runs fn with an actor. What was written is on stable storage when own returns nil.
 func own(ctx context.Context, t target, fn func(*greenroom.Actor) error) error {
 	opts, found := greenroom.Options{MustExist: true, Limits: t.limits}, false
-	err := withStore(ctx, t.url, opts, func(s *storeurl.Store) error {
+	err := serving.WithStore(ctx, t.url, opts, func(s *storeurl.Store) error {
 		found = true
 		return t.own(ctx, s, fn)
 	})
@@ -104,7 +97,7 @@ func own(ctx context.Context, t target, fn func(*greenroom.Actor) error) error {
 	}
 	t.agree = nil // to the actor too
 	opts.MustExist = false
-	return withStore(ctx, t.url, opts, func(s *storeurl.Store) error {
+	return serving.WithStore(ctx, t.url, opts, func(s *storeurl.Store) error {
 		t.made("store", storeurl.Display(t.url))
 		return t.own(ctx, s, fn)
 	})

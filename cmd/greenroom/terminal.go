@@ -12,6 +12,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/greenroomdb/greenroom/internal/serving"
+	"github.com/greenroomdb/greenroom/internal/visible"
 	"golang.org/x/term"
 )
 
@@ -156,7 +158,7 @@ func (s *terminalSource) tab(line string, pos int, key rune) (string, int, bool)
 	s.tabs <- t
 	<-t.done
 	if t.err != nil {
-		fmt.Fprintf(visibleWriter{s.term}, "error: %s\n", message(t.err))
+		fmt.Fprintf(visible.Writer(s.term), "error: %s\n", serving.Message(t.err))
 		return line, pos, true
 	}
 	slices.Sort(t.words)
@@ -202,7 +204,7 @@ func (s *terminalSource) list(words []string) {
 	if n := len(words) - maxListed; n > 0 {
 		words, more = words[:maxListed], fmt.Sprintf("  … and %d more", n)
 	}
-	fmt.Fprintln(visibleWriter{s.term}, strings.Join(words, "  ")+more)
+	fmt.Fprintln(visible.Writer(s.term), strings.Join(words, "  ")+more)
 }
 
 // terminalWidth returns how many columns a terminal has, 0 if it doesn't say.

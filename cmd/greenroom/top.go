@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 )
 
@@ -48,11 +49,11 @@ PostgreSQL the stored ones are.
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case c.types && c.failures:
-				return &usageError{"either --types or --failures"}
+				return serving.Usage("either --types or --failures")
 			case !slices.Contains(topOrders, c.by):
-				return &usageError{fmt.Sprintf("--by %s: it is %s", c.by, strings.Join(topOrders, ", "))}
+				return serving.Usage(fmt.Sprintf("--by %s: it is %s", c.by, strings.Join(topOrders, ", ")))
 			case c.limit < 0:
-				return &usageError{"a negative --limit"}
+				return serving.Usage("a negative --limit")
 			}
 			if err := c.parse(time.Now()); err != nil {
 				return err

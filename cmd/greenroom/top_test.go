@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/greenroomdb/greenroom/internal/serving"
 )
 
 // TestTop: what actors use is listed while they are awake, and the same when they sleep and the store is closed.
@@ -66,7 +68,7 @@ func TestTop(t *testing.T) {
 	<-p.ended
 	look("asleep")
 	for _, args := range [][]string{{"--by", "x"}, {"--types", "--failures"}, {"--limit", "-1"}} {
-		if r := program(t.Context(), strings.NewReader(""), append([]string{"top", store}, args...)...); r.code != exitUsage {
+		if r := program(t.Context(), strings.NewReader(""), append([]string{"top", store}, args...)...); r.code != serving.ExitUsage {
 			t.Errorf("%q: status %d: %s", args, r.code, r.stderr)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/traces"
 	"github.com/greenroomdb/greenroom/traces/otlp"
 )
@@ -81,7 +82,7 @@ With --details each span has its attributes, links and events. JSON is the spans
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := traces.ParseTraceID(args[2])
 			if err != nil {
-				return &usageError{args[2] + " is not the id of a trace: that is 32 hexadecimal digits, as traces ls shows it"}
+				return serving.Usage(args[2] + " is not the id of a trace: that is 32 hexadecimal digits, as traces ls shows it")
 			}
 			return c.read(cmd.Context(), args, traces.Query{TraceID: id}, c.show)
 		},
@@ -95,7 +96,7 @@ With --details each span has its attributes, links and events. JSON is the spans
 func (c *tracesCommand) query(now time.Time) (q traces.Query, err error) {
 	q = traces.Query{Name: c.name, MinDuration: c.minLength, MaxDuration: c.maxLength, Limit: c.limit}
 	if c.limit < 0 || c.minLength < 0 || c.maxLength < 0 {
-		return q, &usageError{"a negative --limit, --min-duration or --max-duration"}
+		return q, serving.Usage("a negative --limit, --min-duration or --max-duration")
 	}
 	if q.Start, err = parseTime(c.since, now); err == nil {
 		q.End, err = parseTime(c.until, now)
@@ -106,7 +107,7 @@ func (c *tracesCommand) query(now time.Time) (q traces.Query, err error) {
 	for _, s := range c.status {
 		i := slices.Index([]string{"unset", "ok", "error"}, strings.ToLower(s))
 		if i < 0 {
-			return q, &usageError{"--status is unset, ok or error, not " + s}
+			return q, serving.Usage("--status is unset, ok or error, not " + s)
 		}
 		q.Status = append(q.Status, traces.StatusCode(i))
 	}
@@ -123,9 +124,9 @@ func parseTime(s string, now time.Time) (time.Time, error) {
 			return at, nil
 		}
 	}
-	ago, err := parseDuration(strings.TrimSuffix(strings.TrimSpace(s), " ago"))
+	ago, err := serving.ParseDuration(strings.TrimSuffix(strings.TrimSpace(s), " ago"))
 	if err != nil {
-		return time.Time{}, &usageError{s + " is not a time: write 2026-05-04, 2026-05-04T10:11:12Z, or 90m for so long ago"}
+		return time.Time{}, serving.Usage(s + " is not a time: write 2026-05-04, 2026-05-04T10:11:12Z, or 90m for so long ago")
 	}
 	return now.Add(-ago), nil
 }
@@ -147,7 +148,7 @@ func (c *tracesCommand) read(ctx context.Context, args []string, q traces.Query,
 func (c *tracesCommand) warn(res *traces.Result) error {
 	var b strings.Builder
 	for _, d := range res.Damaged {
-		fmt.Fprintf(&b, "greenroom: %s can't be read: %s\n", d.Words, message(d.Err))
+		fmt.Fprintf(&b, "greenroom: %s can't be read: %s\n", d.Words, serving.Message(d.Err))
 	}
 	if res.Clamped {
 		fmt.Fprintf(&b, "greenroom: there may be more than %s%s\n", count(len(res.Spans), "span"), c.more)

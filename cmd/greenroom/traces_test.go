@@ -18,6 +18,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
+	"github.com/greenroomdb/greenroom/internal/visible"
 	"github.com/greenroomdb/greenroom/traces"
 	"github.com/greenroomdb/greenroom/traces/otlp/otlptest"
 	"github.com/greenroomdb/greenroom/tuple"
@@ -180,7 +181,7 @@ func TestTracesWarn(t *testing.T) {
 	}
 	for name, flags := range map[string]string{"ls": ": see --since and --until", "show": ""} {
 		var out bytes.Buffer
-		e := &env{stderr: visibleWriter{&out}}
+		e := &env{stderr: visible.Writer(&out)}
 		c := &tracesCommand{e: e}
 		if name == "ls" {
 			c.more = flags

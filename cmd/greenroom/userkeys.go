@@ -10,6 +10,7 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/admin"
+	"github.com/greenroomdb/greenroom/internal/serving"
 )
 
 // keyHelp is what the commands on user keys say about KEY.
@@ -117,7 +118,7 @@ func newRemove(c removeCommand) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ways := []bool{len(args) > 2, cmd.Flags().Changed("prefix"), c.all}
 			if len(slices.DeleteFunc(ways, func(asked bool) bool { return !asked })) != 1 {
-				return &usageError{"name the keys, or --prefix, or --all: one of the three"}
+				return serving.Usage("name the keys, or --prefix, or --all: one of the three")
 			}
 			return c.run(cmd.Context(), args[0], args[1], args[2:])
 		},
@@ -130,7 +131,7 @@ func newRemove(c removeCommand) *cobra.Command {
 func (c *removeCommand) run(ctx context.Context, url, actor string, texts []string) error {
 	prefix, err := parseKey(c.prefix)
 	if err == nil && len(texts) == 0 && len(prefix) == 0 && !c.all { // "hex:" is empty too
-		err = &usageError{"an empty prefix: --all removes all keys"}
+		err = serving.Usage("an empty prefix: --all removes all keys")
 	}
 	for i := 0; i < len(texts) && err == nil; i++ {
 		_, err = parseKey(texts[i])
@@ -153,7 +154,7 @@ func parseKey(text string) ([]byte, error) { return parseBytes(text, "key") }
 func parseBytes(text, what string) ([]byte, error) {
 	b, err := admin.ParseBytes(text, what)
 	if err != nil {
-		return nil, &usageError{err.Error()}
+		return nil, serving.Usage(err.Error())
 	}
 	return b, nil
 }

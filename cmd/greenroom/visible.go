@@ -15,7 +15,7 @@ import (
 // change its title, to write over what stands there, to turn the direction of a line. So
 // the program writes text in one of these ways:
 //
-//   - everything on stderr goes through a visibleWriter (see run), and so does what the
+//   - everything on stderr goes through a visible.Writer (see run), and so does what the
 //     shell says;
 //   - tables, and lists that are taken apart line by line, escape their cells, and so does
 //     every list on a terminal;
@@ -27,16 +27,6 @@ import (
 // visibleText escapes what would command a terminal instead of showing on it, and what isn't
 // UTF-8. Line feeds stay. What is escaped already stays as it is.
 func visibleText(s string) string { return visible.Text(s, "\n") }
-
-// A visibleWriter writes what is visible of each piece, which holds whole characters.
-type visibleWriter struct{ w io.Writer }
-
-func (v visibleWriter) Write(p []byte) (int, error) {
-	if _, err := io.WriteString(v.w, visibleText(string(p))); err != nil {
-		return 0, err
-	}
-	return len(p), nil
-}
 
 // newJSON returns an encoder whose texts show nothing but what prints.
 func newJSON(w io.Writer) *json.Encoder {

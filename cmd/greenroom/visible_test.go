@@ -9,6 +9,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/greenroomdb/greenroom/internal/serving"
+	"github.com/greenroomdb/greenroom/internal/visible"
 	"github.com/ncruces/go-sqlite3"
 )
 
@@ -131,7 +133,7 @@ func TestErrorsVisible(t *testing.T) {
 	}
 	for _, args := range failing {
 		r := program(t.Context(), strings.NewReader(""), args...)
-		if r.code == exitOK {
+		if r.code == serving.ExitOK {
 			t.Errorf("%q didn't fail: %s%s", args, r.stdout, r.stderr)
 		}
 		harmless(t, args[0], r.stderr+r.stdout)
@@ -152,7 +154,7 @@ func TestShellVisible(t *testing.T) {
 	defer c.Close()
 	var out, errs strings.Builder
 	s := &session{executor: solo(t, c), out: bufio.NewWriter(&out), layout: layout{mode: modeTable, tty: true}}
-	sh := &shell{session: s, signals: &signals{end: func() {}}, errs: visibleWriter{&errs}}
+	sh := &shell{session: s, signals: &serving.Signals{End: func() {}}, errs: visible.Writer(&errs)}
 	name := strings.ReplaceAll(evil, "\xff", "")
 	script := "create table " + quoted(name) + "(a);\n.tables\n.schema\n.mode list\nselect '" + name + "';\n.mode csv\nselect '" + name + "';\nselect " + quoted(name) + "(1);\n"
 	if err := sh.run(t.Context(), newReaderSource(strings.NewReader(script))); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/admin"
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 	"github.com/greenroomdb/greenroom/workflow"
 )
@@ -73,7 +74,7 @@ type flowSelection struct {
 func (s *flowSelection) parse(now time.Time) error {
 	for _, kind := range s.waitsFor {
 		if !slices.Contains(waitKinds(), kind) {
-			return &usageError{fmt.Sprintf("--waits-for %s: a workflow waits for %s", kind, strings.Join(waitKinds(), ", "))}
+			return serving.Usage(fmt.Sprintf("--waits-for %s: a workflow waits for %s", kind, strings.Join(waitKinds(), ", ")))
 		}
 	}
 	if err := s.selection.parse(now); err != nil {

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/part"
 
 	"github.com/cockroachdb/datadriven"
@@ -61,7 +62,7 @@ func TestWorkflowListDamage(t *testing.T) {
 	})
 	for _, args := range [][]string{nil, {"--named", "flow-"}} {
 		r := program(t.Context(), strings.NewReader(""), append([]string{"workflow", "ls", p.dir}, args...)...)
-		if r.code != exitOK || r.stderr != "" {
+		if r.code != serving.ExitOK || r.stderr != "" {
 			t.Errorf("%q: status %d, %q", args, r.code, r.stderr)
 		}
 		for _, want := range []string{"flow-a\t", "flow-c\t", "\t" + actorstore.IDFromName("flow-b").String() + "\t\t\t\t\tdamaged: "} {

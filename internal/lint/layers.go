@@ -121,7 +121,10 @@ var layers = []layer{
 	{7, []string{"examples/order"}, "a shop whose orders are workflows, to be read and to be killed"},
 	{7, []string{"examples/school"}, "courses and students at key paths"},
 	{7, []string{"examples/library"}, "books as documents, with a category, a catalogue and an index"},
-	{7, []string{"internal/storeurl"}, "opens a store from its URL, for both"},
+	{7, []string{"examples/chat/chatserver"}, "serves that chat room"},
+	{7, []string{"host/serve"}, "makes a program of types of actors"},
+	{7, []string{"internal/serving"}, "what programs that serve a store have in common: flags, the end, messages"},
+	{7, []string{"internal/storeurl"}, "opens a store from its URL, for all of them"},
 }
 
 // An edge allows one package to import another of its own floor.
@@ -207,6 +210,11 @@ var edges = []edge{
 	{"host/wasm", "host", "a module is a type of actors"},
 	{"host/guest", "host", "what a module and its host say to each other is in an internal package of host"},
 	{"cmd/greenroom", "internal/storeurl", "the program opens stores"},
+	{"cmd/greenroom", "internal/serving", "the program serves stores"},
+	{"internal/serving", "internal/storeurl", "what is served is a store"},
+	{"host/serve", "internal/serving", "a program of types is greenroom host with other types"},
+	{"examples/chat/chatserver", "host/serve", "it is such a program"},
+	{"examples/chat/chatserver", "examples/chat", "it serves that room"},
 	{"cmd/greenroom", "examples/chat", "the program has something to show"},
 	{"examples/chat", "clients/js", "its page imports the client"},
 	{"bench", "internal/storeurl", "the measurements open stores"},

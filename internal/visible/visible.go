@@ -2,6 +2,7 @@
 package visible
 
 import (
+	"io"
 	"strconv"
 	"strings"
 	"unicode"
@@ -26,4 +27,17 @@ func Text(text, kept string) string {
 		text = text[n:]
 	}
 	return b.String()
+}
+
+// Writer returns a writer that writes to w what is visible of each piece, which holds whole characters. Line feeds stay.
+func Writer(w io.Writer) io.Writer { return writer{w} }
+
+type writer struct{ to io.Writer }
+
+// Write implements io.Writer.
+func (w writer) Write(p []byte) (int, error) {
+	if _, err := io.WriteString(w.to, Text(string(p), "\n")); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }

@@ -1,4 +1,4 @@
-package main
+package serving
 
 import (
 	"context"
@@ -15,32 +15,33 @@ import (
 	"github.com/greenroomdb/greenroom/archive/bucket/sealed"
 )
 
-// destinationFlags say where backups are, besides DEST, and how they are encrypted.
-type destinationFlags struct {
+// DestinationFlags say where backups are, besides DEST, and how they are encrypted.
+type DestinationFlags struct {
 	key        string
 	recipients string
 }
 
-// destinationHelp is what commands say about DEST.
-const destinationHelp = `DEST is a folder, or s3://BUCKET/PREFIX. Of S3 the credentials, the region and the endpoint come from
+// DestinationHelp is what commands say about DEST.
+const DestinationHelp = `DEST is a folder, or s3://BUCKET/PREFIX. Of S3 the credentials, the region and the endpoint come from
 the usual environment and files (AWS_ACCESS_KEY_ID, AWS_PROFILE, AWS_REGION, AWS_ENDPOINT_URL_S3,
 ~/.aws), or from the URL: s3://BUCKET/PREFIX?endpoint=https://s3.lan&region=us-east-1&path-style=true.
 --key names a file with an identity of age (age-keygen -o FILE): all of the backup is encrypted for it,
 and nothing can be read without it.`
 
-func (f *destinationFlags) flags(cmd *cobra.Command) {
+// Flags adds the flags.
+func (f *DestinationFlags) Flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.key, "key", "", "`file` with the identity of age for which the backup is encrypted")
 	cmd.Flags().StringVar(&f.recipients, "recipients", "", "`file` with recipients of age for which it is encrypted, too")
 }
 
-// open returns the bucket of DEST. It is reached when it is first used.
-func (f *destinationFlags) open(dest string) (bucket.Bucket, error) {
+// Open returns the bucket of DEST. It is reached when it is first used.
+func (f *DestinationFlags) Open(dest string) (bucket.Bucket, error) {
 	b, err := openBucket(dest)
 	if err != nil || f.key == "" && f.recipients == "" {
 		return b, err
 	}
 	if f.key == "" {
-		return nil, &usageError{"--recipients takes --key: backups are read where they are written, to go on"}
+		return nil, Usage("--recipients takes --key: backups are read where they are written, to go on")
 	}
 	identities, err := os.ReadFile(f.key)
 	if err != nil {
@@ -71,13 +72,13 @@ func openBucket(dest string) (bucket.Bucket, error) {
 		return bucket.Lazy(func(ctx context.Context) (bucket.Bucket, error) { return s3.Open(ctx, dest, nil) }), nil
 	}
 	if scheme, _, ok := strings.Cut(dest, "://"); ok {
-		return nil, &usageError{fmt.Sprintf("DEST is a folder or s3://BUCKET/PREFIX, not %s://…", scheme)}
+		return nil, Usage(fmt.Sprintf("DEST is a folder or s3://BUCKET/PREFIX, not %s://…", scheme))
 	}
 	return bucket.Lazy(func(context.Context) (bucket.Bucket, error) { return bucket.Folder(dest) }), nil
 }
 
-// there is nil if DEST may have backups: a folder that doesn't exist has none, and reading makes none.
-func there(dest string) error {
+// There is nil if DEST may have backups: a folder that doesn't exist has none, and reading makes none.
+func There(dest string) error {
 	if strings.HasPrefix(dest, "s3:") {
 		return nil
 	}
@@ -87,29 +88,29 @@ func there(dest string) error {
 	return nil
 }
 
-// apart returns an error if a folder for backups is in that of the store, or that of the store in it.
-func apart(dest, store string) error {
+// Apart returns an error if a folder for backups is in that of the store, or that of the store in it.
+func Apart(dest, store string) error {
 	if strings.HasPrefix(dest, "s3:") {
 		return nil
 	}
-	d, err := followed(dest)
+	d, err := Followed(dest)
 	if err != nil {
 		return err
 	}
-	s, err := followed(store)
+	s, err := Followed(store)
 	if err != nil {
 		return err
 	}
 	for _, pair := range [][2]string{{d, s}, {s, d}} {
 		if rel, err := filepath.Rel(pair[0], pair[1]); err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
-			return &usageError{fmt.Sprintf("the folders %s and %s are one within the other: a backup belongs elsewhere", dest, store)}
+			return Usage(fmt.Sprintf("the folders %s and %s are one within the other: a backup belongs elsewhere", dest, store))
 		}
 	}
 	return nil
 }
 
-// followed is the absolute path of a folder, without symbolic links as far as it exists.
-func followed(path string) (string, error) {
+// Followed is the absolute path of a folder, without symbolic links as far as it exists.
+func Followed(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return "", err

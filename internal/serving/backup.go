@@ -1,4 +1,4 @@
-package main
+package serving
 
 import (
 	"context"
@@ -14,30 +14,31 @@ import (
 	"github.com/greenroomdb/greenroom/metrics"
 )
 
-// backupFlags say where a process that serves a store backs it up.
-type backupFlags struct {
+// BackupFlags say where a process that serves a store backs it up.
+type BackupFlags struct {
 	to       string
-	dest     destinationFlags
+	dest     DestinationFlags
 	every    time.Duration
-	keep     duration
-	local    byteSize
+	keep     Duration
+	local    ByteSize
 	takeOver bool
 }
 
-// backupFlagsHelp is what commands with these flags say about them.
-const backupFlagsHelp = `--backup DEST backs up the store all the time: what was committed is in DEST about a second later, and
+// BackupFlagsHelp is what commands with these flags say about them.
+const BackupFlagsHelp = `--backup DEST backs up the store all the time: what was committed is in DEST about a second later, and
 each state of the last 30 days can be restored; see greenroom restore and docs/backup.md. While DEST can't
 be reached no commit fails or waits: the log says so, and /readyz and the metrics of a host; the store keeps
 up to --backup-local of its log until then.`
 
-func (f *backupFlags) flags(cmd *cobra.Command) {
+// Flags adds the flags.
+func (f *BackupFlags) Flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	f.local = byteSize(archive.DefaultLocal)
+	f.local = ByteSize(archive.DefaultLocal)
 	flags.StringVar(&f.to, "backup", "", "`DEST` of the backup: a folder, or s3://BUCKET/PREFIX")
 	flags.StringVar(&f.dest.key, "backup-key", "", "`file` with the identity of age for which the backup is encrypted")
 	flags.StringVar(&f.dest.recipients, "backup-recipients", "", "`file` with recipients of age for which it is encrypted, too")
 	flags.DurationVar(&f.every, "backup-every", time.Second, "how long a commit waits for others before it leaves with them")
-	f.keep = duration(archive.DefaultKeep)
+	f.keep = Duration(archive.DefaultKeep)
 	flags.Var(&f.keep, "backup-keep", "for how long states are kept")
 	flags.Var(&f.local, "backup-local", "how much of its log the store keeps while DEST can't be reached")
 	flags.BoolVar(&f.takeOver, "backup-take-over", false, "go on although another store has its backups there")
@@ -48,17 +49,17 @@ type runningBackup struct {
 	writer *archive.Writer // nil for none
 }
 
-// begin begins the backup, if there is to be one. The caller ends it, before it closes the store.
-func (f *backupFlags) begin(st *storeurl.Store, url string, log *slog.Logger, sink metrics.Sink) (*runningBackup, error) {
+// Begin begins the backup, if there is to be one. The caller ends it, before it closes the store.
+func (f *BackupFlags) Begin(st *storeurl.Store, url string, log *slog.Logger, sink metrics.Sink) (*runningBackup, error) {
 	if f.to == "" {
 		return &runningBackup{}, nil
 	}
 	if _, dir, err := storeurl.Parse(url); err == nil {
-		if err := apart(f.to, dir); err != nil {
+		if err := Apart(f.to, dir); err != nil {
 			return nil, err
 		}
 	}
-	b, err := f.dest.open(f.to)
+	b, err := f.dest.Open(f.to)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +67,7 @@ func (f *backupFlags) begin(st *storeurl.Store, url string, log *slog.Logger, si
 		Every: f.every, Keep: time.Duration(f.keep), MaxLocal: int64(f.local), TakeOver: f.takeOver, Store: storeurl.Display(url), Logger: log, Metrics: sink,
 	})
 	if errors.Is(err, errors.ErrUnsupported) {
-		err = &usageError{"--backup is for a store in a directory: PostgreSQL has its own tools, see docs/postgres.md"}
+		err = Usage("--backup is for a store in a directory: PostgreSQL has its own tools, see docs/postgres.md")
 	}
 	if err != nil {
 		return nil, err
@@ -74,8 +75,8 @@ func (f *backupFlags) begin(st *storeurl.Store, url string, log *slog.Logger, si
 	return &runningBackup{w}, nil
 }
 
-// end stores what is left, for as long as ctx allows it, and ends the backup.
-func (r *runningBackup) end(ctx context.Context, log *slog.Logger) {
+// End stores what is left, for as long as ctx allows it, and ends the backup.
+func (r *runningBackup) End(ctx context.Context, log *slog.Logger) {
 	if r.writer == nil {
 		return
 	}

@@ -1,4 +1,4 @@
-package main
+package serving
 
 import (
 	"context"
@@ -8,24 +8,24 @@ import (
 	"syscall"
 )
 
-// signals decides what an interrupt (Ctrl-C) ends: the program, or what has
+// Signals decides what an interrupt (Ctrl-C) ends: the program, or what has
 // asked for it with catch.
-type signals struct {
+type Signals struct {
 	mu  sync.Mutex
-	end func() // what an interrupt calls  +checklocks:mu
+	End func() // what an interrupt calls  +checklocks:mu
 }
 
-// watchSignals returns a context that ends with SIGTERM or with an interrupt
+// WatchSignals returns a context that ends with SIGTERM or with an interrupt
 // that nothing catches. The signal after that ends the program at once, as it
 // would have without this. stop gives the signals back.
-func watchSignals(ctx context.Context) (_ context.Context, s *signals, stop func()) {
+func WatchSignals(ctx context.Context) (_ context.Context, s *Signals, stop func()) {
 	ctx, cancelContext := context.WithCancel(ctx)
 	ch := make(chan os.Signal, 1)
 	cancel := func() {
 		cancelContext()
 		signal.Stop(ch)
 	}
-	s = &signals{end: cancel}
+	s = &Signals{End: cancel}
 	signal.Notify(ch, os.Interrupt, syscall.SIGTERM)
 	// With a listener, a write to a closed pipe is an error and doesn't end the program,
 	// so that the store is closed first.
@@ -34,7 +34,7 @@ func watchSignals(ctx context.Context) (_ context.Context, s *signals, stop func
 	go func() {
 		for sig := range ch {
 			if sig == os.Interrupt {
-				s.interrupt()
+				s.Interrupt()
 			} else {
 				cancel()
 			}
@@ -47,23 +47,23 @@ func watchSignals(ctx context.Context) (_ context.Context, s *signals, stop func
 	}
 }
 
-// interrupt does what an interrupt does.
-func (s *signals) interrupt() {
+// Interrupt does what an interrupt does.
+func (s *Signals) Interrupt() {
 	s.mu.Lock()
-	end := s.end
+	end := s.End
 	s.mu.Unlock()
 	end()
 }
 
-// catch makes interrupts call fn, until the function that it returns is called.
-func (s *signals) catch(fn func()) (release func()) {
+// Catch makes interrupts call fn, until the function that it returns is called.
+func (s *Signals) Catch(fn func()) (release func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before := s.end
-	s.end = fn
+	before := s.End
+	s.End = fn
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.end = before
+		s.End = before
 	}
 }

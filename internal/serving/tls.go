@@ -1,4 +1,4 @@
-package main
+package serving
 
 import (
 	"crypto/tls"
@@ -11,43 +11,45 @@ import (
 	"sync"
 	"time"
 
+	"github.com/greenroomdb/greenroom/internal/errkind"
 	"github.com/spf13/cobra"
 )
 
-// tlsFlags say with which certificate a host speaks TLS.
-type tlsFlags struct {
+// TLSFlags say with which certificate a host speaks TLS.
+type TLSFlags struct {
 	cert, key string
 	roots     string
 }
 
-func (f *tlsFlags) flags(cmd *cobra.Command) {
+// Flags adds the flags.
+func (f *TLSFlags) Flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.cert, "tls-cert", "", "`file` of the certificate, with those between it and the root, in PEM: speak TLS; read again when it changes")
 	cmd.Flags().StringVar(&f.key, "tls-key", "", "`file` of the certificate's private key, in PEM")
 	cmd.Flags().StringVar(&f.roots, "fleet-ca", "", "`file` of the certificates that sign those of the other hosts, in PEM; default the system's")
 }
 
-// check refuses one flag without the other.
-func (f *tlsFlags) check() error {
+// Check refuses one flag without the other.
+func (f *TLSFlags) Check() error {
 	if (f.cert == "") != (f.key == "") {
-		return &usageError{"--tls-cert and --tls-key go together"}
+		return Usage("--tls-cert and --tls-key go together")
 	}
 	return nil
 }
 
-// listen returns a listener that speaks TLS, if the flags say so.
-func (f *tlsFlags) listen(ln net.Listener, log *slog.Logger) (net.Listener, error) {
+// Listen returns a listener that speaks TLS, if the flags say so.
+func (f *TLSFlags) Listen(ln net.Listener, log *slog.Logger) (net.Listener, error) {
 	if f.cert == "" {
 		return ln, nil
 	}
 	c := &certificate{files: [2]string{f.cert, f.key}, log: log, now: time.Now}
 	if err := c.load(); err != nil {
-		return nil, say(err, "can't read the certificate %s: %v", f.cert, rootCause(err))
+		return nil, errkind.Say(err, "can't read the certificate %s: %v", f.cert, RootCause(err))
 	}
 	return tls.NewListener(ln, &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.get, NextProtos: []string{"http/1.1"}}), nil
 }
 
-// address returns the beginning of the URLs of what is served by a listener.
-func (f *tlsFlags) address(ln net.Listener) string {
+// Address returns the beginning of the URLs of what is served by a listener.
+func (f *TLSFlags) Address(ln net.Listener) string {
 	if f.cert != "" {
 		return "https://" + ln.Addr().String()
 	}
@@ -55,7 +57,7 @@ func (f *tlsFlags) address(ln net.Listener) string {
 }
 
 // config returns what is believed about other hosts, nil for what the system believes.
-func (f *tlsFlags) config() (*tls.Config, error) {
+func (f *TLSFlags) config() (*tls.Config, error) {
 	if f.roots == "" {
 		return nil, nil
 	}
@@ -65,7 +67,7 @@ func (f *tlsFlags) config() (*tls.Config, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(text) {
-		return nil, say(nil, "%s has no certificate in PEM", f.roots)
+		return nil, errkind.Say(nil, "%s has no certificate in PEM", f.roots)
 	}
 	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}, nil
 }

@@ -1,4 +1,4 @@
-package main
+package serving
 
 import (
 	"bufio"
@@ -23,16 +23,16 @@ func TestServiceLate(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	s := &service{
-		server: &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	s := &Service{
+		Server: &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			cancel()
 			<-r.Context().Done() // until its connection is closed
 		})},
-		listener: ln, log: slog.New(slog.DiscardHandler), drain: 50 * time.Millisecond,
-		announce: func() error { return nil }, shutdown: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+		Listener: ln, Log: slog.New(slog.DiscardHandler), Drain: 50 * time.Millisecond,
+		Announce: func() error { return nil }, Shutdown: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- s.run(ctx) }()
+	go func() { ended <- s.Run(ctx) }()
 	if resp, err := http.Get("http://" + ln.Addr().String()); err == nil {
 		_ = resp.Body.Close()
 		t.Error("the request is answered")
@@ -80,16 +80,16 @@ func TestServiceLastRequest(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var log bytes.Buffer
-	s := &service{
-		server: &http.Server{Handler: http.NotFoundHandler(), ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
+	s := &Service{
+		Server: &http.Server{Handler: http.NotFoundHandler(), ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
 			accepted <- struct{}{}
 			return ctx
 		}},
-		listener: listener, limit: limit, log: slog.New(slog.NewTextHandler(&log, nil)), drain: 2 * time.Second,
-		announce: func() error { return nil }, handOver: func(context.Context) error { return nil }, shutdown: func(context.Context) error { return nil },
+		Listener: listener, Limit: limit, Log: slog.New(slog.NewTextHandler(&log, nil)), Drain: 2 * time.Second,
+		Announce: func() error { return nil }, handOver: func(context.Context) error { return nil }, Shutdown: func(context.Context) error { return nil },
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- s.run(ctx) }()
+	go func() { ended <- s.Run(ctx) }()
 	for _, c := range []*net.Conn{&asks, &silent} {
 		if *c, err = net.Dial("tcp", address); err != nil {
 			t.Fatal(err)
@@ -112,13 +112,13 @@ func TestServiceLastRequest(t *testing.T) {
 // TestByteSize: sizes have units, and are written as they are read.
 func TestByteSize(t *testing.T) {
 	for text, want := range map[string]int64{"1GiB": 1 << 30, "512MiB": 512 << 20, "3KiB": 3 << 10} {
-		var s byteSize
+		var s ByteSize
 		if err := s.Set(text); err != nil || int64(s) != want || s.String() != text {
 			t.Errorf("%s: %d, which is %s: %v", text, s, &s, err)
 		}
 	}
 	for _, text := range []string{"", "1", "GiB", "-1MiB", "0KiB", "1.5GiB", "1GB", "99999999999999GiB", "1024MiB2"} {
-		s := byteSize(7)
+		s := ByteSize(7)
 		if err := s.Set(text); err == nil || s != 7 {
 			t.Errorf("%q: %d, %v", text, s, err)
 		}

@@ -1,4 +1,4 @@
-package main
+package serving
 
 import (
 	"errors"
@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// A byteSize is a flag whose value is a number of bytes, such as 512MiB.
-type byteSize int64
+// A ByteSize is a flag whose value is a number of bytes, such as 512MiB.
+type ByteSize int64
 
 // byteUnits are the units of a byteSize, the largest first.
 var byteUnits = []struct {
@@ -17,7 +17,7 @@ var byteUnits = []struct {
 }{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}}
 
 // Set implements pflag.Value.
-func (s *byteSize) Set(text string) error {
+func (s *ByteSize) Set(text string) error {
 	for _, u := range byteUnits {
 		number, ok := strings.CutSuffix(text, u.name)
 		if !ok {
@@ -27,14 +27,14 @@ func (s *byteSize) Set(text string) error {
 		if err != nil || n <= 0 || n > (1<<50)/u.bytes {
 			break
 		}
-		*s = byteSize(n * u.bytes)
+		*s = ByteSize(n * u.bytes)
 		return nil
 	}
 	return errors.New("not a size such as 512MiB or 4GiB")
 }
 
 // String implements pflag.Value.
-func (s *byteSize) String() string {
+func (s *ByteSize) String() string {
 	for _, u := range byteUnits {
 		if n := int64(*s); n%u.bytes == 0 {
 			return fmt.Sprint(n/u.bytes, u.name)
@@ -44,10 +44,10 @@ func (s *byteSize) String() string {
 }
 
 // Type implements pflag.Value.
-func (s *byteSize) Type() string { return "size" }
+func (s *ByteSize) Type() string { return "size" }
 
-// sizeText writes a number of bytes for people: to a tenth of the largest unit that it has one of.
-func sizeText(n int64) string {
+// SizeText writes a number of bytes for people: to a tenth of the largest unit that it has one of.
+func SizeText(n int64) string {
 	for _, u := range byteUnits {
 		if n >= u.bytes {
 			return fmt.Sprintf("%.1f %s", float64(n)/float64(u.bytes), u.name)

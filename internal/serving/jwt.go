@@ -1,4 +1,4 @@
-package main
+package serving
 
 import (
 	"context"
@@ -26,13 +26,13 @@ func (f *jwtFlags) flags(cmd *cobra.Command) {
 	flags.StringArrayVar(&f.audiences, "jwt-audience", nil, "an `audience` (aud) of which the tokens must have one (may be repeated)")
 }
 
-// check refuses flags that say too little: a token that the issuer has made for another service must not be taken.
+// Check refuses flags that say too little: a token that the issuer has made for another service must not be taken.
 func (f *jwtFlags) check() error {
 	switch set := f.issuer != "" || len(f.audiences) > 0; {
 	case f.jwks == "" && set:
-		return &usageError{"--jwt-issuer and --jwt-audience are for --jwks"}
+		return Usage("--jwt-issuer and --jwt-audience are for --jwks")
 	case f.jwks != "" && (f.issuer == "" || len(f.audiences) == 0):
-		return &usageError{"--jwks takes --jwt-issuer and --jwt-audience: a token for another service must not be taken"}
+		return Usage("--jwks takes --jwt-issuer and --jwt-audience: a token for another service must not be taken")
 	}
 	return nil
 }
@@ -44,7 +44,7 @@ func (f *jwtFlags) verifier(ctx context.Context, log *slog.Logger) (*jwt.Verifie
 	}
 	v, err := jwt.New(ctx, &jwt.Options{JWKS: f.jwks, Issuer: f.issuer, Audience: f.audiences, Logger: log})
 	if errors.Is(err, jwt.ErrOptions) {
-		return nil, &usageError{"--jwks: " + err.Error()}
+		return nil, Usage("--jwks: " + err.Error())
 	}
 	return v, err
 }

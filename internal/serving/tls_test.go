@@ -1,4 +1,4 @@
-package main
+package serving
 
 import (
 	"crypto/ecdsa"
@@ -87,14 +87,14 @@ func TestCertificateReload(t *testing.T) {
 
 // TestListenTLS: a listener with a certificate speaks TLS, which the roots of --fleet-ca believe.
 func TestListenTLS(t *testing.T) {
-	f := &tlsFlags{}
+	f := &TLSFlags{}
 	f.cert, f.key = writeCertificate(t, t.TempDir(), 1)
 	f.roots = f.cert
 	below, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	ln, err := f.listen(below, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	ln, err := f.Listen(below, slog.New(slog.NewTextHandler(io.Discard, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,15 +117,15 @@ func TestListenTLS(t *testing.T) {
 	if got, err := io.ReadAll(c); string(got) != "hello" || err != nil {
 		t.Errorf("got %q, %v", got, err)
 	}
-	for _, bad := range []tlsFlags{{cert: f.cert}, {key: f.key}} {
-		if bad.check() == nil {
+	for _, bad := range []TLSFlags{{cert: f.cert}, {key: f.key}} {
+		if bad.Check() == nil {
 			t.Errorf("%+v is fine", bad)
 		}
 	}
-	if _, err := (&tlsFlags{cert: f.key, key: f.cert}).listen(below, nil); err == nil {
+	if _, err := (&TLSFlags{cert: f.key, key: f.cert}).Listen(below, nil); err == nil {
 		t.Error("a key is a certificate")
 	}
-	if _, err := (&tlsFlags{roots: f.key}).config(); err == nil {
+	if _, err := (&TLSFlags{roots: f.key}).config(); err == nil {
 		t.Error("a key is a root")
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package serving
 
 import (
 	"context"
@@ -18,7 +18,6 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/archive"
-	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/conn"
 	"github.com/greenroomdb/greenroom/host"
 	"github.com/greenroomdb/greenroom/host/fleet"
@@ -37,11 +36,11 @@ import (
 
 // A hostServer is a host with its front, while it is served.
 type hostServer struct {
+	command  *HostCommand
 	flags    *hostFlags
 	url      string
 	tokens   []string
-	types    []*host.Type
-	modules  *modules
+	hosted   *Hosted
 	admin    *adminServer
 	listener net.Listener // that is served
 	limit    net.Listener // below it
@@ -54,8 +53,8 @@ type hostServer struct {
 }
 
 // serve opens the host, serves it until ctx ends, and closes it.
-func (s *hostServer) serve(ctx context.Context, store *storeurl.Store, registry *prometheus.Registry, limits batch.Limits) (err error) {
-	among, err := s.flags.fleet.options(store.Engine(), s.address(), &s.flags.tls, s.log)
+func (s *hostServer) serve(ctx context.Context, store *storeurl.Store, registry *prometheus.Registry) (err error) {
+	among, err := s.flags.fleet.Options(store.Engine(), s.address(), &s.flags.tls, s.log)
 	if err != nil {
 		return err
 	}
@@ -66,20 +65,20 @@ func (s *hostServer) serve(ctx context.Context, store *storeurl.Store, registry 
 		}
 		defer peers.Close()
 	}
-	opts, err := s.hostOptions(limits, peers)
+	opts, err := s.hostOptions(peers)
 	if err != nil {
 		return err
 	}
-	s.backup, err = s.flags.backup.begin(store, s.url, s.log, s.sink)
+	s.backup, err = s.flags.backup.Begin(store, s.url, s.log, s.sink)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.flags.drain)
 		defer cancel()
-		s.backup.end(end, s.log)
+		s.backup.End(end, s.log)
 	}()
-	h, err := host.Open(ctx, store.Engine(), s.types, opts)
+	h, err := host.Open(ctx, store.Engine(), s.hosted.Types, opts)
 	if err != nil {
 		return err
 	}
@@ -89,12 +88,14 @@ func (s *hostServer) serve(ctx context.Context, store *storeurl.Store, registry 
 		defer cancel()
 		err = errors.Join(err, h.Close(end))
 	}()
-	defer s.modules.reloadOnSignal(ctx, h, s.sink, s.log)()
+	if s.hosted.Opened != nil {
+		defer s.hosted.Opened(ctx, h, s.sink, s.log)()
+	}
 	if err := errors.Join(watchStats(registry, h, store.Engine()), s.backup.watch(registry)); err != nil {
 		return err
 	}
-	s.admin.opts.Actors, s.admin.opts.Metrics, s.admin.owner = h, s.page, h.Store().Lower()
-	end, err := s.admin.listen(ctx, store, s.url)
+	s.admin.Opts.Actors, s.admin.Opts.Metrics, s.admin.Owner = h, s.page, h.Store().Lower()
+	end, err := s.admin.Listen(ctx, store, s.url)
 	if err != nil {
 		return err
 	}
@@ -109,10 +110,10 @@ func (s *hostServer) serve(ctx context.Context, store *storeurl.Store, registry 
 	if err != nil {
 		return err
 	}
-	server := &service{
-		server: f.Server(), listener: s.listener, limit: s.limit, log: s.log, drain: s.flags.drain,
-		announce: func() error { return s.announce(h) },
-		failed:   h.Failed(), why: h.Ready, shutdown: f.Shutdown,
+	server := &Service{
+		Server: f.Server(), Listener: s.listener, Limit: s.limit, Log: s.log, Drain: s.flags.drain,
+		Announce: func() error { return s.announce(h) },
+		Failed:   h.Failed(), Why: h.Ready, Shutdown: f.Shutdown,
 	}
 	if peers != nil {
 		server.handOver = func(ctx context.Context) error {
@@ -120,13 +121,13 @@ func (s *hostServer) serve(ctx context.Context, store *storeurl.Store, registry 
 			return h.HandOver(ctx)
 		}
 	}
-	return server.run(ctx)
+	return server.Run(ctx)
 }
 
 // measure prepares the metrics, those of the store included, so it comes before that is opened.
 func (s *hostServer) measure() (*prometheus.Registry, error) {
 	var err error
-	s.sink, err = prom.New(slices.Concat(host.Metrics(s.types...), front.Metrics(), vfs.Metrics(), queue.Metrics(), workflow.Metrics(), conn.Metrics(), persist.Metrics(), traces.Metrics(), archive.Metrics(), storeurl.Metrics())...)
+	s.sink, err = prom.New(slices.Concat(host.Metrics(s.hosted.Types...), front.Metrics(), vfs.Metrics(), queue.Metrics(), workflow.Metrics(), conn.Metrics(), persist.Metrics(), traces.Metrics(), archive.Metrics(), storeurl.Metrics())...)
 	if err != nil {
 		return nil, err
 	}
@@ -198,24 +199,22 @@ func (s *hostServer) announce(h *host.Host) error {
 	var b strings.Builder
 	at := s.address()
 	fmt.Fprintf(&b, "serving %s at %s\n", strings.Join(h.Types(), ", "), at)
-	token, page := "", at+"/"
+	header := `-H "Authorization: Bearer $TOKEN" `
 	switch {
+	case s.command.Authorize != nil:
+		fmt.Fprintln(&b, "the program decides on each caller")
 	case s.verifier != nil:
 		fmt.Fprintf(&b, "a token is needed: put a JSON Web Token of %s into $TOKEN\n", s.flags.jwt.issuer)
-		token, page = `-H "Authorization: Bearer $TOKEN" `, at+"/#token=TOKEN"
 	case len(s.tokens) == 0:
 		fmt.Fprintln(&b, "no token is needed: anybody on this machine may use it")
+		header = ""
 	default:
 		fmt.Fprintln(&b, "a token is needed: put one of the token file into $TOKEN")
-		token, page = `-H "Authorization: Bearer $TOKEN" `, at+"/#token=TOKEN"
 	}
-	if s.flags.demo {
-		for _, line := range demoLines {
-			fmt.Fprintf(&b, "  curl %s%s\n", token, strings.ReplaceAll(line, "URL", at))
-		}
-		fmt.Fprintf(&b, "  and open %s in two windows\n", page)
+	if s.hosted.Announce != nil {
+		s.hosted.Announce(&b, at, header)
 	}
-	fmt.Fprintln(&b, s.admin.at+"end it with Ctrl-C")
+	fmt.Fprintln(&b, s.admin.At+"end it with Ctrl-C")
 	_, err := io.WriteString(s.out, b.String())
 	return err
 }

@@ -1,4 +1,4 @@
-package main
+package serving
 
 import (
 	"testing"
@@ -8,9 +8,9 @@ import (
 // TestDuration: lengths of time may be in days, and are written as they are read.
 func TestDuration(t *testing.T) {
 	for text, want := range map[string]time.Duration{
-		"90m": 90 * time.Minute, "30d": 30 * day, "1d12h": 36 * time.Hour, "0s": 0, "1.5h": 90 * time.Minute, "0d": 0, "65535d": 65535 * day,
+		"90m": 90 * time.Minute, "30d": 30 * Day, "1d12h": 36 * time.Hour, "0s": 0, "1.5h": 90 * time.Minute, "0d": 0, "65535d": 65535 * Day,
 	} {
-		var d duration
+		var d Duration
 		if err := d.Set(text); err != nil || time.Duration(d) != want {
 			t.Errorf("%s is %v, %v", text, time.Duration(d), err)
 		}
@@ -20,7 +20,7 @@ func TestDuration(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "d", "30", "-1h", "-1d", "1d-1h", "1.5d", "1d ", "65536d", "1w"} {
-		if got, err := parseDuration(text); err == nil {
+		if got, err := ParseDuration(text); err == nil {
 			t.Errorf("%q is %v", text, got)
 		}
 	}

@@ -1,4 +1,4 @@
-package main
+package serving
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 )
 
 // plainArgs makes the errors about cmd's arguments say what is missing, by the names that its
-// usage has.
+// Usage has.
 func plainArgs(cmd *cobra.Command) {
 	check := cmd.Args
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
@@ -58,9 +58,9 @@ func noCommand(cmd *cobra.Command, name string) string {
 		names = append(names, c.Name())
 	}
 	if cmd == cmd.Root() {
-		return fmt.Sprintf("there is no command %q%s", name, didYouMean(name, names))
+		return fmt.Sprintf("there is no command %q%s", name, DidYouMean(name, names))
 	}
-	return fmt.Sprintf("%s has no command %q%s", called(cmd), name, didYouMean(name, names))
+	return fmt.Sprintf("%s has no command %q%s", called(cmd), name, DidYouMean(name, names))
 }
 
 // called is what cmd is called with, the program's name left out.
@@ -80,7 +80,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
 		name := "--" + unknown.GetSpecifiedName()
-		return fmt.Errorf("%s has no flag %s%s", called(cmd), name, didYouMean(name, names))
+		return fmt.Errorf("%s has no flag %s%s", called(cmd), name, DidYouMean(name, names))
 	case errors.As(err, &lacks):
 		return fmt.Errorf("--%s needs a value", lacks.GetFlag().Name)
 	case errors.As(err, &bad):

@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package serving
 
 import (
 	"os"
@@ -16,10 +16,10 @@ func TestSignals(t *testing.T) {
 		}
 	}
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
-		ctx, s, stop := watchSignals(t.Context())
+		ctx, s, stop := WatchSignals(t.Context())
 		outer, inner := make(chan struct{}), make(chan struct{})
-		releaseOuter := s.catch(func() { close(outer) })
-		releaseInner := s.catch(func() { close(inner) })
+		releaseOuter := s.Catch(func() { close(outer) })
+		releaseInner := s.Catch(func() { close(inner) })
 		kill(syscall.SIGINT)
 		<-inner
 		releaseInner()
@@ -34,9 +34,9 @@ func TestSignals(t *testing.T) {
 		stop()
 	}
 	// SIGTERM is for the program, even while a function catches interrupts.
-	ctx, s, stop := watchSignals(t.Context())
+	ctx, s, stop := WatchSignals(t.Context())
 	defer stop()
-	defer s.catch(func() { t.Error("SIGTERM was taken for an interrupt") })()
+	defer s.Catch(func() { t.Error("SIGTERM was taken for an interrupt") })()
 	kill(syscall.SIGTERM)
 	<-ctx.Done()
 }

@@ -1,0 +1,11 @@
+//go:build !unix
+
+package serving
+
+import "os"
+
+// ReloadSignals is empty without SIGHUP.
+var reloadSignals []os.Signal
+
+// MaxFiles returns 0: how many files the process may have open is unknown.
+func maxFiles() int { return 0 }
