@@ -15,6 +15,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/conn"
 	"github.com/greenroomdb/greenroom/host"
+	"github.com/greenroomdb/greenroom/host/internal/wire"
 )
 
 // guarded is a room of which the callers are asked about.
@@ -89,51 +90,51 @@ func TestAuthorize(t *testing.T) {
 		t.Errorf("which types there are is told to others: %d %s", status, answer)
 	}
 
-	_, resp, err := websocket.Dial(t.Context(), r.server.URL+"/actors/room/a/connect", &websocket.DialOptions{Subprotocols: []string{protocolJSON}})
+	_, resp, err := websocket.Dial(t.Context(), r.server.URL+"/actors/room/a/connect", &websocket.DialOptions{Subprotocols: []string{wire.ProtocolJSON}})
 	if err == nil || resp == nil || resp.StatusCode != http.StatusUnauthorized {
 		t.Errorf("a socket without a caller: %v", err)
 	}
-	p := r.join(mediaJSON, request{}, "User", "ann")
+	p := r.join(mediaJSON, wire.Request{}, "User", "ann")
 	if got := p.call("who", nil); got != `"ann ann"` {
 		t.Errorf("through a socket: %s", got)
 	}
-	refused := func(m request) {
+	refused := func(m wire.Request) {
 		t.Helper()
 		p.send(&m)
-		if got := p.want(typeError); got.Code != "forbidden" || strings.Contains(got.Message, "tenant") {
+		if got := p.want(wire.TypeError); got.Code != "forbidden" || strings.Contains(got.Message, "tenant") {
 			t.Errorf("%s: %+v", m.Type, got)
 		}
 	}
-	refused(request{Type: typeCall, ID: 1, Action: "secret"})
-	refused(request{Type: typeSubscribe, ID: 2, Event: "secret"})
-	p.send(&request{Type: typeSubscribe, ID: 3, Event: "news"})
-	p.want(typeResult)
+	refused(wire.Request{Type: wire.TypeCall, ID: 1, Action: "secret"})
+	refused(wire.Request{Type: wire.TypeSubscribe, ID: 2, Event: "secret"})
+	p.send(&wire.Request{Type: wire.TypeSubscribe, ID: 3, Event: "news"})
+	p.want(wire.TypeResult)
 	closed.Store(true)
-	refused(request{Type: typeCall, ID: 4, Action: "who"})
-	refused(request{Type: typeSubscribe, ID: 5, Event: "news"})
-	p.send(&request{Type: typeUnsubscribe, ID: 6, Event: "news"})
-	p.want(typeResult)
+	refused(wire.Request{Type: wire.TypeCall, ID: 4, Action: "who"})
+	refused(wire.Request{Type: wire.TypeSubscribe, ID: 5, Event: "news"})
+	p.send(&wire.Request{Type: wire.TypeUnsubscribe, ID: 6, Event: "news"})
+	p.want(wire.TypeResult)
 	closed.Store(false)
 	must(t, p.ws.CloseNow())
 
 	r.reopen()
-	for user, want := range map[string]string{"bob": typeError, "none": typeError, "ann": typeConnected} {
+	for user, want := range map[string]string{"bob": wire.TypeError, "none": wire.TypeError, "ann": wire.TypeConnected} {
 		again := r.dial(mediaJSON, "User", user)
-		again.send(&request{Type: typeResume, Conn: "", Token: p.token})
-		if m := again.want(typeError); m.Code != "no_such_connection" {
+		again.send(&wire.Request{Type: wire.TypeResume, Conn: "", Token: p.token})
+		if m := again.want(wire.TypeError); m.Code != "no_such_connection" {
 			t.Errorf("%s, without the id: %+v", user, m)
 		}
 		again = r.dial(mediaJSON, "User", user)
-		again.send(&request{Type: typeResume, Token: p.token, Conn: conn.ID(p.conn)})
-		if m := again.want(want); want == typeError && m.Code != "no_such_connection" {
+		again.send(&wire.Request{Type: wire.TypeResume, Token: p.token, Conn: conn.ID(p.conn)})
+		if m := again.want(want); want == wire.TypeError && m.Code != "no_such_connection" {
 			t.Errorf("%s: %+v", user, m)
-		} else if want == typeConnected {
+		} else if want == wire.TypeConnected {
 			if got := again.call("who", nil); got != `"ann ann"` {
 				t.Errorf("resumed: %s", got)
 			}
 		}
 	}
-	byToken := r.join(mediaJSON, request{}, "Authorization", "Bearer "+token)
+	byToken := r.join(mediaJSON, wire.Request{}, "Authorization", "Bearer "+token)
 	if got := byToken.call("who", nil); got != `"- -"` {
 		t.Errorf("with a token: %s", got)
 	}
@@ -180,8 +181,8 @@ func TestAuthorizeEnds(t *testing.T) {
 		}
 		return &host.Caller{ID: "ann"}, nil
 	}})
-	p := r.join(mediaJSON, request{})
-	first := make(chan *response, 1)
+	p := r.join(mediaJSON, wire.Request{})
+	first := make(chan *wire.Response, 1)
 	go func() {
 		m, _ := p.receive()
 		first <- m
@@ -200,12 +201,12 @@ func TestAuthorizeEnds(t *testing.T) {
 	state.Store(1)
 	wait(3)
 	state.Store(2)
-	if m := <-first; m == nil || m.Type != typeError || m.Code != "unauthorized" {
+	if m := <-first; m == nil || m.Type != wire.TypeError || m.Code != "unauthorized" {
 		t.Errorf("got %+v", m)
 	}
-	p.wantClose(closeRefused)
+	p.wantClose(wire.CloseRefused)
 	state.Store(0)
 	again := r.dial(mediaJSON)
-	again.send(&request{Type: typeResume, Token: p.token, Conn: conn.ID(p.conn)})
-	again.want(typeConnected)
+	again.send(&wire.Request{Type: wire.TypeResume, Token: p.token, Conn: conn.ID(p.conn)})
+	again.want(wire.TypeConnected)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/host"
+	"github.com/greenroomdb/greenroom/host/internal/wire"
 	"github.com/greenroomdb/greenroom/internal/remote"
 )
 
@@ -35,7 +36,7 @@ func (f *Front) serveCall(w http.ResponseWriter, r *http.Request, from *host.Cal
 		f.answerError(w, r, out, err)
 		return
 	}
-	body, err := out.encode(value(result))
+	body, err := out.encode(wire.Value(result))
 	if err != nil {
 		f.answerError(w, r, out, err)
 		return
@@ -70,7 +71,7 @@ func (f *Front) call(w http.ResponseWriter, r *http.Request, from *host.Caller, 
 	defer f.release(&f.calls)
 	args := host.Raw(body) // Host.Do looks whether it is one value
 	if in == mediaJSON && len(body) > 0 {
-		if args, err = fromJSON(body); err != nil {
+		if args, err = wire.FromJSON(body); err != nil {
 			return nil, &host.Error{Code: host.Code(err), Message: "The body is not one value in JSON.", Err: err}
 		}
 	}

@@ -21,10 +21,6 @@ type digest [sha256.Size]byte
 
 func digestOf(token string) digest { return sha256.Sum256([]byte(token)) }
 
-// bearerProtocol begins the subprotocol in which a browser sends its bearer token, in
-// base64url without padding, as it can set no header of a WebSocket. It is never chosen.
-const bearerProtocol = "greenroom.bearer."
-
 // A guard decides which requests are served, and of whom they are.
 type guard struct {
 	*Options

@@ -12,6 +12,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/host"
+	"github.com/greenroomdb/greenroom/host/internal/wire"
 	"github.com/greenroomdb/greenroom/internal/remote"
 )
 
@@ -111,9 +112,9 @@ func (f *Front) serveSocket(s *socket, a host.Address, path string) {
 // refuse tells the client why it isn't connected, and ends the socket.
 func (s *socket) refuse(err error) {
 	s.front.note(s.ctx, "connect", "", err)
-	code := closeRefused
+	code := wire.CloseRefused
 	if errors.Is(err, errMessage) {
-		code = closeBad
+		code = wire.CloseBad
 	}
 	s.welcome(s.failure(0, err))
 	s.finish(code, host.Code(err))
@@ -143,15 +144,15 @@ type client struct {
 }
 
 // connect makes the connection that the first message asks for, or takes it up again.
-func (c *client) connect(r *request) (err error) {
+func (c *client) connect(r *wire.Request) (err error) {
 	switch r.Type {
-	case typeConnect:
+	case wire.TypeConnect:
 		ctx, cancel := context.WithTimeout(c.ctx, c.front.opts.CallTimeout)
 		defer cancel()
 		c.stays = r.Hibernate == nil || *r.Hibernate
 		return c.front.host.Follow(ctx, c.actor, func(ctx context.Context) error { return c.join(ctx, r) },
 			func(ctx context.Context, to *actorstore.HostInfo) error { return c.reach(ctx, to, r) })
-	case typeResume:
+	case wire.TypeResume:
 		j, err := c.front.resumed(c.actor, r.Conn, r.Token)
 		if err != nil {
 			return err
@@ -165,7 +166,7 @@ func (c *client) connect(r *request) (err error) {
 }
 
 // reach makes the connection by a link to another host.
-func (c *client) reach(ctx context.Context, to *actorstore.HostInfo, r *request) error {
+func (c *client) reach(ctx context.Context, to *actorstore.HostInfo, r *wire.Request) error {
 	l, hello, err := c.dial(ctx, to, r)
 	if err != nil {
 		return err
@@ -179,7 +180,7 @@ func (c *client) reach(ctx context.Context, to *actorstore.HostInfo, r *request)
 	}
 	c.relink(l)
 	c.front.meter.Count(metricLinked, 1)
-	c.welcome(&response{Type: typeConnected, Conn: hello.Conn, Token: hello.Token})
+	c.welcome(&wire.Response{Type: wire.TypeConnected, Conn: hello.Conn, Token: hello.Token})
 	select {
 	case <-l.ended: // before it was the client's
 		c.unlinked(l)
@@ -190,7 +191,7 @@ func (c *client) reach(ctx context.Context, to *actorstore.HostInfo, r *request)
 
 // first reads the first message. A client that leaves before it, or breaks the rules of
 // WebSockets, doesn't concern the server's operator.
-func (c *client) first() (*request, error) {
+func (c *client) first() (*wire.Request, error) {
 	r, err := c.receive(true)
 	var told *host.Error
 	if err != nil && !errors.As(err, &told) && !errors.Is(err, host.ErrClosed) && c.ctx.Err() == nil {
@@ -202,7 +203,7 @@ func (c *client) first() (*request, error) {
 // receive reads a message, for whose beginning the client has as long as it likes unless
 // it is the first one. A socket that is closed, or becomes so for what was sent, is an
 // error that isn't errMessage.
-func (c *client) receive(first bool) (*request, error) {
+func (c *client) receive(first bool) (*wire.Request, error) {
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
 	ts := &c.front.transfers
@@ -224,8 +225,8 @@ func (c *client) receive(first bool) (*request, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &request{}
-	if frame != c.as.frame() || c.as.decode(data, r) != nil || r.Type == typeMoved {
+	r := &wire.Request{}
+	if frame != c.as.frame() || c.as.decode(data, r) != nil || r.Type == wire.TypeMoved {
 		return nil, errMessage
 	}
 	if !c.carried {
@@ -234,7 +235,7 @@ func (c *client) receive(first bool) (*request, error) {
 	return r, nil
 }
 
-func (c *client) join(ctx context.Context, r *request) (err error) {
+func (c *client) join(ctx context.Context, r *wire.Request) (err error) {
 	c.joined, err = c.front.host.Join(ctx, &host.Join{
 		Actor: c.actor, Transport: c.socket, Parameters: host.Raw(r.Params), Hibernate: c.stays, Path: c.path,
 	})
@@ -242,7 +243,7 @@ func (c *client) join(ctx context.Context, r *request) (err error) {
 		return err
 	}
 	c.front.meter.Count(metricOpened, 1)
-	hello := &response{Type: typeConnected, Conn: c.joined.ID}
+	hello := &wire.Response{Type: wire.TypeConnected, Conn: c.joined.ID}
 	if c.stays {
 		hello.Token = c.front.resumeToken(c.actor, c.joined)
 	}
@@ -250,7 +251,7 @@ func (c *client) join(ctx context.Context, r *request) (err error) {
 	return nil
 }
 
-func (c *client) rejoin(ctx context.Context, r *request, j host.Joined) error {
+func (c *client) rejoin(ctx context.Context, r *wire.Request, j host.Joined) error {
 	if _, err := c.front.host.Rejoin(ctx, c.actor, j, c.socket); err != nil {
 		if errors.Is(err, host.ErrUnknownOutcome) {
 			// It may be attached: then it is as if its client were lost.
@@ -261,7 +262,7 @@ func (c *client) rejoin(ctx context.Context, r *request, j host.Joined) error {
 	}
 	c.joined, c.stays = j, true
 	c.front.meter.Count(metricResumed, 1)
-	c.welcome(&response{Type: typeConnected, Conn: j.ID, Token: r.Token})
+	c.welcome(&wire.Response{Type: wire.TypeConnected, Conn: j.ID, Token: r.Token})
 	return nil
 }
 

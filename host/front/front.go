@@ -21,7 +21,7 @@ package front
 // Files, from the top down:
 //
 //	connect.go routes.go link.go resume.go requests.go health.go socket.go action.go front.go answers.go traceparent.go
-//	message.go auth.go idempotency.go media.go keys.go value.go metrics.go transfers.go options.go access.go errors.go
+//	auth.go protocol.go idempotency.go media.go keys.go metrics.go transfers.go options.go access.go errors.go
 
 import (
 	"container/list"

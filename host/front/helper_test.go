@@ -17,6 +17,7 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/host"
+	"github.com/greenroomdb/greenroom/host/internal/wire"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -142,9 +143,9 @@ func (r *rig) dial(as media, headers ...string) *peer {
 	for i := 0; i < len(headers); i += 2 {
 		h.Add(headers[i], headers[i+1])
 	}
-	protocol := protocolJSON
+	protocol := wire.ProtocolJSON
 	if as == mediaCBOR {
-		protocol = protocolCBOR
+		protocol = wire.ProtocolCBOR
 	}
 	ws, resp, err := websocket.Dial(r.Context(), r.server.URL+"/actors/room/a/connect", &websocket.DialOptions{Subprotocols: []string{protocol}, HTTPHeader: h})
 	must(r, err)
@@ -157,24 +158,24 @@ func (r *rig) dial(as media, headers ...string) *peer {
 	return p
 }
 
-func (p *peer) send(m *request) {
+func (p *peer) send(m *wire.Request) {
 	p.Helper()
 	b, err := p.as.encode(m)
 	must(p, err)
 	must(p, p.ws.Write(p.Context(), p.as.frame(), b))
 }
 
-func (p *peer) receive() (*response, error) {
+func (p *peer) receive() (*wire.Response, error) {
 	_, b, err := p.ws.Read(p.Context())
 	if err != nil {
 		return nil, err
 	}
-	m := &response{}
+	m := &wire.Response{}
 	return m, p.as.decode(b, m)
 }
 
 // want receives a message of that type.
-func (p *peer) want(kind string) *response {
+func (p *peer) want(kind string) *wire.Response {
 	p.Helper()
 	m, err := p.receive()
 	must(p, err)
@@ -200,7 +201,7 @@ func (p *peer) wantClose(code websocket.StatusCode) {
 }
 
 // text returns a value as JSON.
-func text(v value) string {
+func text(v wire.Value) string {
 	b, err := v.MarshalJSON()
 	if err != nil {
 		return err.Error()
@@ -209,20 +210,20 @@ func text(v value) string {
 }
 
 // arg returns a Go value as one of a message.
-func arg(t testing.TB, v any) value {
+func arg(t testing.TB, v any) wire.Value {
 	t.Helper()
 	r, err := host.Encode(v)
 	must(t, err)
-	return value(r)
+	return wire.Value(r)
 }
 
 // join connects to the room.
-func (r *rig) join(as media, m request, headers ...string) *peer {
+func (r *rig) join(as media, m wire.Request, headers ...string) *peer {
 	r.Helper()
 	p := r.dial(as, headers...)
-	m.Type = typeConnect
+	m.Type = wire.TypeConnect
 	p.send(&m)
-	hello := p.want(typeConnected)
+	hello := p.want(wire.TypeConnected)
 	p.conn, p.token = string(hello.Conn), hello.Token
 	return p
 }
@@ -230,8 +231,8 @@ func (r *rig) join(as media, m request, headers ...string) *peer {
 // call calls an action over the socket and returns the result as JSON.
 func (p *peer) call(action string, args any) string {
 	p.Helper()
-	p.send(&request{Type: typeCall, ID: 7, Action: action, Args: arg(p, args)})
-	m := p.want(typeResult)
+	p.send(&wire.Request{Type: wire.TypeCall, ID: 7, Action: action, Args: arg(p, args)})
+	m := p.want(wire.TypeResult)
 	if m.ID != 7 {
 		p.Fatalf("the answer is for %d", m.ID)
 	}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/greenroomdb/greenroom/host/internal/wire"
 )
 
 // TestIdempotencyKey: a call with the header lands once, and the client is told which answer was stored before.
@@ -76,7 +78,7 @@ func TestIdempotencyKeyOfSocket(t *testing.T) {
 	key := func(s string) *string { return &s }
 	total := 0
 	for _, as := range []media{mediaJSON, mediaCBOR} {
-		p := r.join(as, request{})
+		p := r.join(as, wire.Request{})
 		k := key("k" + as.String())
 		for _, c := range []struct {
 			n        int
@@ -90,7 +92,7 @@ func TestIdempotencyKeyOfSocket(t *testing.T) {
 			{1, key(""), "bad_idempotency_key", false, 0}, {1, key("\x01"), "bad_idempotency_key", false, 0},
 			{0, nil, "", false, 0},
 		} {
-			p.send(&request{Type: typeCall, ID: 7, Action: "add", Args: arg(t, c.n), IdempotencyKey: c.key})
+			p.send(&wire.Request{Type: wire.TypeCall, ID: 7, Action: "add", Args: arg(t, c.n), IdempotencyKey: c.key})
 			m, err := p.receive()
 			must(t, err)
 			total += c.added

@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/host"
+	"github.com/greenroomdb/greenroom/host/internal/wire"
 )
 
 // A client whose actor is at another host has a link: a socket to the Front of that host, on which this one is the client. The messages are the same, in CBOR,
@@ -19,8 +20,8 @@ import (
 type link struct {
 	to      *actorstore.HostInfo
 	ws      *websocket.Conn
-	asked   uint64         // requests; of the goroutine of client.serve
-	answers chan *response // has room for one
+	asked   uint64              // requests; of the goroutine of client.serve
+	answers chan *wire.Response // has room for one
 	ended   chan struct{}
 	err     error // why; written before ended is closed
 }
@@ -36,13 +37,13 @@ const (
 var errLink = errors.New("front: the socket to the actor's host has ended")
 
 // dial opens a link with a first message, and returns it with the answer.
-func (c *client) dial(ctx context.Context, to *actorstore.HostInfo, first *request) (*link, *response, error) {
+func (c *client) dial(ctx context.Context, to *actorstore.HostInfo, first *wire.Request) (*link, *wire.Response, error) {
 	ws, err := c.front.opts.Fleet.Dial(ctx, to, c.actor, c.path)
 	if err != nil {
 		return nil, nil, err
 	}
 	ws.SetReadLimit(linkBytes)
-	l := &link{to: to, ws: ws, answers: make(chan *response, 1), ended: make(chan struct{})}
+	l := &link{to: to, ws: ws, answers: make(chan *wire.Response, 1), ended: make(chan struct{})}
 	c.links.Go(func() { l.read(c) })
 	r, err := l.ask(ctx, c, first)
 	if err != nil {
@@ -56,7 +57,7 @@ func (c *client) dial(ctx context.Context, to *actorstore.HostInfo, first *reque
 const linkBytes = 64 << 20
 
 // ask sends a request, and waits for its answer.
-func (l *link) ask(ctx context.Context, c *client, r *request) (*response, error) {
+func (l *link) ask(ctx context.Context, c *client, r *wire.Request) (*wire.Response, error) {
 	l.asked++
 	sent := *r
 	sent.ID = l.asked
@@ -87,11 +88,11 @@ func (l *link) ask(ctx context.Context, c *client, r *request) (*response, error
 			return nil, host.ToldError(l.to, host.TellError(host.ErrClosed))
 		case err != nil:
 			return nil, fmt.Errorf("%w: host %q: %w", host.ErrUnknownOutcome, l.to.Name, err)
-		case got.Type == typeConnected:
+		case got.Type == wire.TypeConnected:
 			return got, nil
 		case got.ID != l.asked && got.ID != 0:
 			continue // to one for which its caller didn't wait
-		case got.Type != typeError:
+		case got.Type != wire.TypeError:
 			return got, nil
 		case len(got.Fault) > 0:
 			return nil, host.ToldError(l.to, got.Fault)
@@ -101,7 +102,7 @@ func (l *link) ask(ctx context.Context, c *client, r *request) (*response, error
 }
 
 // next returns the next answer, also if the link has ended behind it.
-func (l *link) next(ctx context.Context) (*response, error) {
+func (l *link) next(ctx context.Context) (*wire.Response, error) {
 	select {
 	case got := <-l.answers:
 		return got, nil
@@ -121,7 +122,7 @@ func (l *link) next(ctx context.Context) (*response, error) {
 func (l *link) read(c *client) {
 	for {
 		_, text, err := l.ws.Read(c.ctx)
-		r := &response{}
+		r := &wire.Response{}
 		if err == nil {
 			err = mediaCBOR.decode(text, r)
 		}
@@ -131,7 +132,7 @@ func (l *link) read(c *client) {
 			c.unlinked(l)
 			return
 		}
-		if r.Type == typeEvent {
+		if r.Type == wire.TypeEvent {
 			c.Send(host.Event{Name: r.Event, Body: host.Raw(r.Body)})
 			continue
 		}
@@ -158,10 +159,10 @@ func (c *client) unlinked(l *link) {
 	var why websocket.CloseError
 	if errors.As(l.err, &why) {
 		switch why.Code {
-		case closeGone:
+		case wire.CloseGone:
 			c.Close(why.Reason)
 			return
-		case closeSlow, closeRefused:
+		case wire.CloseSlow, wire.CloseRefused:
 			c.finish(why.Code, why.Reason)
 			return
 		}
@@ -180,7 +181,7 @@ func (c *client) moved() {
 	if c.end != nil {
 		return
 	}
-	c.pending = append(c.pending, request{Type: typeMoved})
+	c.pending = append(c.pending, wire.Request{Type: wire.TypeMoved})
 	if !c.serving {
 		c.serving = true
 		c.active.Go(c.serve)
@@ -217,7 +218,7 @@ func (c *client) there(ctx context.Context, to *actorstore.HostInfo) (*link, err
 	if !c.stays {
 		return nil, host.ErrNoConn
 	}
-	l, _, err := c.dial(ctx, to, &request{Type: typeResume, Conn: c.joined.ID, Token: c.front.resumeToken(c.actor, c.joined)})
+	l, _, err := c.dial(ctx, to, &wire.Request{Type: wire.TypeResume, Conn: c.joined.ID, Token: c.front.resumeToken(c.actor, c.joined)})
 	if err != nil {
 		if errors.Is(err, host.ErrUnknownOutcome) { // it is only resumed once more
 			err = fmt.Errorf("%w: %v", host.ErrUnreachable, err)

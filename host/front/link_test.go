@@ -18,6 +18,7 @@ import (
 	"github.com/greenroomdb/greenroom/conn"
 	"github.com/greenroomdb/greenroom/host"
 	"github.com/greenroomdb/greenroom/host/fleet"
+	"github.com/greenroomdb/greenroom/host/internal/wire"
 	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -67,59 +68,59 @@ func TestLink(t *testing.T) {
 	for _, as := range []media{mediaJSON, mediaCBOR} {
 		s := newSignal()
 		owner, edge := pair(t, Options{}, func() *host.Type { return room(s) })
-		far := edge.join(as, request{Params: arg(t, "ada")})
-		if hello := far.want(typeEvent); text(hello.Body) != `"ada"` {
+		far := edge.join(as, wire.Request{Params: arg(t, "ada")})
+		if hello := far.want(wire.TypeEvent); text(hello.Body) != `"ada"` {
 			t.Errorf("got %+v", hello)
 		}
-		near := owner.join(as, request{})
+		near := owner.join(as, wire.Request{})
 		if got := far.call("conns", nil); got != "2" {
 			t.Errorf("%s connections", got)
 		}
 		if got := far.call("who", nil); got != fmt.Sprintf("%q", far.conn) {
 			t.Errorf("called by %s, want %s", got, far.conn)
 		}
-		far.send(&request{Type: typeSubscribe, ID: 1, Event: "said"})
-		far.want(typeResult)
+		far.send(&wire.Request{Type: wire.TypeSubscribe, ID: 1, Event: "said"})
+		far.want(wire.TypeResult)
 		for i := range 20 {
-			far.send(&request{Type: typeCall, ID: 2, Action: "say", Args: arg(t, i)})
-			if e := far.want(typeEvent); text(e.Body) != fmt.Sprint(i) {
+			far.send(&wire.Request{Type: wire.TypeCall, ID: 2, Action: "say", Args: arg(t, i)})
+			if e := far.want(wire.TypeEvent); text(e.Body) != fmt.Sprint(i) {
 				t.Errorf("event %d: %s", i, text(e.Body))
 			}
-			far.want(typeResult)
+			far.want(wire.TypeResult)
 		}
 		near.call("add", 1)
 		for _, tt := range [][2]string{{"deny", "out_of_stock"}, {"secret", "internal"}, {"panic", "actor_failed"}, {"none", "no_such_action"}} {
-			far.send(&request{Type: typeCall, ID: 3, Action: tt[0]})
-			if e := far.want(typeError); e.Code != tt[1] || e.ID != 3 || strings.Contains(e.Message, "password") || len(e.Fault) > 0 {
+			far.send(&wire.Request{Type: wire.TypeCall, ID: 3, Action: tt[0]})
+			if e := far.want(wire.TypeError); e.Code != tt[1] || e.ID != 3 || strings.Contains(e.Message, "password") || len(e.Fault) > 0 {
 				t.Errorf("%s: got %+v", tt[0], e)
 			}
 		}
-		far.send(&request{Type: typeMoved})
-		far.wantClose(closeBad)
+		far.send(&wire.Request{Type: wire.TypeMoved})
+		far.wantClose(wire.CloseBad)
 
 		again := edge.dial(as)
-		again.send(&request{Type: typeResume, Conn: conn.ID(far.conn), Token: far.token})
-		again.want(typeConnected)
+		again.send(&wire.Request{Type: wire.TypeResume, Conn: conn.ID(far.conn), Token: far.token})
+		again.want(wire.TypeConnected)
 		if got := again.call("who", nil); got != fmt.Sprintf("%q", far.conn) {
 			t.Errorf("called by %s, want %s", got, far.conn)
 		}
-		again.send(&request{Type: typeCall, ID: 4, Action: "kick", Args: arg(t, "out")})
-		again.wantClose(closeGone)
+		again.send(&wire.Request{Type: wire.TypeCall, ID: 4, Action: "kick", Args: arg(t, "out")})
+		again.wantClose(wire.CloseGone)
 		if why := <-s.gone; why != "out" {
 			t.Errorf("it went since %q", why)
 		}
-		left := edge.join(as, request{})
+		left := edge.join(as, wire.Request{})
 		must(t, left.ws.Close(websocket.StatusNormalClosure, ""))
 		if why := <-s.gone; why != "the client has left" {
 			t.Errorf("it went since %q", why)
 		}
 		refused := edge.dial(as)
-		refused.send(&request{Type: typeConnect, Params: arg(t, "nobody")})
-		if e := refused.want(typeError); e.Code != "unwelcome" {
+		refused.send(&wire.Request{Type: wire.TypeConnect, Params: arg(t, "nobody")})
+		if e := refused.want(wire.TypeError); e.Code != "unwelcome" {
 			t.Errorf("got %+v", e)
 		}
-		refused.wantClose(closeRefused)
-		brief := edge.join(as, request{Hibernate: new(bool)})
+		refused.wantClose(wire.CloseRefused)
+		brief := edge.join(as, wire.Request{Hibernate: new(bool)})
 		brief.call("add", 1)
 		_ = brief.ws.CloseNow()
 		<-s.gone
@@ -133,17 +134,17 @@ func TestLink(t *testing.T) {
 func TestLinkResumed(t *testing.T) {
 	s := newSignal()
 	owner, edge := pair(t, Options{}, func() *host.Type { return room(s) })
-	p := edge.join(mediaJSON, request{})
-	p.send(&request{Type: typeSubscribe, ID: 1, Event: "said"})
-	p.want(typeResult)
+	p := edge.join(mediaJSON, wire.Request{})
+	p.send(&wire.Request{Type: wire.TypeSubscribe, ID: 1, Event: "said"})
+	p.want(wire.TypeResult)
 	p.call("add", 1)
 	owner.close()
 	for i := range 5 {
-		p.send(&request{Type: typeCall, ID: 2, Action: "say", Args: arg(t, i)})
-		if e := p.want(typeEvent); text(e.Body) != fmt.Sprint(i) {
+		p.send(&wire.Request{Type: wire.TypeCall, ID: 2, Action: "say", Args: arg(t, i)})
+		if e := p.want(wire.TypeEvent); text(e.Body) != fmt.Sprint(i) {
 			t.Errorf("event %d: %s", i, text(e.Body))
 		}
-		p.want(typeResult)
+		p.want(wire.TypeResult)
 	}
 	if got := p.call("add", 1); got != "2" {
 		t.Errorf("the sum is %s", got)
@@ -171,18 +172,18 @@ func TestLinkCaller(t *testing.T) {
 		return a
 	}
 	_, edge := pair(t, opts, is)
-	p := edge.join(mediaJSON, request{Caller: []byte(`{"id":"root"}`)})
+	p := edge.join(mediaJSON, wire.Request{Caller: []byte(`{"id":"root"}`)})
 	if got := p.call("caller", nil); got != `"ada of ada"` {
 		t.Errorf("it is %s", got)
 	}
 	now.Store("ben")
-	p.send(&request{Type: typeCall, ID: 7, Action: "caller", Caller: []byte(`{"id":"root"}`)})
-	if m := p.want(typeResult); text(m.Body) != `"ben of ada"` {
+	p.send(&wire.Request{Type: wire.TypeCall, ID: 7, Action: "caller", Caller: []byte(`{"id":"root"}`)})
+	if m := p.want(wire.TypeResult); text(m.Body) != `"ben of ada"` {
 		t.Errorf("it is %s", text(m.Body))
 	}
 	resumed := edge.dial(mediaJSON)
-	resumed.send(&request{Type: typeResume, Conn: conn.ID(p.conn), Token: p.token})
-	if e := resumed.want(typeError); e.Code != "no_such_connection" {
+	resumed.send(&wire.Request{Type: wire.TypeResume, Conn: conn.ID(p.conn), Token: p.token})
+	if e := resumed.want(wire.TypeError); e.Code != "no_such_connection" {
 		t.Errorf("another caller resumes it: %+v", e)
 	}
 }
@@ -191,10 +192,10 @@ func TestLinkCaller(t *testing.T) {
 func TestHandOverSockets(t *testing.T) {
 	s := newSignal()
 	owner, edge := pair(t, Options{}, func() *host.Type { return room(s) })
-	near, far := owner.join(mediaJSON, request{}), edge.join(mediaJSON, request{})
+	near, far := owner.join(mediaJSON, wire.Request{}), edge.join(mediaJSON, wire.Request{})
 	for _, p := range []*peer{near, far} {
-		p.send(&request{Type: typeSubscribe, ID: 1, Event: "said"})
-		p.want(typeResult)
+		p.send(&wire.Request{Type: wire.TypeSubscribe, ID: 1, Event: "said"})
+		p.want(wire.TypeResult)
 	}
 	must(t, owner.host.HandOver(t.Context()))
 	for i := range 3 {
@@ -205,7 +206,7 @@ func TestHandOverSockets(t *testing.T) {
 			t.Fatalf("%d %s", status, answer)
 		}
 		for _, p := range []*peer{near, far} {
-			if e := p.want(typeEvent); text(e.Body) != fmt.Sprint(i) {
+			if e := p.want(wire.TypeEvent); text(e.Body) != fmt.Sprint(i) {
 				t.Errorf("event %d: %s", i, text(e.Body))
 			}
 		}
@@ -221,8 +222,8 @@ func TestHandOverSockets(t *testing.T) {
 	near.wantClose(websocket.StatusServiceRestart)
 	<-closed
 	back := edge.dial(mediaJSON)
-	back.send(&request{Type: typeResume, Conn: conn.ID(near.conn), Token: near.token})
-	back.want(typeConnected)
+	back.send(&wire.Request{Type: wire.TypeResume, Conn: conn.ID(near.conn), Token: near.token})
+	back.want(wire.TypeConnected)
 	if got := far.call("conns", nil); got != "2" || len(s.gone) > 0 {
 		t.Errorf("%s connections, %d are gone", got, len(s.gone))
 	}
@@ -231,9 +232,9 @@ func TestHandOverSockets(t *testing.T) {
 // TestGather: a socket at a host where its actor sleeps follows the actor, which another host wakes, before its client asks for anything.
 func TestGather(t *testing.T) {
 	owner, edge := pair(t, Options{}, func() *host.Type { return room(nil) })
-	p := owner.join(mediaJSON, request{})
-	p.send(&request{Type: typeSubscribe, ID: 1, Event: "said"})
-	p.want(typeResult)
+	p := owner.join(mediaJSON, wire.Request{})
+	p.send(&wire.Request{Type: wire.TypeSubscribe, ID: 1, Event: "said"})
+	p.want(wire.TypeResult)
 	a := host.Address{Type: "room", Key: "a"}
 	must(t, owner.host.Sleep(t.Context(), actorstore.IDFromName(a.String())))
 	heard := make(chan struct{})
@@ -251,7 +252,7 @@ func TestGather(t *testing.T) {
 			}
 		}
 	})
-	p.want(typeEvent)
+	p.want(wire.TypeEvent)
 	close(heard)
 	said.Wait()
 	if owner.host.Stats().Awake != 0 || edge.host.Stats().Awake != 1 {

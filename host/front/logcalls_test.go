@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/host/internal/wire"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
@@ -22,7 +23,7 @@ func TestLogCalls(t *testing.T) {
 	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	r.post("add", "2", "Traceparent", parent)
 	r.post("nothing", "7")
-	p := r.join(mediaJSON, request{})
+	p := r.join(mediaJSON, wire.Request{})
 	p.call("conns", nil)
 	testkit.Must(t, p.ws.CloseNow())
 	r.close()

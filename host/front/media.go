@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/coder/websocket"
 	"github.com/greenroomdb/greenroom/host"
 )
 
@@ -114,4 +115,12 @@ func accepted(r *http.Request, in media) (media, error) {
 		return in, errAccept
 	}
 	return best, nil
+}
+
+// frame returns the type of frames that messages of a form are in.
+func (m media) frame() websocket.MessageType {
+	if m == mediaCBOR {
+		return websocket.MessageBinary
+	}
+	return websocket.MessageText
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/host"
+	"github.com/greenroomdb/greenroom/host/internal/wire"
 )
 
 // read takes the client's requests until the socket is closed, and returns why it was. It
@@ -20,7 +21,7 @@ func (c *client) read() error {
 		r, err := c.receive(false)
 		switch {
 		case errors.Is(err, errMessage):
-			c.finish(closeBad, host.Message(err))
+			c.finish(wire.CloseBad, host.Message(err))
 			continue // until it is closed
 		case err != nil:
 			return err
@@ -31,7 +32,7 @@ func (c *client) read() error {
 
 // take puts a request behind those that wait. They are done one after the other, so that
 // they reach the actor in the order in which the client has sent them.
-func (c *client) take(r *request) {
+func (c *client) take(r *wire.Request) {
 	c.mu.Lock()
 	c.heard = time.Now()
 	var err error
@@ -80,14 +81,14 @@ func (c *client) serve() {
 const shuttingDown = "the server is shutting down; come back"
 
 // do does one request, and answers it.
-func (c *client) do(r *request) {
-	if r.Type == typeMoved {
+func (c *client) do(r *wire.Request) {
+	if r.Type == wire.TypeMoved {
 		c.resume()
 		return
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, c.front.opts.CallTimeout)
 	defer cancel()
-	var done response
+	var done wire.Response
 	ctx, err := c.admitted(ctx, r)
 	if err == nil {
 		err = c.follow(ctx, func(ctx context.Context) error { return c.near(ctx, r, &done) }, func(ctx context.Context, l *link) error {
@@ -107,12 +108,12 @@ func (c *client) do(r *request) {
 		}
 		return
 	}
-	done.Type, done.ID = typeResult, r.ID
+	done.Type, done.ID = wire.TypeResult, r.ID
 	c.reply(&done)
 }
 
 // admitted returns a context for a request, with its caller as it is now.
-func (c *client) admitted(ctx context.Context, r *request) (context.Context, error) {
+func (c *client) admitted(ctx context.Context, r *wire.Request) (context.Context, error) {
 	if c.carried {
 		if r.Caller == nil {
 			return ctx, nil
@@ -124,27 +125,27 @@ func (c *client) admitted(ctx context.Context, r *request) (context.Context, err
 		return host.WithCaller(ctx, from), nil
 	}
 	switch r.Type {
-	case typeCall:
+	case wire.TypeCall:
 		return c.admit(ctx, &Access{Kind: AccessCall, Actor: c.actor, Action: r.Action})
-	case typeSubscribe:
+	case wire.TypeSubscribe:
 		return c.admit(ctx, &Access{Kind: AccessSubscribe, Actor: c.actor, Event: r.Event})
-	case typeUnsubscribe:
+	case wire.TypeUnsubscribe:
 		return ctx, nil
-	case typeConnect, typeResume:
+	case wire.TypeConnect, wire.TypeResume:
 		return ctx, errConnected
 	}
 	return ctx, errMessage
 }
 
 // near does a request at this host.
-func (c *client) near(ctx context.Context, r *request, done *response) (err error) {
+func (c *client) near(ctx context.Context, r *wire.Request, done *wire.Response) (err error) {
 	switch r.Type {
-	case typeCall:
+	case wire.TypeCall:
 		var result host.Raw
 		result, done.Replayed, err = c.call(ctx, r)
-		done.Body = value(result)
-	case typeSubscribe, typeUnsubscribe:
-		err = c.front.host.Subscribe(ctx, c.actor, c.joined.ID, r.Event, r.Type == typeSubscribe)
+		done.Body = wire.Value(result)
+	case wire.TypeSubscribe, wire.TypeUnsubscribe:
+		err = c.front.host.Subscribe(ctx, c.actor, c.joined.ID, r.Event, r.Type == wire.TypeSubscribe)
 	default:
 		err = errMessage
 	}
@@ -152,7 +153,7 @@ func (c *client) near(ctx context.Context, r *request, done *response) (err erro
 }
 
 // call calls the action that a request names.
-func (c *client) call(ctx context.Context, r *request) (result host.Raw, replayed bool, err error) {
+func (c *client) call(ctx context.Context, r *wire.Request) (result host.Raw, replayed bool, err error) {
 	call := &host.Call{Actor: c.actor, Action: r.Action, Args: host.Raw(r.Args), Conn: c.joined.ID, Replayed: &replayed}
 	if r.IdempotencyKey != nil {
 		if call.IdempotencyKey = *r.IdempotencyKey; call.IdempotencyKey == "" {

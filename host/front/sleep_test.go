@@ -8,14 +8,15 @@ import (
 
 	"github.com/greenroomdb/greenroom/conn"
 	"github.com/greenroomdb/greenroom/host"
+	"github.com/greenroomdb/greenroom/host/internal/wire"
 )
 
 // resume takes the connection of p up again.
 func (p *peer) resume() *peer {
 	p.Helper()
 	q := p.dial(p.as)
-	q.send(&request{Type: typeResume, Conn: conn.ID(p.conn), Token: p.token})
-	hello := q.want(typeConnected)
+	q.send(&wire.Request{Type: wire.TypeResume, Conn: conn.ID(p.conn), Token: p.token})
+	hello := q.want(wire.TypeConnected)
 	q.conn, q.token = string(hello.Conn), hello.Token
 	if q.conn != p.conn || q.token != p.token {
 		p.Errorf("resumed %s %s as %s %s", p.conn, p.token, q.conn, q.token)
@@ -27,20 +28,20 @@ func (p *peer) resume() *peer {
 func TestResume(t *testing.T) {
 	s := newSignal()
 	r := newRig(t, Options{}, room(s))
-	p := r.join(mediaJSON, request{})
-	p.send(&request{Type: typeSubscribe, ID: 1, Event: "said"})
-	p.want(typeResult)
+	p := r.join(mediaJSON, wire.Request{})
+	p.send(&wire.Request{Type: wire.TypeSubscribe, ID: 1, Event: "said"})
+	p.want(wire.TypeResult)
 	hears := func(p *peer, what string) {
 		t.Helper()
 		r.post("say", what)
-		if m := p.want(typeEvent); m.Event != "said" || text(m.Body) != what {
+		if m := p.want(wire.TypeEvent); m.Event != "said" || text(m.Body) != what {
 			t.Errorf("got %+v, want %s", m, what)
 		}
 	}
 	hears(p, "1")
 	// While the old socket is there.
 	q := p.resume()
-	p.wantClose(closeGone)
+	p.wantClose(wire.CloseGone)
 	hears(q, "2")
 	// After it was lost.
 	must(t, q.ws.CloseNow())
@@ -66,10 +67,10 @@ func TestResume(t *testing.T) {
 		t.Errorf("%s connections", got)
 	}
 	// The token of another connection won't do.
-	other := r.join(mediaJSON, request{})
+	other := r.join(mediaJSON, wire.Request{})
 	thief := r.dial(mediaJSON)
-	thief.send(&request{Type: typeResume, Conn: conn.ID(q.conn), Token: other.token})
-	if m := thief.want(typeError); m.Code != "no_such_connection" {
+	thief.send(&wire.Request{Type: wire.TypeResume, Conn: conn.ID(q.conn), Token: other.token})
+	if m := thief.want(wire.TypeError); m.Code != "no_such_connection" {
 		t.Errorf("got %+v", m)
 	}
 	must(t, q.ws.Close(websocket.StatusNormalClosure, ""))
@@ -94,13 +95,13 @@ func TestHibernates(t *testing.T) {
 	r.close()
 	r.hopts.IdleTimeout = time.Millisecond
 	r.open()
-	p := r.join(mediaCBOR, request{})
-	p.send(&request{Type: typeSubscribe, ID: 1, Event: "said"})
-	p.want(typeResult)
+	p := r.join(mediaCBOR, wire.Request{})
+	p.send(&wire.Request{Type: wire.TypeSubscribe, ID: 1, Event: "said"})
+	p.want(wire.TypeResult)
 	for i := range 3 {
 		<-slept
 		r.post("say", "1")
-		if m := p.want(typeEvent); m.Event != "said" {
+		if m := p.want(wire.TypeEvent); m.Event != "said" {
 			t.Errorf("round %d: %+v", i, m)
 		}
 	}
@@ -116,7 +117,7 @@ func TestEphemeral(t *testing.T) {
 		func(p *peer) error { return p.ws.Close(websocket.StatusNormalClosure, "") },
 		func(p *peer) error { return p.ws.Close(websocket.StatusGoingAway, "") },
 	} {
-		p := r.join(mediaJSON, request{Hibernate: &no})
+		p := r.join(mediaJSON, wire.Request{Hibernate: &no})
 		if p.token != "" {
 			t.Errorf("it has the token %s", p.token)
 		}
@@ -134,7 +135,7 @@ func TestAway(t *testing.T) {
 	r.close()
 	r.hopts.AwayTimeout = time.Millisecond
 	r.open()
-	p := r.join(mediaJSON, request{Hibernate: &yes})
+	p := r.join(mediaJSON, wire.Request{Hibernate: &yes})
 	must(t, p.ws.CloseNow())
 	if why := <-s.gone; why != "the client didn't come back" {
 		t.Errorf("disconnected: %s", why)

@@ -12,6 +12,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/greenroomdb/greenroom/host"
+	"github.com/greenroomdb/greenroom/host/internal/wire"
 )
 
 // A socket is a client's WebSocket, and the host.Transport of its connection. What is to
@@ -39,11 +40,11 @@ type socket struct {
 	end     *ending    // what the socket is closed with when the queue is empty  +checklocks:mu
 	gone    bool       // the host closed it: its connection ended, or has another socket  +checklocks:mu
 
-	pending  []request   // of the client, in their order  +checklocks:mu
-	serving  bool        // a goroutine does them  +checklocks:mu
-	draining bool        // no more are taken  +checklocks:mu
-	heard    time.Time   // when the client asked for something last  +checklocks:mu
-	pinger   *time.Timer // +checklocks:mu
+	pending  []wire.Request // of the client, in their order  +checklocks:mu
+	serving  bool           // a goroutine does them  +checklocks:mu
+	draining bool           // no more are taken  +checklocks:mu
+	heard    time.Time      // when the client asked for something last  +checklocks:mu
+	pinger   *time.Timer    // +checklocks:mu
 
 	active sync.WaitGroup // goroutines of the socket, but for the one that reads
 }
@@ -57,7 +58,7 @@ var (
 // a response.
 type outgoing struct {
 	event host.Event
-	reply *response
+	reply *wire.Response
 }
 
 // An ending is how a socket is closed.
@@ -77,7 +78,7 @@ func (s *socket) Close(reason string) {
 	s.mu.Lock()
 	s.gone = true
 	s.mu.Unlock()
-	s.finish(closeGone, reason)
+	s.finish(wire.CloseGone, reason)
 }
 
 // Moved implements host.Mover: a request of the host's own is put behind those of the client.
@@ -88,7 +89,7 @@ func (s *socket) Moved() {
 }
 
 // reply sends a response.
-func (s *socket) reply(r *response) { s.push(outgoing{reply: r}, len(r.Body)) }
+func (s *socket) reply(r *wire.Response) { s.push(outgoing{reply: r}, len(r.Body)) }
 
 // replyError answers a request with an error.
 func (s *socket) replyError(id uint64, err error) {
@@ -96,8 +97,8 @@ func (s *socket) replyError(id uint64, err error) {
 }
 
 // failure returns the answer to a request with an error; id is 0 for the first one.
-func (s *socket) failure(id uint64, err error) *response {
-	r := &response{Type: typeError, ID: id, Code: host.Code(err), Message: host.Message(err)}
+func (s *socket) failure(id uint64, err error) *wire.Response {
+	r := &wire.Response{Type: wire.TypeError, ID: id, Code: host.Code(err), Message: host.Message(err)}
 	if s.carried {
 		r.Fault = host.TellError(err)
 	}
@@ -118,7 +119,7 @@ func (s *socket) push(o outgoing, size int) {
 	if len(s.queue) >= opts.MaxQueued || len(s.queue) > 0 && s.size+size > opts.MaxQueuedBytes {
 		s.front.meter.Count(metricSlow, 1)
 		s.queue, s.size = nil, 0
-		s.end = &ending{closeSlow, "what was sent was not read in time"}
+		s.end = &ending{wire.CloseSlow, "what was sent was not read in time"}
 	} else {
 		s.queue = append(s.queue, o)
 		s.size += size
@@ -137,7 +138,7 @@ func (s *socket) start() {
 }
 
 // welcome sends the first message, before all that has been sent meanwhile.
-func (s *socket) welcome(r *response) {
+func (s *socket) welcome(r *wire.Response) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.held = false
@@ -202,21 +203,21 @@ func (s *socket) write() {
 func (s *socket) cutOff() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.end != nil && s.end.code == closeSlow
+	return s.end != nil && s.end.code == wire.CloseSlow
 }
 
 func (s *socket) writeOne(o *outgoing) error {
 	r := o.reply
 	if r == nil {
-		r = &response{Type: typeEvent, Event: o.event.Name, Body: value(o.event.Body)}
+		r = &wire.Response{Type: wire.TypeEvent, Event: o.event.Name, Body: wire.Value(o.event.Body)}
 	}
 	b, err := s.as.encode(r)
 	if err != nil {
 		s.front.note(s.ctx, "encode for a socket", r.Event, err)
-		if r.Type != typeResult {
+		if r.Type != wire.TypeResult {
 			return nil // an event that can't be one is lost
 		}
-		if b, err = s.as.encode(&response{Type: typeError, ID: r.ID, Code: host.Code(err), Message: host.Message(err)}); err != nil {
+		if b, err = s.as.encode(&wire.Response{Type: wire.TypeError, ID: r.ID, Code: host.Code(err), Message: host.Message(err)}); err != nil {
 			return err
 		}
 	}
@@ -225,7 +226,7 @@ func (s *socket) writeOne(o *outgoing) error {
 	if err := s.ws.Write(ctx, s.as.frame(), b); err != nil {
 		return err
 	}
-	if r.Type == typeEvent {
+	if r.Type == wire.TypeEvent {
 		s.front.meter.Count(metricEvents, 1)
 	}
 	return nil
@@ -274,13 +275,13 @@ func (s *socket) ping() {
 	s.mu.Unlock()
 	if idled {
 		s.front.meter.Count(metricSilent, 1)
-		s.finish(closeSilent, "nothing was asked for")
+		s.finish(wire.CloseSilent, "nothing was asked for")
 		return
 	}
 	if err := s.stillMay(); err != nil {
 		s.front.note(s.ctx, "a socket that is open", s.to.String(), err)
 		s.replyError(0, err)
-		s.finish(closeRefused, host.Code(err))
+		s.finish(wire.CloseRefused, host.Code(err))
 		return
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, s.front.opts.PongTimeout)

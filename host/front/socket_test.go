@@ -15,6 +15,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/conn"
 	"github.com/greenroomdb/greenroom/host"
+	"github.com/greenroomdb/greenroom/host/internal/wire"
 )
 
 var yes, no = true, false
@@ -25,11 +26,11 @@ func TestSocket(t *testing.T) {
 		t.Run(as.String(), func(t *testing.T) {
 			s := newSignal()
 			r := newRig(t, Options{}, room(s))
-			p := r.join(as, request{Params: arg(t, "ann")})
+			p := r.join(as, wire.Request{Params: arg(t, "ann")})
 			if p.conn == "" || p.token == "" {
 				t.Errorf("connected without a token")
 			}
-			if m := p.want(typeEvent); m.Event != "hello" || text(m.Body) != `"ann"` {
+			if m := p.want(wire.TypeEvent); m.Event != "hello" || text(m.Body) != `"ann"` {
 				t.Errorf("got %+v", m)
 			}
 			if got := p.call("who", nil); got != `"`+p.conn+`"` {
@@ -41,21 +42,21 @@ func TestSocket(t *testing.T) {
 			for i, c := range []struct{ action, code string }{
 				{"nothing", "no_such_action"}, {"secret", "internal"}, {"deny", "out_of_stock"}, {"panic", "actor_failed"},
 			} {
-				p.send(&request{Type: typeCall, ID: uint64(i + 1), Action: c.action})
-				if m := p.want(typeError); m.Code != c.code || m.ID != uint64(i+1) || m.Message == "" || strings.Contains(m.Message, "password") {
+				p.send(&wire.Request{Type: wire.TypeCall, ID: uint64(i + 1), Action: c.action})
+				if m := p.want(wire.TypeError); m.Code != c.code || m.ID != uint64(i+1) || m.Message == "" || strings.Contains(m.Message, "password") {
 					t.Errorf("%s: got %+v", c.action, m)
 				}
 			}
 			p.call("say", "nobody listens")
-			p.send(&request{Type: typeSubscribe, ID: 8, Event: "said"})
-			p.want(typeResult)
-			p.send(&request{Type: typeCall, ID: 9, Action: "say", Args: arg(t, 5)})
-			if m := p.want(typeEvent); m.Event != "said" || text(m.Body) != "5" {
+			p.send(&wire.Request{Type: wire.TypeSubscribe, ID: 8, Event: "said"})
+			p.want(wire.TypeResult)
+			p.send(&wire.Request{Type: wire.TypeCall, ID: 9, Action: "say", Args: arg(t, 5)})
+			if m := p.want(wire.TypeEvent); m.Event != "said" || text(m.Body) != "5" {
 				t.Errorf("got %+v", m)
 			}
-			p.want(typeResult) // an event is before the answer to what has caused it
-			p.send(&request{Type: typeUnsubscribe, ID: 10, Event: "said"})
-			p.want(typeResult)
+			p.want(wire.TypeResult) // an event is before the answer to what has caused it
+			p.send(&wire.Request{Type: wire.TypeUnsubscribe, ID: 10, Event: "said"})
+			p.want(wire.TypeResult)
 			p.call("say", "nobody listens any more")
 			must(t, p.ws.Close(websocket.StatusNormalClosure, ""))
 			if why := <-s.gone; why != "the client has left" {
@@ -71,12 +72,12 @@ func TestSocket(t *testing.T) {
 // TestOrder: requests that are sent without waiting are done in their order.
 func TestOrder(t *testing.T) {
 	r := newRig(t, Options{MaxPending: 100})
-	p := r.join(mediaJSON, request{})
+	p := r.join(mediaJSON, wire.Request{})
 	for i := range 50 {
-		p.send(&request{Type: typeCall, ID: uint64(i + 1), Action: "add", Args: arg(t, 1)})
+		p.send(&wire.Request{Type: wire.TypeCall, ID: uint64(i + 1), Action: "add", Args: arg(t, 1)})
 	}
 	for i := range 50 {
-		if m := p.want(typeResult); m.ID != uint64(i+1) || text(m.Body) != text(arg(t, i+1)) {
+		if m := p.want(wire.TypeResult); m.ID != uint64(i+1) || text(m.Body) != text(arg(t, i+1)) {
 			t.Fatalf("answer %d: %+v", i, m)
 		}
 	}
@@ -86,18 +87,18 @@ func TestOrder(t *testing.T) {
 func TestPending(t *testing.T) {
 	s := newSignal()
 	r := newRig(t, Options{MaxPending: 2}, room(s))
-	p := r.join(mediaJSON, request{})
-	p.send(&request{Type: typeCall, ID: 1, Action: "wait"})
+	p := r.join(mediaJSON, wire.Request{})
+	p.send(&wire.Request{Type: wire.TypeCall, ID: 1, Action: "wait"})
 	<-s.ready
 	for id := range uint64(3) {
-		p.send(&request{Type: typeCall, ID: id + 2, Action: "add", Args: arg(t, 1)})
+		p.send(&wire.Request{Type: wire.TypeCall, ID: id + 2, Action: "add", Args: arg(t, 1)})
 	}
-	if m := p.want(typeError); m.Code != "overloaded" || m.ID != 4 {
+	if m := p.want(wire.TypeError); m.Code != "overloaded" || m.ID != 4 {
 		t.Errorf("got %+v", m)
 	}
 	s.going <- struct{}{}
 	for id := range uint64(3) {
-		if m := p.want(typeResult); m.ID != id+1 {
+		if m := p.want(wire.TypeResult); m.ID != id+1 {
 			t.Errorf("got %+v", m)
 		}
 	}
@@ -107,21 +108,21 @@ func TestPending(t *testing.T) {
 func TestRefused(t *testing.T) {
 	r := newRig(t, Options{})
 	for name, c := range map[string]struct {
-		first request
+		first wire.Request
 		code  string
 		close websocket.StatusCode
 	}{
-		"by the actor":  {request{Type: typeConnect, Params: arg(t, "nobody")}, "unwelcome", closeRefused},
-		"call first":    {request{Type: typeCall, Action: "add"}, "bad_message", closeBad},
-		"nothing":       {request{}, "bad_message", closeBad},
-		"bad token":     {request{Type: typeResume, Conn: "x", Token: "y"}, "no_such_connection", closeRefused},
-		"forged token":  {request{Type: typeResume, Conn: "x", Token: strings.Repeat("A", 43)}, "no_such_connection", closeRefused},
-		"no token":      {request{Type: typeResume}, "no_such_connection", closeRefused},
-		"unknown words": {request{Type: "hello"}, "bad_message", closeBad},
+		"by the actor":  {wire.Request{Type: wire.TypeConnect, Params: arg(t, "nobody")}, "unwelcome", wire.CloseRefused},
+		"call first":    {wire.Request{Type: wire.TypeCall, Action: "add"}, "bad_message", wire.CloseBad},
+		"nothing":       {wire.Request{}, "bad_message", wire.CloseBad},
+		"bad token":     {wire.Request{Type: wire.TypeResume, Conn: "x", Token: "y"}, "no_such_connection", wire.CloseRefused},
+		"forged token":  {wire.Request{Type: wire.TypeResume, Conn: "x", Token: strings.Repeat("A", 43)}, "no_such_connection", wire.CloseRefused},
+		"no token":      {wire.Request{Type: wire.TypeResume}, "no_such_connection", wire.CloseRefused},
+		"unknown words": {wire.Request{Type: "hello"}, "bad_message", wire.CloseBad},
 	} {
 		p := r.dial(mediaJSON)
 		p.send(&c.first)
-		if m := p.want(typeError); m.Code != c.code || m.ID != 0 {
+		if m := p.want(wire.TypeError); m.Code != c.code || m.ID != 0 {
 			t.Errorf("%s: %+v", name, m)
 		}
 		p.wantClose(c.close)
@@ -140,32 +141,32 @@ func TestBadMessages(t *testing.T) {
 		data  string
 		close websocket.StatusCode
 	}{
-		"no JSON":      {mediaJSON, websocket.MessageText, "{", closeBad},
-		"other frame":  {mediaJSON, websocket.MessageBinary, `{"type":"call"}`, closeBad},
-		"no CBOR":      {mediaCBOR, websocket.MessageBinary, "\xff", closeBad},
-		"empty":        {mediaCBOR, websocket.MessageBinary, "", closeBad},
-		"a list":       {mediaJSON, websocket.MessageText, "[]", closeBad},
-		"negative id":  {mediaJSON, websocket.MessageText, `{"id":-1}`, closeBad},
+		"no JSON":      {mediaJSON, websocket.MessageText, "{", wire.CloseBad},
+		"other frame":  {mediaJSON, websocket.MessageBinary, `{"type":"call"}`, wire.CloseBad},
+		"no CBOR":      {mediaCBOR, websocket.MessageBinary, "\xff", wire.CloseBad},
+		"empty":        {mediaCBOR, websocket.MessageBinary, "", wire.CloseBad},
+		"a list":       {mediaJSON, websocket.MessageText, "[]", wire.CloseBad},
+		"negative id":  {mediaJSON, websocket.MessageText, `{"id":-1}`, wire.CloseBad},
 		"more than 1k": {mediaJSON, websocket.MessageText, `"` + strings.Repeat("x", 1000) + `"`, websocket.StatusMessageTooBig},
 	} {
-		p := r.join(c.as, request{Hibernate: &no})
+		p := r.join(c.as, wire.Request{Hibernate: &no})
 		must(t, p.ws.Write(t.Context(), c.frame, []byte(c.data)))
 		t.Log(name)
 		if c.as == mediaCBOR && c.data == "" { // it is undefined: a request without a type
-			if m := p.want(typeError); m.Code != "bad_message" {
+			if m := p.want(wire.TypeError); m.Code != "bad_message" {
 				t.Errorf("%s: %+v", name, m)
 			}
 			continue
 		}
 		p.wantClose(c.close)
 	}
-	p := r.join(mediaJSON, request{})
-	p.send(&request{Type: "nothing", ID: 3})
-	if m := p.want(typeError); m.Code != "bad_message" || m.ID != 3 {
+	p := r.join(mediaJSON, wire.Request{})
+	p.send(&wire.Request{Type: "nothing", ID: 3})
+	if m := p.want(wire.TypeError); m.Code != "bad_message" || m.ID != 3 {
 		t.Errorf("got %+v", m)
 	}
-	p.send(&request{Type: typeConnect, ID: 4})
-	if m := p.want(typeError); m.Code != "bad_message" || m.ID != 4 {
+	p.send(&wire.Request{Type: wire.TypeConnect, ID: 4})
+	if m := p.want(wire.TypeError); m.Code != "bad_message" || m.ID != 4 {
 		t.Errorf("got %+v", m)
 	}
 }
@@ -206,15 +207,15 @@ func TestProtocols(t *testing.T) {
 // TestKick: an actor ends a connection, which can't be resumed then.
 func TestKick(t *testing.T) {
 	r := newRig(t, Options{})
-	p := r.join(mediaJSON, request{})
-	p.send(&request{Type: typeCall, ID: 1, Action: "kick", Args: arg(t, strings.Repeat("ü", 100))})
-	p.wantClose(closeGone)
+	p := r.join(mediaJSON, wire.Request{})
+	p.send(&wire.Request{Type: wire.TypeCall, ID: 1, Action: "kick", Args: arg(t, strings.Repeat("ü", 100))})
+	p.wantClose(wire.CloseGone)
 	again := r.dial(mediaJSON)
-	again.send(&request{Type: typeResume, Conn: conn.ID(p.conn), Token: p.token})
-	if m := again.want(typeError); m.Code != "no_such_connection" {
+	again.send(&wire.Request{Type: wire.TypeResume, Conn: conn.ID(p.conn), Token: p.token})
+	if m := again.want(wire.TypeError); m.Code != "no_such_connection" {
 		t.Errorf("got %+v", m)
 	}
-	again.wantClose(closeRefused)
+	again.wantClose(wire.CloseRefused)
 }
 
 // TestMoved: a socket whose actor is at another host is closed, so that its client goes there.
@@ -223,9 +224,9 @@ func TestMoved(t *testing.T) {
 	a.Actions = append(a.Actions, host.NewAction("move", func(*host.Context, struct{}) (int, error) {
 		return 0, fmt.Errorf("as if: %w", actorstore.ErrFenced)
 	}))
-	p := newRig(t, Options{}, a).join(mediaJSON, request{})
-	p.send(&request{Type: typeCall, ID: 1, Action: "move"})
-	if m := p.want(typeError); m.Code != "actor_moved" {
+	p := newRig(t, Options{}, a).join(mediaJSON, wire.Request{})
+	p.send(&wire.Request{Type: wire.TypeCall, ID: 1, Action: "move"})
+	if m := p.want(wire.TypeError); m.Code != "actor_moved" {
 		t.Errorf("got %+v", m)
 	}
 	p.wantClose(websocket.StatusTryAgainLater)
@@ -238,16 +239,16 @@ func TestMoved(t *testing.T) {
 func TestSlowReader(t *testing.T) {
 	s := newSignal()
 	r := newRig(t, Options{MaxQueued: 8, MaxQueuedBytes: 1 << 20}, room(s))
-	slow := r.join(mediaJSON, request{})
-	slow.send(&request{Type: typeSubscribe, ID: 1, Event: "said"})
-	slow.want(typeResult)
+	slow := r.join(mediaJSON, wire.Request{})
+	slow.send(&wire.Request{Type: wire.TypeSubscribe, ID: 1, Event: "said"})
+	slow.want(wire.TypeResult)
 	// More than fits into the buffers on the way, of which nothing is read.
 	for range 4 {
 		if status, answer := r.post("flood", "400"); status != 200 {
 			t.Fatalf("%d %s", status, answer)
 		}
 	}
-	slow.wantClose(closeSlow)
+	slow.wantClose(wire.CloseSlow)
 	if q := slow.resume(); q.conn != slow.conn {
 		t.Error("not the same connection")
 	}
@@ -262,7 +263,7 @@ func TestSilent(t *testing.T) {
 	r.open()
 	// A client sends pongs only while it reads. This one doesn't read at all, not even the
 	// message that it is connected, which may be cut off before it is sent.
-	r.dial(mediaJSON).send(&request{Type: typeConnect})
+	r.dial(mediaJSON).send(&wire.Request{Type: wire.TypeConnect})
 	if why := <-s.gone; why != "the client didn't come back" {
 		t.Errorf("disconnected: %s", why)
 	}
@@ -284,9 +285,9 @@ func TestPings(t *testing.T) {
 	must(t, err)
 	defer ws.CloseNow()
 	p := &peer{rig: r, ws: ws}
-	p.send(&request{Type: typeConnect})
-	p.want(typeConnected)
-	read := make(chan *response, 1)
+	p.send(&wire.Request{Type: wire.TypeConnect})
+	p.want(wire.TypeConnected)
+	read := make(chan *wire.Response, 1)
 	go func() {
 		m, _ := p.receive()
 		read <- m
@@ -294,8 +295,8 @@ func TestPings(t *testing.T) {
 	for range 5 {
 		<-pinged
 	}
-	p.send(&request{Type: typeCall, ID: 1, Action: "add", Args: arg(t, 1)})
-	if m := <-read; m == nil || m.Type != typeResult {
+	p.send(&wire.Request{Type: wire.TypeCall, ID: 1, Action: "add", Args: arg(t, 1)})
+	if m := <-read; m == nil || m.Type != wire.TypeResult {
 		t.Errorf("got %+v", m)
 	}
 }
@@ -303,7 +304,7 @@ func TestPings(t *testing.T) {
 // TestSocketIdle: a socket over which nothing is asked for is closed, if that is wanted.
 func TestSocketIdle(t *testing.T) {
 	r := newRig(t, Options{PingInterval: time.Millisecond, SocketIdle: 2 * time.Millisecond})
-	r.join(mediaJSON, request{}).wantClose(closeSilent)
+	r.join(mediaJSON, wire.Request{}).wantClose(wire.CloseSilent)
 }
 
 // TestHello: a client that sends no first message is cut off.
@@ -315,7 +316,7 @@ func TestHello(t *testing.T) {
 		if err != nil {
 			break
 		}
-		if m.Type != typeError || m.Code != "timeout" {
+		if m.Type != wire.TypeError || m.Code != "timeout" {
 			t.Errorf("got %+v", m)
 		}
 	}
@@ -324,7 +325,7 @@ func TestHello(t *testing.T) {
 // TestMaxSockets: no more are open than may be.
 func TestMaxSockets(t *testing.T) {
 	r := newRig(t, Options{MaxSockets: 1})
-	r.join(mediaJSON, request{})
+	r.join(mediaJSON, wire.Request{})
 	_, resp, err := websocket.Dial(t.Context(), r.server.URL+"/actors/room/a/connect", nil)
 	if err == nil || resp == nil || resp.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("a second socket: %v", err)
@@ -335,27 +336,27 @@ func TestMaxSockets(t *testing.T) {
 func TestDrain(t *testing.T) {
 	s := newSignal()
 	r := newRig(t, Options{MaxPending: 1}, room(s))
-	p, q := r.join(mediaJSON, request{}), r.join(mediaCBOR, request{})
-	p.send(&request{Type: typeCall, ID: 1, Action: "wait"})
+	p, q := r.join(mediaJSON, wire.Request{}), r.join(mediaCBOR, wire.Request{})
+	p.send(&wire.Request{Type: wire.TypeCall, ID: 1, Action: "wait"})
 	<-s.ready
-	p.send(&request{Type: typeCall, ID: 2, Action: "add", Args: arg(t, 1)})
-	p.send(&request{Type: typeCall, ID: 9, Action: "add", Args: arg(t, 1)})
-	p.want(typeError) // so that the one before waits
+	p.send(&wire.Request{Type: wire.TypeCall, ID: 2, Action: "add", Args: arg(t, 1)})
+	p.send(&wire.Request{Type: wire.TypeCall, ID: 9, Action: "add", Args: arg(t, 1)})
+	p.want(wire.TypeError) // so that the one before waits
 	down := make(chan error, 1)
 	go func() { down <- r.front.Shutdown(t.Context()) }()
 	q.wantClose(websocket.StatusServiceRestart)          // it has nothing to wait for
 	for code := "overloaded"; code != "shutting_down"; { // it begins some time
-		p.send(&request{Type: typeCall, ID: 3, Action: "add", Args: arg(t, 1)})
-		m := p.want(typeError)
+		p.send(&wire.Request{Type: wire.TypeCall, ID: 3, Action: "add", Args: arg(t, 1)})
+		m := p.want(wire.TypeError)
 		if code = m.Code; code != "shutting_down" && code != "overloaded" {
 			t.Fatalf("got %+v", m)
 		}
 	}
 	s.going <- struct{}{}
-	if m := p.want(typeResult); m.ID != 1 {
+	if m := p.want(wire.TypeResult); m.ID != 1 {
 		t.Errorf("got %+v", m)
 	}
-	if m := p.want(typeResult); m.ID != 2 {
+	if m := p.want(wire.TypeResult); m.ID != 2 {
 		t.Errorf("got %+v", m)
 	}
 	p.wantClose(websocket.StatusServiceRestart)
@@ -374,7 +375,7 @@ func TestLeavesAtOnce(t *testing.T) {
 	must(t, r.dial(mediaJSON).ws.CloseNow())
 	p := r.dial(mediaCBOR)
 	must(t, p.ws.Write(p.Context(), websocket.MessageText, []byte("{}")))
-	p.wantClose(closeBad)
+	p.wantClose(wire.CloseBad)
 	r.close() // when nothing is under way
 	if log.Len() > 0 {
 		t.Errorf("logged is %s", &log)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/host"
+	"github.com/greenroomdb/greenroom/host/internal/wire"
 	"github.com/greenroomdb/greenroom/internal/cbor"
 )
 
@@ -39,17 +40,17 @@ func TestToJSON(t *testing.T) {
 	} {
 		r, err := host.Encode(c.v)
 		must(t, err)
-		if got := text(value(r)); got != c.want {
+		if got := text(wire.Value(r)); got != c.want {
 			t.Errorf("%v: got %s, want %s", c.v, got, c.want)
 		}
 	}
 	if got := text(nil); got != "null" {
 		t.Errorf("nothing: %s", got)
 	}
-	if got := text(value("\xf9\x7e\x00")); got != "null" { // NaN, which a client may send
+	if got := text(wire.Value("\xf9\x7e\x00")); got != "null" { // NaN, which a client may send
 		t.Errorf("NaN: %s", got)
 	}
-	if _, err := value("\x82").MarshalJSON(); err == nil {
+	if _, err := wire.Value("\x82").MarshalJSON(); err == nil {
 		t.Error("damaged CBOR became JSON")
 	}
 }
@@ -68,14 +69,14 @@ func TestFromJSON(t *testing.T) {
 		{"[1,[]]", "\x82\x01\x80"},
 		{`{"a":1,"b":2,"a":3}`, "\xb9\x00\x02\x61a\x03\x61b\x02"},
 	} {
-		got, err := fromJSON([]byte(c.text))
+		got, err := wire.FromJSON([]byte(c.text))
 		if err != nil || string(got) != c.want {
 			t.Errorf("%s: got %x, %v, want %x", c.text, got, err, c.want)
 		}
 	}
 	digits := strings.Repeat("9", 1<<20)
 	for _, bad := range []string{digits, `{"a":-` + digits + "}", digits + "x", `{"` + digits + `":tru}`, "", " ", "1 2", "[", "[1", `{"a"`, `{"a":}`, "nul", "1e999", "[1}", `{1:2}`, "]"} {
-		if got, err := fromJSON([]byte(bad)); !errors.Is(err, host.ErrArgs) || len(err.Error()) > 200 {
+		if got, err := wire.FromJSON([]byte(bad)); !errors.Is(err, host.ErrArgs) || len(err.Error()) > 200 {
 			t.Errorf("%.80q: got %x, %.300v", bad, got, err)
 		}
 	}
@@ -116,7 +117,7 @@ func FuzzFromJSON(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		r, err := fromJSON(text)
+		r, err := wire.FromJSON(text)
 		if err != nil {
 			if !errors.Is(err, host.ErrArgs) {
 				t.Fatal(err)
@@ -126,11 +127,11 @@ func FuzzFromJSON(f *testing.F) {
 		if !json.Valid(text) {
 			t.Fatalf("took %q", text)
 		}
-		once, err := toJSON(r)
+		once, err := wire.ToJSON(r)
 		must(t, err)
-		again, err := fromJSON(once)
+		again, err := wire.FromJSON(once)
 		must(t, err)
-		twice, err := toJSON(again)
+		twice, err := wire.ToJSON(again)
 		must(t, err)
 		if string(once) != string(twice) {
 			t.Fatalf("%q became %s and then %s", text, once, twice)
@@ -144,14 +145,14 @@ func FuzzToJSON(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		text, err := toJSON(b)
+		text, err := wire.ToJSON(b)
 		if err != nil {
 			return
 		}
 		if !json.Valid(text) {
 			t.Fatalf("%x became %q", b, text)
 		}
-		if _, err := fromJSON(text); err != nil && !errors.Is(err, host.ErrArgs) {
+		if _, err := wire.FromJSON(text); err != nil && !errors.Is(err, host.ErrArgs) {
 			t.Fatalf("%q: %v", text, err)
 		}
 	})
@@ -167,7 +168,7 @@ func FuzzRequest(f *testing.F) {
 		if binary {
 			as = mediaCBOR
 		}
-		var m request
+		var m wire.Request
 		if as.decode(b, &m) != nil {
 			return
 		}
@@ -175,7 +176,7 @@ func FuzzRequest(f *testing.F) {
 		if err != nil { // NaN, for instance, which no actor gets
 			return
 		}
-		var again request
+		var again wire.Request
 		if err := as.decode(out, &again); err != nil {
 			t.Fatalf("%q: %v", out, err)
 		}

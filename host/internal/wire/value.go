@@ -1,4 +1,4 @@
-package front
+package wire
 
 import (
 	"encoding/base64"
@@ -14,33 +14,33 @@ import (
 	"github.com/greenroomdb/greenroom/internal/cbor"
 )
 
-// A value is a value of an actor, in CBOR, as a part of a message: in JSON it is converted,
+// A Value is a value of an actor, in CBOR, as a part of a message: in JSON it is converted,
 // and in CBOR taken as it is. nil is undefined.
-type value host.Raw
+type Value host.Raw
 
 // MarshalJSON implements json.Marshaler.
-func (v value) MarshalJSON() ([]byte, error) { return toJSON(host.Raw(v)) }
+func (v Value) MarshalJSON() ([]byte, error) { return ToJSON(host.Raw(v)) }
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (v *value) UnmarshalJSON(b []byte) error {
-	r, err := fromJSON(b)
-	*v = value(r)
+func (v *Value) UnmarshalJSON(b []byte) error {
+	r, err := FromJSON(b)
+	*v = Value(r)
 	return err
 }
 
 // MarshalCBOR implements the interface of github.com/fxamacker/cbor.
-func (v value) MarshalCBOR() ([]byte, error) { return host.Raw(v).MarshalCBOR() }
+func (v Value) MarshalCBOR() ([]byte, error) { return host.Raw(v).MarshalCBOR() }
 
 // UnmarshalCBOR implements the interface of github.com/fxamacker/cbor.
-func (v *value) UnmarshalCBOR(b []byte) error {
+func (v *Value) UnmarshalCBOR(b []byte) error {
 	*v = cbor.Keep(b)
 	return nil
 }
 
-var errJSON = errors.New("front: bad JSON")
+var errJSON = errors.New("wire: bad JSON")
 
-// fromJSON returns one value in JSON as one in CBOR; see cbor.FromJSON.
-func fromJSON(text []byte) (host.Raw, error) {
+// FromJSON returns one value in JSON as one in CBOR; see cbor.FromJSON.
+func FromJSON(text []byte) (host.Raw, error) {
 	v, err := cbor.FromJSON(text)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w: %w", host.ErrArgs, errJSON, err)
@@ -52,11 +52,11 @@ func fromJSON(text []byte) (host.Raw, error) {
 	return r, nil
 }
 
-// toJSON returns a value in CBOR as JSON. What JSON hasn't becomes what is nearest:
+// ToJSON returns a value in CBOR as JSON. What JSON hasn't becomes what is nearest:
 // undefined, and numbers that are none, null; bytes a text in base64; a Date a text as in
 // RFC 3339, in the time zone that a time of Go has; a bigint a number; a Map an array of pairs, a Set an array; and what stands
 // under another tag itself.
-func toJSON(r host.Raw) ([]byte, error) {
+func ToJSON(r host.Raw) ([]byte, error) {
 	if len(r) == 0 {
 		return []byte("null"), nil
 	}
@@ -127,7 +127,7 @@ func appendNested(dst []byte, v any) ([]byte, error) {
 		}
 		return append(dst, '}'), nil
 	}
-	return nil, fmt.Errorf("front: %T has no form in JSON", v)
+	return nil, fmt.Errorf("wire: %T has no form in JSON", v)
 }
 
 func appendList(dst []byte, list []any) ([]byte, error) {
