@@ -135,7 +135,7 @@ func Open(ctx context.Context, eng kv.Engine, opts *Options) (*Store, error) {
 	var err error
 	s.hosts, err = opts.Host.join(lease.Config{
 		Engine: eng, Now: s.millis, Closing: s.closing, Check: s.check,
-		Yield: func(ctx context.Context, id layout.ID) ([]kv.Op, error) { return yieldUnknown(ctx, eng, ID(id)) },
+		Yield: func(ctx context.Context, id layout.ID) (lease.Index, error) { return yieldUnknown(ctx, eng, ID(id)) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("actorstore: open store: %w", err)

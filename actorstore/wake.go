@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
+	"github.com/greenroomdb/greenroom/actorstore/internal/lease"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -80,25 +81,34 @@ func (s *Store) OnWake(fn func(w Waking, lost error)) (stop func()) {
 // called any more.
 func (s *Store) OnChange(fn func(c Change)) (stop func()) { return s.told.changes.add(fn) }
 
-// yieldWake returns the operations that have the index say that no host has the actor open, which is closed. ok is false if
+// yieldWake returns what has the index say that no host has the actor open, which is closed. ok is false if
 // the handle doesn't know what the index says.
-func yieldWake(a *Actor) (ops []kv.Op, ok bool) {
+func yieldWake(a *Actor) (index lease.Index, ok bool) {
 	if a.Err() != nil {
-		return nil, false
+		return index, false
 	}
 	if row := a.wake.Load(); row != nil && row.held {
-		ops = []kv.Op{row.indexRow(a.id, a.Name(), a.layout, HostID{})}
+		index = row.yield(a.id, a.Name(), a.layout)
 	}
-	return ops, true
+	return index, true
 }
 
 // yieldUnknown is yieldWake for an actor that the host has open no more, from what is stored.
-func yieldUnknown(ctx context.Context, eng kv.Engine, id ID) ([]kv.Op, error) {
+func yieldUnknown(ctx context.Context, eng kv.Engine, id ID) (lease.Index, error) {
 	rec, err := loadRecord(ctx, eng, id)
 	if err != nil || rec.wake == nil {
-		return nil, err
+		return lease.Index{}, err
 	}
-	return []kv.Op{rec.wake.indexRow(id, rec.name, rec.layout, HostID{})}, nil
+	return rec.wake.yield(id, rec.name, rec.layout), nil
+}
+
+// yield returns what has the index say that no host has the actor open, if r still stands beside the head: a crash of the engine's server may
+// have taken it back.
+func (r *wakeRow) yield(id ID, name string, l Layout) lease.Index {
+	return lease.Index{
+		Checks: []kv.Check{{Key: layout.RecordKey(layout.ID(id), layout.PartWake), Value: r.Append(nil)}},
+		Ops:    []kv.Op{r.indexRow(id, name, l, HostID{})},
+	}
 }
 
 // appendWake appends what puts r, and its row of the index, in the place of old.

@@ -41,6 +41,36 @@ func wakesOf(t *testing.T, s *actorstore.Store) (n int) {
 	return n
 }
 
+// TestWakeLost: the server of the engine crashes while an actor is open, and takes back when it was to be woken. Closed, the actor leaves the index as the
+// actor has it.
+func TestWakeLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := faultkv.NewServer(func() kv.Engine { return memkv.New() })
+		s, err := actorstore.Open(ctx, server, &actorstore.Options{Host: actorstore.HostOptions{TTL: leaseTTL}})
+		must(t, err)
+		a, err := s.Named(ctx, "thing/a", nil)
+		must(t, err)
+		wakeBy := func(commit func(context.Context, *batch.Batch) error, in time.Duration) {
+			var b batch.Batch
+			b.Put(user("k"), []byte("v"))
+			b.WakeBy(time.Now().Add(in))
+			must(t, commit(ctx, &b))
+		}
+		wakeBy(a.Commit, 20*time.Hour)
+		wakeBy(a.Apply, 10*time.Hour)
+		server.Crash(0)
+		must(t, a.Close())
+		<-time.After(leaseTTL)
+		for f, err := range s.Check(ctx) {
+			t.Errorf("%v, %v", f, err)
+		}
+		if n := wakesOf(t, s); n != 1 {
+			t.Errorf("%d actors are to be woken, want 1", n)
+		}
+		must(t, s.Close())
+	})
+}
+
 // TestWakeReopened: a process past the hosts opens an actor again just as it closes it, and closes it then. It is any host's to wake.
 func TestWakeReopened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -50,10 +50,10 @@ var errHostLost = errors.New("the lease of its host was not renewed in time, and
 // An unclaim is an actor whose owner row is to be removed, if it names this host, so that
 // other hosts may have the actor without asking.
 type unclaim struct {
-	row   []byte  // the row, nil if that isn't known: any that names this host
-	ops   []kv.Op // what lands with that, of the index of actors to be woken
-	known bool    // ops is right; else the store says what it is
-	tries int     // how often to look for it: the claim is perhaps still to land
+	row   []byte // the row, nil if that isn't known: any that names this host
+	index Index  // what lands with that
+	known bool   // index is as the handle knows it; else the store says what it is
+	tries int    // how often to look for it: the claim is perhaps still to land
 }
 
 // triesInDoubt is how many renewals a claim whose outcome isn't known is looked for: a
@@ -177,7 +177,7 @@ func (c *claims) release(ctx context.Context, id layout.ID, u unclaim) error {
 	switch now, ok := c.unclaimed[id]; {
 	case !ok || !bytes.Equal(now.row, u.row): // it was opened and closed again meanwhile
 	case now.tries > 1 && (!there || u.row == nil): // of several rows one is gone
-		c.unclaimed[id] = unclaim{u.row, u.ops, u.known, now.tries - 1}
+		c.unclaimed[id] = unclaim{u.row, u.index, u.known, now.tries - 1}
 	case in != c.released.in: // it may be there again
 		c.unclaimed[id] = unclaim{tries: 1}
 	default:
@@ -202,20 +202,24 @@ func (c *claims) remove(ctx context.Context, id layout.ID, u unclaim) (there boo
 		}
 	}
 	if !u.known {
-		if u.ops, err = c.Yield(ctx, id); err != nil {
+		if u.index, err = c.Yield(ctx, id); err != nil {
 			return false, err
 		}
 	}
 	err = c.Engine.Commit(ctx, &kv.Commit{
-		Checks: []kv.Check{{Key: key, Value: row}},
-		Ops:    append(slices.Clip(u.ops), kv.Clear(key)),
+		Checks: append(slices.Clip(u.index.Checks), kv.Check{Key: key, Value: row}),
+		Ops:    append(slices.Clip(u.index.Ops), kv.Clear(key)),
 		// If a crash takes it back the row is removed again, or ends with the lease.
 		Durability: kv.Applied,
 	})
-	if errors.Is(err, kv.ErrConflict) {
-		return false, nil
+	switch {
+	case !errors.Is(err, kv.ErrConflict):
+		return err == nil, err
+	case u.known && len(u.index.Checks) > 0: // a crash may have taken what the handle knew
+		u.known = false
+		return c.remove(ctx, id, u)
 	}
-	return err == nil, err
+	return false, nil
 }
 
 // giveUp removes the owner rows that are left, and those that are there again.

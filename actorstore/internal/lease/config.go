@@ -27,7 +27,13 @@ type Config struct {
 	InUse func(host [16]byte, row *layout.Host) error
 	// Yield returns what lands with the removal of the owner row of an actor that the host doesn't have
 	// open, as the store says.
-	Yield func(ctx context.Context, id layout.ID) ([]kv.Op, error)
+	Yield func(ctx context.Context, id layout.ID) (Index, error)
+}
+
+// An Index is what lands with the removal of an owner row, of the index of actors to be woken, and the checks on which that rests.
+type Index struct {
+	Checks []kv.Check
+	Ops    []kv.Op
 }
 
 // every is how often a lease is renewed.

@@ -37,7 +37,7 @@ func join(t testing.TB, eng kv.Engine, id layout.ID) (*lease.Hosts, *lease.Seat,
 		TTL: ttl, MaxClockSkew: time.Minute, Engine: eng,
 		Now:   func() int64 { return time.Now().UnixMilli() },
 		Check: func() error { return nil },
-		Yield: func(context.Context, layout.ID) ([]kv.Op, error) { return nil, nil },
+		Yield: func(context.Context, layout.ID) (lease.Index, error) { return lease.Index{}, nil },
 	})
 	h := handle{make(chan error, 1)}
 	s, err := g.Join(ctx, id, h)
@@ -81,7 +81,7 @@ func TestRenewalUnknown(t *testing.T) {
 			if len(h.fenced) > 0 {
 				t.Errorf("the lease is lost: %v", <-h.fenced)
 			}
-			s.Leave(nil, true)
+			s.Leave(lease.Index{}, true)
 		})
 	}
 }
@@ -119,7 +119,7 @@ func TestLeave(t *testing.T) {
 					eng.Fail(*tt.leave)
 				}
 				eng.Reset()
-				s.Leave(nil, true)
+				s.Leave(lease.Index{}, true)
 				if n := eng.Counts().Commits; tt.dropped && n != 0 {
 					t.Errorf("%d commits remove the row of an actor that is gone", n)
 				}
@@ -148,6 +148,7 @@ func TestAlive(t *testing.T) {
 			alive bool
 		}{{0, true}, {10 * ttl, true}, {ttl + ttl/10, true}, {time.Millisecond, false}} {
 			time.Sleep(step.pass)
+			synctest.Wait() // a renewal may be due at this moment
 			if step.pass == 10*ttl {
 				eng.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Times: faultkv.Forever})
 			}
@@ -192,17 +193,17 @@ func TestLeaveTwice(t *testing.T) {
 					g, first, h := join(t, eng, id)
 					must(t, claim(eng, first))
 					eng.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Err: kv.ErrNotApplied})
-					first.Leave(nil, true)
+					first.Leave(lease.Index{}, true)
 					second, err := g.Join(ctx, id, h)
 					must(t, err)
 					late := again(eng, second)
 					eng.Heal()
-					second.Leave(nil, true)
+					second.Leave(lease.Index{}, true)
 					if open > 0 {
 						third, err := g.Join(ctx, id, h)
 						must(t, err)
 						time.Sleep(open)
-						third.Leave(nil, true)
+						third.Leave(lease.Index{}, true)
 					}
 					if late != nil {
 						time.Sleep(ttl / 2) // some renewals look for it

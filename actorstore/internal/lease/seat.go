@@ -41,8 +41,8 @@ func (s *Seat) Dropped() { s.held.row = nil }
 
 // Leave ends the seat, and removes the claim together with index. If known is false the store says what lands with it: Config.Yield.
 // What can't be removed now is tried again with the renewals, and ends with the host.
-func (s *Seat) Leave(index []kv.Op, known bool) {
-	u := unclaim{row: s.held.row, ops: index, known: known, tries: 1}
+func (s *Seat) Leave(index Index, known bool) {
+	u := unclaim{row: s.held.row, index: index, known: known, tries: 1}
 	if !s.held.landed {
 		u.tries = triesInDoubt
 	}
