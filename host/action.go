@@ -43,13 +43,13 @@ func (a *target[In]) Name() string { return a.action.Name }
 // In or Out that is a Raw is the value as it is: an action that takes and returns Raw
 // leaves it to others to know what they mean. fn must not change or keep such an In.
 func NewAction[In, Out any](name string, fn func(c *Context, in In) (Out, error)) *Action[In, Out] {
-	return &Action[In, Out]{target[In]{action{Action: abi.NewAction[Raw](name, fn, refusal[In](name))}}}
+	return &Action[In, Out]{target[In]{action{Action: abi.NewAction[Raw](name, fn, refusal[In](name)), in: reflect.TypeFor[In](), out: reflect.TypeFor[Out]()}}}
 }
 
 // NewCommand declares an action without a result; callers in other languages get undefined.
 // See NewAction.
 func NewCommand[In any](name string, fn func(c *Context, in In) error) *Command[In] {
-	return &Command[In]{target[In]{action{Action: abi.NewCommand[Raw](name, fn, refusal[In](name))}}}
+	return &Command[In]{target[In]{action{Action: abi.NewCommand[Raw](name, fn, refusal[In](name)), in: reflect.TypeFor[In]()}}}
 }
 
 // refusal returns what makes an error of arguments that don't fit.

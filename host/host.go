@@ -54,7 +54,7 @@ package host
 // Files, from the top down:
 //
 //	inbox.go action.go program.go flowsteps.go open.go schedule.go sending.go courier.go course.go connect.go
-//	replace.go migrate.go call.go together.go handover.go forward.go request.go failure.go idempotency.go sleep.go args.go mail.go visit.go birth.go schema.go closing.go connections.go remnant.go outbox.go alarms.go
+//	describe.go replace.go migrate.go call.go together.go handover.go forward.go request.go failure.go idempotency.go sleep.go args.go mail.go visit.go birth.go schema.go closing.go connections.go remnant.go outbox.go alarms.go
 //	flow.go consumer.go worker.go permit.go desk.go keepawake.go flowspans.go context.go turn.go connchanges.go host.go troubles.go callers.go keys.go
 //	gate.go joint.go options.go deadline.go transports.go roster.go life.go kinds.go type.go raw.go stay.go
 //	metrics.go spans.go

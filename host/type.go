@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -294,5 +295,6 @@ type AnyAction interface{ declared() *action }
 // An action is one without its types: as the host calls it.
 type action struct {
 	abi.Action[*Context, Raw]
-	others func(of Address, args Raw) ([]Address, error) // whose turns it takes, too; nil for an action of one actor
+	in, out reflect.Type                                  // what it takes and returns; nil for a command's result
+	others  func(of Address, args Raw) ([]Address, error) // whose turns it takes, too; nil for an action of one actor
 }

@@ -18,6 +18,8 @@
  * @property {number} [retries] How often the call is sent again, 4 unless it is given.
  * @typedef {CallOptions & InvokeOptionsOwn} InvokeOptions
  *
+ * @typedef {{ [action: string]: { args: any, result: any } }} ActionTypes what the actions of a type take and return
+ *
  * @typedef {object} ConnectOptions
  * @property {unknown} [params] What the actor's Connect gets, or a function that returns it: of each new connection.
  * @property {Token} [token]
@@ -183,6 +185,31 @@ export async function invoke(baseURL, address, action, args, options = {}) {
 export const connect = (baseURL, address, options = {}) => new Connection(baseURL, address, options);
 
 /**
+ * Returns invoke and connect with the types of a host's actors, which greenroom-types writes: client<Actors>("https://example.com", { token }).
+ * @template {{ [K in keyof S]: ActionTypes }} [S={ [type: string]: ActionTypes }]
+ * @param {string | URL} baseURL
+ * @param {{ token?: Token }} [defaults] of each call and connection
+ */
+export const client = (baseURL, defaults = {}) => ({
+  /**
+   * @template {keyof S & string} T
+   * @template {keyof S[T] & string} N
+   * @param {{ type: T, key: string }} address
+   * @param {N} action
+   * @param {S[T][N]["args"]} [args]
+   * @param {InvokeOptions} [options]
+   * @returns {Promise<S[T][N]["result"]>}
+   */
+  invoke: (address, action, args, options) => invoke(baseURL, address, action, args, { ...defaults, ...options }),
+  /**
+   * @template {keyof S & string} T
+   * @param {{ type: T, key: string }} address
+   * @param {ConnectOptions} [options]
+   */
+  connect: (address, options) => /** @type {Connection<S[T]>} */ (connect(baseURL, address, { ...defaults, ...options })),
+});
+
+/**
  * @typedef {object} Waiting is a request that isn't answered
  * @property {string} text as it is sent, each time the same
  * @property {number} bytes
@@ -194,7 +221,10 @@ export const connect = (baseURL, address, options = {}) => new Connection(baseUR
  * @property {(reason: unknown) => void} reject
  */
 
-/** A connection to an actor, which comes back by itself. */
+/**
+ * A connection to an actor, which comes back by itself.
+ * @template {ActionTypes} [A=ActionTypes] the actor's actions
+ */
 export class Connection {
   #url;
   #options;
@@ -239,10 +269,11 @@ export class Connection {
 
   /**
    * Calls an action, and returns its result. Calls are sent in their order; one that the host refuses for now comes behind later ones.
-   * @param {string} action
-   * @param {unknown} [args] one value
+   * @template {keyof A & string} N
+   * @param {N} action
+   * @param {A[N]["args"]} [args] one value
    * @param {CallOptions} [options]
-   * @returns {Promise<any>}
+   * @returns {Promise<A[N]["result"]>}
    */
   call(action, args, options = {}) {
     const { key, again } = repetition(options);

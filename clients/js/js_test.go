@@ -39,18 +39,24 @@ type node struct {
 	lines *bufio.Scanner
 }
 
+// socketFlags returns with what Node has WebSockets.
+func socketFlags(t *testing.T, node string) []string {
+	t.Helper()
+	out, err := exec.Command(node, "-p", "typeof WebSocket").Output()
+	testkit.Must(t, err)
+	if strings.TrimSpace(string(out)) == "undefined" { // before version 22
+		return []string{"--experimental-websocket", "--no-warnings"}
+	}
+	return nil
+}
+
 // newNode starts Node, which ends with the test. The test is skipped where Node is missing.
 func newNode(t *testing.T) *node {
 	path, err := exec.LookPath("node")
 	if err != nil {
 		t.Skipf("Node is missing: %v", err)
 	}
-	args := []string{filepath.Join("testdata", "eval.js")}
-	if out, err := exec.Command(path, "-p", "typeof WebSocket").Output(); err != nil {
-		t.Fatal(err)
-	} else if strings.TrimSpace(string(out)) == "undefined" { // before version 22
-		args = append([]string{"--experimental-websocket", "--no-warnings"}, args...)
-	}
+	args := append(socketFlags(t, path), filepath.Join("testdata", "eval.js"))
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience(30*time.Second))
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Stderr = os.Stderr
@@ -137,8 +143,8 @@ func entries(c *host.Context, query string, arg any) (all []entry, err error) {
 }
 
 // serve returns the address of a host in this process.
-func serve(t *testing.T, o *front.Options) string {
-	h, err := host.Open(t.Context(), memkv.New(), []*host.Type{ledger()}, nil)
+func serve(t *testing.T, o *front.Options, more ...*host.Type) string {
+	h, err := host.Open(t.Context(), memkv.New(), append(more, ledger()), nil)
 	testkit.Must(t, err)
 	t.Cleanup(func() { testkit.Must(t, h.Close(context.Background())) })
 	o.Secret = []byte(strings.Repeat("s", 32))
@@ -310,40 +316,4 @@ func (s *shared) take() (all []string) {
 	defer s.mu.Unlock()
 	all, s.all = s.all, nil
 	return all
-}
-
-// TestTypes has TypeScript check the client. It is skipped where npm can't install the version of package-lock.json.
-func TestTypes(t *testing.T) {
-	if testkit.Short() {
-		t.Skip("it installs a compiler")
-	}
-	npm, err := exec.LookPath("npm")
-	if err != nil {
-		t.Skipf("npm is missing: %v", err)
-	}
-	dir := t.TempDir()
-	for _, name := range []string{"package.json", "package-lock.json", "tsconfig.json", "greenroom.js", "testdata/use.ts"} {
-		text, err := os.ReadFile(name)
-		testkit.Must(t, err)
-		testkit.Must(t, os.WriteFile(filepath.Join(dir, filepath.Base(name)), text, 0o644))
-	}
-	run := func(args ...string) (string, error) {
-		cmd := exec.CommandContext(t.Context(), npm, args...)
-		cmd.Dir = dir
-		out, err := cmd.CombinedOutput()
-		return string(out), err
-	}
-	if out, err := run("ci", "--no-audit", "--no-fund", "--fetch-retries=0"); err != nil {
-		t.Skipf("npm ci: %v: %s", err, out)
-	}
-	if out, err := run("run", "check"); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	// A program in TypeScript has the types that the package brings along.
-	if out, err := run("pack"); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	if out, err := run("exec", "--", "tsc", "--noEmit", "--strict", "--target", "es2022", "--module", "nodenext", "--types", "", "--ignoreConfig", "use.ts"); err != nil {
-		t.Errorf("%v: %s", err, out)
-	}
 }

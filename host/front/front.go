@@ -3,6 +3,7 @@
 //
 //	POST /actors/{type}/{key}/actions/{action}   one call
 //	GET  /actors/{type}/{key}/connect            a WebSocket
+//	GET  /types                                  what may be called, for generators of clients
 //	GET  /healthz, /readyz, /metrics             for operators
 //	/fleet/                                      for other hosts of the store, if there are some
 //

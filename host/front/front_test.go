@@ -105,6 +105,8 @@ func TestTokens(t *testing.T) {
 		{"/readyz", nil, 200},
 		{"/healthz", nil, 200},
 		{"/", nil, 200},
+		{"/types", nil, 401},
+		{"/types", []string{"Authorization", "Bearer " + first}, 200},
 		{"/metrics", nil, 401},
 		{"/metrics", []string{"Authorization", "Bearer " + first}, 200},
 		{"/metrics", []string{"Authorization", "bearer " + second}, 200},

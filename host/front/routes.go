@@ -1,6 +1,7 @@
 package front
 
 import (
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ func (f *Front) routes() *http.ServeMux {
 	}
 	handle("/actors/{type}/{key}/actions/{action}", post, f.admitted(AccessCall, f.serveCall))
 	handle("/actors/{type}/{key}/connect", get[:1], f.admitted(AccessConnect, f.serveConnect))
+	handle("/types", get, f.opened(typesOf(f.host)))
 	handle("/healthz", get, f.serveHealth)
 	handle("/readyz", get, f.serveReady)
 	if f.opts.MetricsPage != nil {
@@ -33,6 +35,18 @@ func (f *Front) routes() *http.ServeMux {
 		mux.HandleFunc("/", nothing)
 	}
 	return mux
+}
+
+// typesOf serves what may be called of a host.
+func typesOf(h *host.Host) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		body, err := json.Marshal(map[string]any{"types": h.Describe()})
+		if err != nil {
+			panic(err) // of texts and maps of them
+		}
+		writeHead(w, mediaJSON, http.StatusOK, len(body))
+		_, _ = w.Write(body)
+	}
 }
 
 // routes are what the Front answers to for other hosts.

@@ -25,7 +25,7 @@ package cbor
 
 // Files, from the top down:
 //
-//	base64.go cbor.go json.go rewrite.go value.go check.go keep.go plan.go library.go covered.go errors.go
+//	base64.go schema.go cbor.go json.go rewrite.go value.go check.go keep.go plan.go library.go covered.go errors.go
 //	head.go
 
 import (
