@@ -29,7 +29,7 @@ func Usage(text string) error { return &UsageError{text} }
 var ErrProblems = errors.New("there are problems")
 
 // packages matches the names of packages with which their errors begin, which say nothing to the user.
-var packages = regexp.MustCompile(`(^|: |; )((actorstore|admin|batch|greenroom|kv|pebblekv|pgkv|remotekv|storeurl|vfs): )+`)
+var packages = regexp.MustCompile(`(^|: |; )((actorstore|admin|alarm|archive|batch|bucket|cbor|conn|docstore|filter|front|greenroom|history|host|itemstore|jwt|keys|kv|optimistic|pebblekv|persist|pgkv|queue|remotekv|rivetstore|rivettables|s3|sealed|signed|storeurl|text|traces|tuple|txn|vfs|wal|wasm|workflow): )+`)
 
 // Message is what the user reads about err: one line.
 func Message(err error) string {
