@@ -73,7 +73,7 @@ func forbidden(err error) error {
 	case errors.As(err, &told):
 		return err
 	case errors.Is(err, ErrUnauthenticated):
-		return &host.Error{Code: "unauthorized", Message: "The request has to say who sends it.", Err: err}
+		return &host.Error{Code: "unauthorized", Message: "The request does not say from whom it is.", Err: err}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	}
