@@ -33,7 +33,9 @@ type actorHost struct {
 func (h *actorHost) ofGreenroom() {
 	h.path = "/actors/bench/%d/actions/insert"
 	program := build(h.s, filepath.Join(root(), "bench", "actorhost"))
-	h.command = func(dir string) *exec.Cmd { return exec.Command(program, dir, h.address) }
+	h.command = func(dir string) *exec.Cmd {
+		return exec.Command(program, dir, "--listen="+h.address, "--awake=10000", "--mailbox=256", "--idle=1h", "--traces=false")
+	}
 }
 
 func (h *actorHost) ofWorkerd() {

@@ -105,6 +105,36 @@ func TestAuthorize(t *testing.T) {
 	}
 }
 
+// TestMailbox: of the calls that wait for one actor, there are as many as --mailbox says.
+func TestMailbox(t *testing.T) {
+	held, release := make(chan struct{}), make(chan struct{})
+	slow := &host.Type{Name: "counter", Actions: []host.AnyAction{host.NewCommand("hold", func(*host.Context, struct{}) error {
+		held <- struct{}{}
+		<-release
+		return nil
+	})}, Other: func(*host.Context, string, host.Raw) (host.Raw, error) { return nil, nil }}
+	p := start(t, serve.Config{Types: []*host.Type{slow}}, "mem:", "--mailbox", "1")
+	answers := make(chan int)
+	post := func(action string) {
+		status, _ := p.post(action, "")
+		answers <- status
+	}
+	go post("hold")
+	<-held
+	go post("look")
+	go post("look")
+	if status := <-answers; status != http.StatusServiceUnavailable {
+		t.Errorf("the second call that waits: %d", status)
+	}
+	close(release)
+	if first, second := <-answers, <-answers; first != http.StatusOK || second != http.StatusOK {
+		t.Error(first, second)
+	}
+	if code := p.end(); code != 0 {
+		t.Errorf("status %d: %s", code, &p.stderr)
+	}
+}
+
 // TestUsage: what a program is called with that makes no sense, and its help.
 func TestUsage(t *testing.T) {
 	decides := serve.Config{Types: []*host.Type{counter}, Authorize: func(context.Context, *http.Request, *front.Access) (*host.Caller, error) { return nil, nil }}

@@ -222,7 +222,7 @@ var edges = []edge{
 	{"cmd/greenroom", "examples/chat", "the program has something to show"},
 	{"examples/chat", "clients/js", "its page imports the client"},
 	{"bench", "internal/storeurl", "the measurements open stores"},
-	{"bench/actorhost", "internal/storeurl", "the measurements open stores"},
+	{"bench/actorhost", "host/serve", "it is such a program"},
 	{"inspector", "admin", "the page stands on the API, and has no other way into a store"},
 }
 

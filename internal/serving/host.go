@@ -30,6 +30,7 @@ type hostFlags struct {
 	origins   []string
 	names     []string
 	awake     int
+	mailbox   int
 	idle      time.Duration
 	away      time.Duration
 	drain     time.Duration
@@ -116,6 +117,7 @@ needs that room to tidy up. All heals when there is room.
 	flags.StringArrayVar(&f.origins, "origin", nil, "`origin` whose pages may come from elsewhere (may be repeated)")
 	flags.StringArrayVar(&f.names, "name", nil, "`host` name by which this server may be addressed; default any, or loopback's (may be repeated)")
 	flags.IntVar(&f.awake, "awake", host.DefaultMaxAwake, "how many actors may be in memory")
+	flags.IntVar(&f.mailbox, "mailbox", 0, "how many turns may wait for one actor, and more are refused (overloaded); 0 means 64")
 	flags.DurationVar(&f.idle, "idle", host.DefaultIdleTimeout, "how long an actor without anything to do stays there")
 	flags.DurationVar(&f.away, "away", host.DefaultAwayTimeout, "how long a client may be away before it is disconnected")
 	flags.DurationVar(&f.drain, "drain", 15*time.Second, "how long the end may take")
@@ -244,6 +246,7 @@ func (s *hostServer) hostOptions(peers *fleet.Fleet) (*host.Options, error) {
 		Traces:      spans,
 		Store:       &greenroom.Options{Limits: limits},
 		MaxAwake:    s.flags.awake,
+		Mailbox:     s.flags.mailbox,
 		IdleTimeout: s.flags.idle,
 		AwayTimeout: s.flags.away,
 		Logger:      s.log,
