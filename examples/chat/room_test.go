@@ -2,28 +2,33 @@ package chat
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
+	"net/http"
 	"net/http/httptest"
-	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/coder/websocket"
-
 	"github.com/greenroomdb/greenroom/host"
+	"github.com/greenroomdb/greenroom/host/client"
 	"github.com/greenroomdb/greenroom/host/front"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
-// must fails the test if err is not nil.
-var must = testkit.Must
+var (
+	must  = testkit.Must // fails the test if an error is not nil
+	quiet = slog.New(slog.DiscardHandler)
+)
+
+var lobby = host.Address{Type: roomType, Key: "lobby"}
 
 // A house is a host with rooms, and its front.
 type house struct {
@@ -32,14 +37,22 @@ type house struct {
 	slept  chan struct{}
 	host   *host.Host
 	front  *front.Front
-	server *httptest.Server
-	guests []*guest
+	server atomic.Pointer[httptest.Server] // another one after a restart
+	client *client.Client                  // of the server that there is
 }
 
 func newHouse(t *testing.T) *house {
 	h := &house{TB: t, engine: memkv.New(), slept: make(chan struct{}, 1)}
 	h.open()
+	h.serve()
 	t.Cleanup(h.close)
+	var err error
+	h.client, err = client.New("http://localhost", &client.Options{HTTP: &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, network, h.server.Load().Listener.Addr().String())
+		},
+	}}})
+	must(t, err)
 	return h
 }
 
@@ -52,144 +65,57 @@ func (h *house) open() {
 		}
 		return nil
 	}
-	quiet := slog.New(slog.DiscardHandler)
-	ctx := context.Background()
 	var err error
-	h.host, err = host.Open(ctx, h.engine, []*host.Type{actor}, &host.Options{IdleTimeout: time.Millisecond, Logger: quiet})
+	h.host, err = host.Open(context.Background(), h.engine, []*host.Type{actor}, &host.Options{IdleTimeout: time.Millisecond, Logger: quiet})
 	must(h, err)
-	secret, err := front.StoredSecret(ctx, h.engine)
+}
+
+func (h *house) serve() {
+	secret, err := front.StoredSecret(context.Background(), h.engine)
 	must(h, err)
 	h.front, err = front.New(h.host, &front.Options{WithoutToken: true, Secret: secret, Pages: Page(), Logger: quiet})
 	must(h, err)
-	h.server = httptest.NewServer(h.front)
+	h.server.Store(httptest.NewServer(h.front))
 }
 
-// close is a shutdown in good order, while the guests listen.
+// close is a shutdown in good order.
 func (h *house) close() {
-	for _, g := range h.guests {
-		go func(ws *websocket.Conn) {
-			for {
-				if _, _, err := ws.Read(context.Background()); err != nil {
-					return
-				}
-			}
-		}(g.ws)
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience(time.Second))
 	defer cancel()
 	must(h, h.front.Shutdown(ctx))
-	h.server.Close()
+	h.server.Load().Close()
 	must(h, h.host.Close(ctx))
 }
 
 // A guest is a client in the lobby.
 type guest struct {
-	*house
-	ws          *websocket.Conn
-	conn, token string
-	heard       []message // in the order in which they came, as far as the guest was there
-}
-
-// A wire is a message, in either direction.
-type wire struct {
-	Type    string          `json:"type"`
-	ID      int             `json:"id,omitempty"`
-	Action  string          `json:"action,omitempty"`
-	Args    any             `json:"args,omitempty"`
-	Params  any             `json:"params,omitempty"`
-	Event   string          `json:"event,omitempty"`
-	Body    json.RawMessage `json:"body,omitempty"`
-	Code    string          `json:"code,omitempty"`
-	Conn    string          `json:"conn,omitempty"`
-	Token   string          `json:"token,omitempty"`
-	Message string          `json:"message,omitempty"`
-}
-
-// dial opens a socket with its first message, and returns the answer.
-func (g *guest) dial(first wire) wire {
-	g.Helper()
-	if !slices.Contains(g.guests, g) {
-		g.guests = append(g.guests, g)
-	}
-	var err error
-	g.ws, _, err = websocket.Dial(g.Context(), g.server.URL+"/actors/chat/lobby/connect", nil)
-	must(g, err)
-	g.ws.SetReadLimit(1 << 20)
-	g.send(first)
-	return g.receive()
-}
-
-func (g *guest) send(m wire) {
-	g.Helper()
-	b, err := json.Marshal(m)
-	must(g, err)
-	must(g, g.ws.Write(g.Context(), websocket.MessageText, b))
-}
-
-func (g *guest) receive() (m wire) {
-	g.Helper()
-	_, b, err := g.ws.Read(g.Context())
-	must(g, err)
-	must(g, json.Unmarshal(b, &m))
-	return m
-}
-
-// hear receives until a message of that type comes, and keeps what is said meanwhile.
-func (g *guest) hear(kind string) wire {
-	g.Helper()
-	for {
-		m := g.receive()
-		switch m.Event {
-		case "message":
-			var one message
-			must(g, json.Unmarshal(m.Body, &one))
-			g.heard = append(g.heard, one)
-		case "history":
-			var list []message
-			must(g, json.Unmarshal(m.Body, &list))
-			g.heard = append(g.heard, list...)
-		}
-		if m.Type == kind || m.Event == kind {
-			return m
-		}
-		if m.Type == "error" {
-			g.Fatalf("got %+v", m)
-		}
-	}
+	*client.Conn
+	house *house
+	heard chan message // what is said, in its order
 }
 
 func (h *house) join(name string) *guest {
 	h.Helper()
-	g := &guest{house: h}
-	m := g.dial(wire{Type: "connect", Params: hello{Name: name}})
-	if m.Type != "connected" {
-		h.Fatalf("%s: %+v", name, m)
-	}
-	g.conn, g.token = m.Conn, m.Token
-	g.hear("history")
+	g := &guest{house: h, heard: make(chan message, 100)}
+	var err error
+	g.Conn, err = h.client.Actor(lobby).Connect(h.Context(), &client.ConnectOptions{Params: func() any { return hello{Name: name} }})
+	must(h, err)
+	go func() {
+		err := client.Follow(context.Background(), g.Conn, &client.Feed[message]{
+			Event: "message", Action: History.Name(), Number: func(m message) int64 { return m.ID }, Subscribed: true,
+		}, func(m message) error { g.heard <- m; return nil })
+		if !errors.Is(err, client.ErrClosed) {
+			h.Error(err)
+		}
+		close(g.heard)
+	}()
 	return g
 }
 
 func (g *guest) say(text string) {
-	g.Helper()
-	g.send(wire{Type: "call", ID: 1, Action: "say", Args: saying{Text: text}})
-	g.hear("result")
-}
-
-// back takes the connection up again after a restart, with what was missed.
-func (g *guest) back() {
-	g.Helper()
-	if m := g.dial(wire{Type: "resume", Conn: g.conn, Token: g.token}); m.Type != "connected" || m.Conn != g.conn {
-		g.Fatalf("got %+v", m)
-	}
-	since := int64(0)
-	if n := len(g.heard); n > 0 {
-		since = g.heard[n-1].ID
-	}
-	g.send(wire{Type: "call", ID: 2, Action: "history", Args: since})
-	var missed []message
-	must(g, json.Unmarshal(g.hear("result").Body, &missed))
-	g.heard = append(g.heard, missed...)
+	g.house.Helper()
+	_, err := client.Invoke(g.house.Context(), g, Say, saying{Text: text})
+	must(g.house, err)
 }
 
 // TestChat: two talk, the room sleeps, the host restarts, and they go on.
@@ -199,43 +125,37 @@ func TestChat(t *testing.T) {
 	want := []string{}
 	round := func() {
 		t.Helper()
-		for _, g := range []*guest{ann, bob} {
-			text := fmt.Sprintf("number %d", len(want)+1)
-			g.say(text)
-			want = append(want, text)
+		for i, g := range []*guest{ann, bob} {
+			want = append(want, fmt.Sprint([]string{"Ann", "Bob"}[i], ": number ", len(want)+1))
+			g.say(fmt.Sprint("number ", len(want)))
 		}
-		ann.hear("message") // of what Bob said; Bob has heard Ann before his own
 	}
 	round()
 	<-h.slept
 	round()
 	h.close()
 	h.open()
-	ann.back()
-	ann.say("anybody there?") // Bob isn't
-	want = append(want, "anybody there?")
-	bob.back()
+	_, err := Say.Call(t.Context(), h.host, "lobby", saying{Name: "Dan", Text: "anybody there?"}) // the others aren't
+	must(t, err)
+	want = append(want, "Dan: anybody there?")
+	h.serve()
 	round()
 	carl := h.join("Carl")
-	for name, g := range map[string]*guest{"Ann": ann, "Bob": bob, "Carl": carl} {
-		var got []string
-		for i, m := range g.heard {
-			got = append(got, m.Text)
-			if m.ID != int64(i+1) || m.At == 0 {
-				t.Errorf("%s: message %d is %+v", name, i, m)
-			}
-		}
-		if !reflect.DeepEqual(got, want) {
-			t.Errorf("%s has heard %q, want %q", name, got, want)
-		}
-	}
-	if names := []string{ann.heard[0].Name, ann.heard[1].Name}; !reflect.DeepEqual(names, []string{"Ann", "Bob"}) {
-		t.Errorf("said by %q", names)
-	}
 	people, err := People.Call(t.Context(), h.host, "lobby", struct{}{})
 	must(t, err)
-	if len(people) != 3 {
+	if !slices.Equal(slices.Sorted(slices.Values(people)), []string{"Ann", "Bob", "Carl"}) {
 		t.Errorf("there are %q", people)
+	}
+	for name, g := range map[string]*guest{"Ann": ann, "Bob": bob, "Carl": carl} {
+		for i, said := range want {
+			if m := <-g.heard; m.ID != int64(i+1) || m.At == 0 || m.Name+": "+m.Text != said {
+				t.Errorf("%s: message %d is %+v, want %q", name, i, m, said)
+			}
+		}
+		g.Close()
+		for m := range g.heard {
+			t.Errorf("%s has heard %+v, too", name, m)
+		}
 	}
 }
 
@@ -264,13 +184,10 @@ func TestSay(t *testing.T) {
 			}
 		}
 	}
-	g := &guest{house: h}
-	if m := g.dial(wire{Type: "connect", Params: "Ann"}); m.Code != "bad_arguments" {
-		t.Errorf("got %+v", m)
-	}
-	must(t, g.ws.CloseNow())
-	if m := g.dial(wire{Type: "connect"}); m.Code != "bad_name" {
-		t.Errorf("got %+v", m)
+	for code, params := range map[string]any{"bad_arguments": "Ann", "bad_name": nil} {
+		if _, err := h.client.Actor(lobby).Connect(t.Context(), &client.ConnectOptions{Params: func() any { return params }}); host.Code(err) != code {
+			t.Errorf("joins with %v: %v", params, err)
+		}
 	}
 }
 
@@ -299,8 +216,16 @@ func TestHistory(t *testing.T) {
 	if seen != n {
 		t.Errorf("%d messages, want %d", seen, n)
 	}
-	if got := h.join("Bob").heard; len(got) != maxHistory || got[0].ID != n-maxHistory+1 {
-		t.Errorf("who joins gets %d, from %+v", len(got), got[0])
+	first := make(chan host.Raw, 1)
+	bob, err := h.client.Actor(lobby).Connect(t.Context(), &client.ConnectOptions{
+		Params: func() any { return hello{Name: "Bob"} }, OnEvent: func(_ string, body host.Raw) { first <- body },
+	})
+	must(t, err)
+	defer bob.Close()
+	var got []message
+	must(t, (<-first).Decode(&got))
+	if len(got) != maxHistory || got[0].ID != n-maxHistory+1 {
+		t.Errorf("a new guest gets %d, from %+v", len(got), got[0])
 	}
 }
 
@@ -308,7 +233,7 @@ func TestHistory(t *testing.T) {
 func TestPage(t *testing.T) {
 	h := newHouse(t)
 	for path, want := range map[string]string{"/": `id="messages"`, "/chat.js": "./greenroom.js", "/greenroom.js": "greenroom.v1.json", "/chat.css": "#messages"} {
-		resp, err := h.server.Client().Get(h.server.URL + path)
+		resp, err := http.Get(h.server.Load().URL + path)
 		must(t, err)
 		body, err := io.ReadAll(resp.Body)
 		must(t, err)

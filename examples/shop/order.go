@@ -2,9 +2,10 @@ package main
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"time"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/host"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/workflow"
@@ -36,20 +37,16 @@ var shipped = host.NewCommand("shipped", func(c *host.Context, tracking string) 
 	return err
 })
 
-// status returns what the order waits for, or how it has ended.
+// status returns how far the order is, "" before it is packed, or why it has failed.
 var status = host.NewAction("status", func(c *host.Context, _ struct{}) (string, error) {
 	w, err := c.Workflow()
 	if err != nil {
 		return "", err
 	}
-	s := w.Status()
-	switch {
-	case s.Failure != nil:
-		return s.State.String() + ": " + s.Failure.Message, nil
-	case len(s.Waits) > 0:
-		return "waits for " + s.Waits[0].String(), nil
+	if f := w.Status().Failure; f != nil {
+		return "failed: " + f.Message, nil
 	}
-	return s.State.String(), nil
+	return greenroom.State[string](c)
 })
 
 func orders(w world) *host.Type {
@@ -66,17 +63,22 @@ func fulfil(c *workflow.Context, w world, o Order) (tracking string, err error) 
 	if err != nil {
 		return "", err
 	}
-	_, err = workflow.StepWith(c, "pack", &workflow.StepOptions{Undo: workflow.UndoStep(w.Unpack)}, do(w.Pack, o))
+	parcel, err := workflow.StepWith(c, "pack", &workflow.StepOptions{Undo: workflow.UndoStep(w.Unpack)}, do(w.Pack, o))
+	if err != nil {
+		return "", err
+	}
+	// The state changes with the record of the step: exactly once.
+	_, err = host.StepTurn(c, "packed", func(c *host.Context) (string, error) { return "", greenroom.SetState(c, "packed: "+parcel) })
 	if err != nil {
 		return "", err
 	}
 	m, err := workflow.ReceiveWith[string](c, "carrier", &workflow.ReceiveOptions{Names: []string{"shipped"}, Timeout: patience})
 	if err != nil {
-		return "", fmt.Errorf("the carrier: %w", err)
+		return "", err // workflow.ErrTimedOut: it hasn't come
 	}
-	// The mail leaves with the record of the step: exactly once.
-	return host.StepTurn(c, "tell", func(c *host.Context) (string, error) {
-		return m.Body, c.Send(host.Address{Type: "mailbox", Key: "shop"}, queue.Send{Name: "mail", Body: Mail{o.Customer, o.Item + " is on its way: " + m.Body}})
+	return host.StepTurn(c, "shipped", func(c *host.Context) (string, error) {
+		err := c.Send(host.Address{Type: "mailbox", Key: "shop"}, queue.Send{Name: "mail", Body: Mail{o.Customer, o.Item + " is on its way: " + m.Body}})
+		return m.Body, errors.Join(err, greenroom.SetState(c, "shipped: "+m.Body))
 	})
 }
 
