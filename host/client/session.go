@@ -82,7 +82,7 @@ func (c *Conn) forget() bool {
 	return had
 }
 
-// session is one socket, from its beginning to its end. stood is how long the client was connected by it.
+// session is one socket, from its beginning to its end. stood is how long the client was connected by it, and at least longestPause if the host has answered or sent anything.
 func (c *Conn) session() (stood time.Duration, err error) {
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
@@ -98,11 +98,14 @@ func (c *Conn) session() (stood time.Duration, err error) {
 	var both sync.WaitGroup
 	both.Go(func() { c.send(ctx, ws); cancel() })
 	both.Go(func() { c.ping(ctx, ws); cancel() })
-	err = c.receive(ctx, ws)
+	heard, err := c.receive(ctx, ws)
 	cancel()
 	both.Wait()
 	c.lost(err)
-	return time.Since(began), err
+	if stood = time.Since(began); heard {
+		stood = max(stood, longestPause)
+	}
+	return stood, err
 }
 
 // dial opens a socket, and returns the answer to its first message.
@@ -316,18 +319,19 @@ func (c *Conn) ping(ctx context.Context, ws *websocket.Conn) {
 // errSlow ends a socket whose events the program takes too slowly.
 var errSlow = errors.New("client: the program didn't take its events in time")
 
-// receive takes what the host sends, until the socket ends.
-func (c *Conn) receive(ctx context.Context, ws *websocket.Conn) error {
+// receive takes what the host sends, until the socket ends. heard is whether the host has answered or sent anything, and the program has taken it.
+func (c *Conn) receive(ctx context.Context, ws *websocket.Conn) (heard bool, _ error) {
 	var refused error // what the host says before it closes the socket
 	for {
 		r, err := read(ctx, ws)
 		if err != nil {
-			return cmp.Or(refused, err)
+			return heard, cmp.Or(refused, err)
 		}
+		heard = heard || r.Type == wire.TypeEvent || r.ID != 0
 		switch r.Type {
 		case wire.TypeEvent:
 			if !c.event(r) {
-				return errSlow
+				return false, errSlow
 			}
 		case wire.TypeResult:
 			c.answered(r, nil)
@@ -336,7 +340,7 @@ func (c *Conn) receive(ctx context.Context, ws *websocket.Conn) error {
 			if r.ID == 0 {
 				refused = err
 			} else if err := c.answered(r, err); err != nil {
-				return err
+				return heard, err
 			}
 		}
 	}
