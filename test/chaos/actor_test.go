@@ -5,6 +5,8 @@ package chaos
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
@@ -24,24 +26,50 @@ type answer struct {
 }
 
 // counter is an actor with a list of increments: all of it in SQL, and its tail in its state
-// and in a key besides. Of each increment it sends a letter.
+// and in a key besides. Of each increment it sends a letter. Each action there is for one actor, and for several in one turn.
 func counter(process string) *host.Type {
+	get := func(c *host.Context, _ int) (answer, error) { return tails(c, process) }
+	add := func(c *host.Context, id int) (answer, error) {
+		if err := add(c, id); err != nil {
+			return answer{}, err
+		}
+		return tails(c, process)
+	}
+	list := func(c *host.Context, _ int) ([]int, error) { return list(c) }
 	return &host.Type{
 		Name: "counter",
 		Actions: []host.AnyAction{
-			host.NewAction("add", func(c *host.Context, id int) (answer, error) {
-				if err := add(c, id); err != nil {
-					return answer{}, err
-				}
-				return tails(c, process)
-			}),
-			host.NewAction("get", func(c *host.Context, _ struct{}) (answer, error) { return tails(c, process) }),
-			host.NewAction("list", func(c *host.Context, _ struct{}) ([]int, error) {
-				return list(c)
-			}),
+			host.NewAction("add", add), host.NewAction("get", get), host.NewAction("list", list),
+			together("addTogether", add), together("getTogether", get), together("listTogether", list),
 		},
 		Create: createList,
 	}
+}
+
+// A several is the argument of an action of several actors.
+type several struct {
+	With []int // the others
+	ID   int   `json:",omitempty"`
+}
+
+// together returns the action that does in each of several actors what fn does in one, and answers with what it has returned in each.
+func together[T any](name string, fn func(c *host.Context, id int) (T, error)) host.AnyAction {
+	with := func(_ host.Address, s several) (others []host.Address, err error) {
+		for _, i := range s.With {
+			others = append(others, host.Address{Type: "counter", Key: strconv.Itoa(i)})
+		}
+		return others, nil
+	}
+	return host.NewJointAction(name, with, func(c *host.Context, others []*host.Context, s several) (answers []T, err error) {
+		for _, c := range slices.Concat([]*host.Context{c}, others) {
+			a, err := fn(c, s.ID)
+			if err != nil {
+				return nil, err
+			}
+			answers = append(answers, a)
+		}
+		return answers, nil
+	})
 }
 
 // add appends an increment in every place.

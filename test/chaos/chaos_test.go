@@ -37,8 +37,9 @@ const clients = 16
 // What a run must have seen at least, or it goes on: so a slow machine takes longer and
 // doesn't see less.
 const (
-	leastAnswered = 20 // calls behind events of each kind
-	leastMoves    = 10 // of actors, from one process to another
+	leastAnswered = 20  // calls behind events of each kind
+	leastJoint    = 100 // calls of two actors that were answered
+	leastMoves    = 10  // of actors, from one process to another
 )
 
 // patience is how much longer than asked for a run may take for that, and how long letters
@@ -141,14 +142,14 @@ func (w *world) chaos(names []string) {
 		}
 		name := round[0]
 		round = round[1:]
-		before, moves := w.history.progress()
+		before, joint, moves := w.history.progress()
 		at := w.history.now()
 		ended := w.history.happened(name, "")
 		what := kinds[name](w)
 		ended()
-		w.Logf("%8v %s %s (%d answered, %d moves)", at.Round(time.Millisecond), name, what, before, moves)
+		w.Logf("%8v %s %s (%d answered, %d of two actors, %d moves)", at.Round(time.Millisecond), name, what, before, joint, moves)
 		<-time.After(w.upTo(2500)) // of what clients see now
-		after, _ := w.history.progress()
+		after, _, _ := w.history.progress()
 		seen[name] += after - before
 	}
 	w.Logf("answered behind each kind of event: %v", seen)
@@ -161,8 +162,11 @@ func (w *world) missing(names []string, seen map[string]int) string {
 			return fmt.Sprintf("behind %s %d calls were answered, want %d", name, seen[name], leastAnswered)
 		}
 	}
-	if _, moves := w.history.progress(); moves < leastMoves {
+	switch _, joint, moves := w.history.progress(); {
+	case moves < leastMoves:
 		return fmt.Sprintf("actors have moved %d times, want %d", moves, leastMoves)
+	case joint < leastJoint:
+		return fmt.Sprintf("%d calls of two actors were answered, want %d", joint, leastJoint)
 	}
 	return ""
 }
@@ -213,32 +217,43 @@ func (w *world) list(f *fronts, actor string) (ids []int) {
 	return ids
 }
 
+// read reads the lists of some actors at one moment, from whatever host can have them all: they sleep soon.
+func (w *world) read(f *fronts, some ...int) reading {
+	w.Helper()
+	r := reading{Actors: some, Begin: w.history.now()}
+	w.await(fmt.Sprint("actors ", some), func() (err error) {
+		r.Lists, err = ask[[]int](w.Context(), f, w.any(), some, "list", 0)
+		return err
+	})
+	r.End = w.history.now()
+	w.history.readings = append(w.history.readings, r)
+	return r
+}
+
 // judge asks the checker, compares the letters that have come with those that were sent, and
 // ends the hosts.
 func (w *world) judge(f *fronts) {
-	answered, moves := w.history.progress()
-	w.Logf("%d calls were answered, actors moved %d times; not answered: %v", answered, moves, w.history.why)
-	var lists [actors][]int
-	for i := range actors {
-		begin := w.history.now()
-		lists[i] = w.list(f, counterKey(i))
-		r := reading{Actor: i, List: lists[i], Begin: begin, End: w.history.now()}
-		w.history.readings = append(w.history.readings, r)
-		ops := operations(w.history.calls, r)
-		v := check(ops)
-		w.Logf("actor %d: %d calls, %d increments: %s", i, len(ops), len(lists[i]), v.result)
-		if v.result != porcupine.Ok {
-			w.Errorf("actor %d: %s: see %s", i, v.result, w.show(i, v))
-			continue
-		}
-		// The same with an increment lost is to be found out.
-		lost := len(r.List) / 2
-		r.List = slices.Delete(slices.Clone(r.List), lost, lost+1)
-		if v := check(operations(w.history.calls, r)); v.result != porcupine.Illegal {
-			w.Errorf("actor %d, without its increment %d: %s", i, lost+1, v.result)
-		}
+	answered, joint, moves := w.history.progress()
+	w.Logf("%d calls were answered, %d of two actors, actors moved %d times; not answered: %v", answered, joint, moves, w.history.why)
+	var group []int
+	for i := firstJoint; i < actors; i++ {
+		group = append(group, i)
 	}
-	for i, want := range lists {
+	all := w.read(f, group...)
+	for _, torn := range halves(w.history.calls, all) {
+		w.Error(torn)
+	}
+	w.holds(all)
+	var lists [][]int
+	for i := range firstJoint {
+		r := w.read(f, i)
+		w.holds(r)
+		lists = append(lists, r.Lists...)
+	}
+	for _, i := range group {
+		w.holds(all.of(i))
+	}
+	for i, want := range append(lists, all.Lists...) {
 		if w.Failed() {
 			break // of an increment that was lost a letter may be there, or never come
 		}
@@ -246,6 +261,26 @@ func (w *world) judge(f *fronts) {
 	}
 	for _, m := range w.machines {
 		m.close()
+	}
+}
+
+// holds asks the checker about the actors of a reading.
+func (w *world) holds(r reading) {
+	w.Helper()
+	ops := operations(w.history.calls, r)
+	v := check(ops)
+	w.Logf("actors %v: %d calls, lists of %v: %s in %v", r.Actors, len(ops), r.lengths(), v.result, v.took)
+	if v.result != porcupine.Ok {
+		w.Errorf("actors %v: %s: see %s", r.Actors, v.result, w.show(r, v))
+		return
+	}
+	// The same with an increment lost in one list is to be found out.
+	less, lost := r.lose()
+	if v := check(operations(w.history.calls, less)); v.result != porcupine.Illegal {
+		w.Errorf("actors %v, without the increment %d in the list of %d: %s after %v", r.Actors, lost, r.Actors[0], v.result, v.took)
+	}
+	if len(r.Actors) > 1 && len(halves(w.history.calls, less)) != 1 {
+		w.Errorf("the increment %d, lost in the list of %d, isn't found missing", lost, r.Actors[0])
 	}
 }
 
@@ -270,8 +305,12 @@ func (w *world) letters(f *fronts, actor int, want []int) {
 }
 
 // show writes what happened and the checker's picture of it, and returns where that is.
-func (w *world) show(actor int, v verdict) string {
-	page := filepath.Join(w.dir, fmt.Sprintf("actor-%d.html", actor))
+func (w *world) show(r reading, v verdict) string {
+	name := "actor"
+	for _, i := range r.Actors {
+		name += fmt.Sprint("-", i)
+	}
+	page := filepath.Join(w.dir, name+".html")
 	w.create(page, func(out io.Writer) error { return v.picture(out, w.history.events) })
 	w.create(filepath.Join(w.dir, "history.jsonl"), w.history.write)
 	return page

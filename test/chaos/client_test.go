@@ -65,6 +65,21 @@ func (f *fronts) call(ctx context.Context, m *machine, actor, action string, in,
 	return no
 }
 
+// ask has one machine's host do an action in a turn of some counters, and returns what each of them answers.
+func ask[T any](ctx context.Context, f *fronts, m *machine, called []int, action string, id int) (answers []T, err error) {
+	actor, others := counterKey(called[0]), called[1:]
+	if len(others) > 0 {
+		err = f.call(ctx, m, actor, action+"Together", several{others, id}, &answers)
+	} else {
+		answers = make([]T, 1)
+		err = f.call(ctx, m, actor, action, id, &answers[0])
+	}
+	if err != nil {
+		return nil, err
+	}
+	return answers, nil
+}
+
 // judge says what an error of call means. Whatever a host says, but that it doesn't know, means
 // that nothing has landed; so does a connection that was never made.
 func judge(err error) (o outcome, why string) {
@@ -97,19 +112,15 @@ type client struct {
 // run calls until the context ends; what it has begun it ends.
 func (c *client) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		actor := c.rand.IntN(actors - seldom)
-		if c.rand.IntN(100) == 0 {
-			actor = actors - seldom + c.rand.IntN(seldom)
-		}
-		where := c.where[actor]
+		called, where := c.pick()
 		if c.rand.IntN(10) == 0 {
 			where = c.rand.IntN(len(c.fronts.machines))
 		}
-		if c.call(actor, c.fronts.machines[where]) {
-			c.where[actor] = where
+		if c.call(called, c.fronts.machines[where]) {
+			c.where[called[0]] = where
 			continue
 		}
-		c.where[actor] = c.rand.IntN(len(c.fronts.machines))
+		c.where[called[0]] = c.rand.IntN(len(c.fronts.machines))
 		pause := time.NewTimer(time.Duration(c.rand.IntN(50)) * time.Millisecond)
 		select {
 		case <-pause.C:
@@ -118,14 +129,35 @@ func (c *client) run(ctx context.Context) {
 	}
 }
 
+// pick returns what is called next, one actor or two, and the number of a machine that may have it. All clients call those
+// that are called together at one machine for a while, then not at all, and then at the next machine.
+func (c *client) pick() (called []int, where int) {
+	const busy, round = 2 * idle, 4 * idle
+	now := c.history.now()
+	switch n := c.rand.IntN(100); {
+	case n == 0:
+		called = []int{firstSeldom + c.rand.IntN(firstJoint-firstSeldom)}
+	case n < 30 && now%round < busy:
+		called = c.rand.Perm(actors - firstJoint)[:1+c.rand.IntN(2)]
+		for i := range called {
+			called[i] += firstJoint
+		}
+		return called, int(now/round) % len(c.fronts.machines)
+	default:
+		called = []int{c.rand.IntN(firstSeldom)}
+	}
+	return called, c.where[called[0]]
+}
+
 // call makes one call, and says whether it was answered.
-func (c *client) call(actor int, m *machine) bool {
-	a := call{Client: c.number, Actor: actor, Action: "get"}
+func (c *client) call(called []int, m *machine) bool {
+	a := call{Client: c.number, Actors: called, Action: "get"}
 	if c.rand.IntN(2) == 0 {
 		a.Action, a.ID = "add", c.history.id()
 	}
 	a.Begin = c.history.now()
-	err := c.fronts.call(context.Background(), m, counterKey(actor), a.Action, a.ID, &a.Answer)
+	var err error
+	a.Answers, err = ask[answer](context.Background(), c.fronts, m, called, a.Action, a.ID)
 	a.End = c.history.now()
 	a.Outcome, a.Why = judge(err)
 	if errors.Is(err, errNoHost) {

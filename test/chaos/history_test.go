@@ -5,13 +5,18 @@ package chaos
 import (
 	"encoding/json"
 	"io"
+	"slices"
 	"sync"
 	"time"
 )
 
-// actors is how many counters there are. The last two are called seldom, so that they fall
-// asleep and wake in between, wherever they are called next.
-const actors, seldom = 8, 2
+// What the counters are, by number: those that are always called; those that are called seldom, so that they fall
+// asleep and wake in between, wherever they are called next; and those that are called in turns of two as well.
+const (
+	firstSeldom = 6
+	firstJoint  = 8
+	actors      = 11
+)
 
 // An outcome is what a client knows of a call.
 type outcome string
@@ -27,13 +32,14 @@ const (
 
 // A call is one attempt of a client.
 type call struct {
-	Client, Actor int
-	Action        string // "add", "get"
-	ID            int    `json:",omitempty"` // of an increment
-	Begin, End    time.Duration
-	Outcome       outcome
-	Answer        answer `json:",omitzero"`
-	Why           string `json:",omitempty"` // it wasn't answered: the host's code, or the error
+	Client     int
+	Actors     []int  // one, or those of one turn
+	Action     string // "add", "get"
+	ID         int    `json:",omitempty"` // of an increment
+	Begin, End time.Duration
+	Outcome    outcome
+	Answers    []answer `json:",omitempty"` // of each of the actors
+	Why        string   `json:",omitempty"` // it wasn't answered: the host's code, or the error
 }
 
 // An event is a moment of chaos.
@@ -42,11 +48,41 @@ type event struct {
 	Begin, End time.Duration
 }
 
-// A reading is the list of an actor's increments when everything else is over.
+// A reading is the lists of some actors' increments, at one moment when everything else is over.
 type reading struct {
-	Actor      int
-	List       []int
+	Actors     []int
+	Lists      [][]int // of each of the actors
 	Begin, End time.Duration
+}
+
+// of returns the reading of one of the actors.
+func (r reading) of(actor int) reading {
+	i := slices.Index(r.Actors, actor)
+	r.Actors, r.Lists = r.Actors[i:i+1], r.Lists[i:i+1]
+	return r
+}
+
+// lose returns the reading as it were if the first list had lost an increment, of those that are in another one as well if there are
+// others, and which one.
+func (r reading) lose() (less reading, lost int) {
+	var some []int
+	for _, id := range r.Lists[0] {
+		if len(r.Lists) == 1 || slices.ContainsFunc(r.Lists[1:], func(l []int) bool { return slices.Contains(l, id) }) {
+			some = append(some, id)
+		}
+	}
+	lost = some[len(some)/2]
+	r.Lists = slices.Clone(r.Lists)
+	r.Lists[0] = slices.DeleteFunc(slices.Clone(r.Lists[0]), func(id int) bool { return id == lost })
+	return r, lost
+}
+
+// lengths returns those of the lists.
+func (r reading) lengths() (ns []int) {
+	for _, l := range r.Lists {
+		ns = append(ns, len(l))
+	}
+	return ns
 }
 
 // A history is what has happened. It is safe for concurrent use.
@@ -58,7 +94,8 @@ type history struct {
 	calls    []call         // +checklocks:mu
 	events   []event        // +checklocks:mu
 	answered int            // calls that were  +checklocks:mu
-	moves    int            // how often an actor answered from another process  +checklocks:mu
+	joint    int            // of which were of several actors  +checklocks:mu
+	moves    int            // how often an actor answered from another process; not of those that are called together  +checklocks:mu
 	owners   [actors]answer // the newest of each actor  +checklocks:mu
 	why      map[string]int // of calls that weren't answered  +checklocks:mu
 	ids      int            // that were given  +checklocks:mu
@@ -87,12 +124,15 @@ func (h *history) add(c call) {
 		return
 	}
 	h.answered++
+	if len(c.Actors) > 1 {
+		h.joint++
+	}
 	// Answers may come in another order than their calls were made.
-	if o := &h.owners[c.Actor]; c.Answer.State.N > o.State.N {
-		if o.Process != "" && o.Process != c.Answer.Process {
+	if a, o := c.Answers[0], &h.owners[c.Actors[0]]; a.State.N > o.State.N {
+		if o.Process != "" && o.Process != a.Process && c.Actors[0] < firstJoint {
 			h.moves++
 		}
-		*o = c.Answer
+		*o = a
 	}
 }
 
@@ -109,11 +149,11 @@ func (h *history) happened(kind, what string) (ended func()) {
 	}
 }
 
-// progress returns how many calls were answered, and how many actors moved.
-func (h *history) progress() (answered, moves int) {
+// progress returns how many calls were answered, how many of these were of several actors, and how many actors moved.
+func (h *history) progress() (answered, joint, moves int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.answered, h.moves
+	return h.answered, h.joint, h.moves
 }
 
 // write writes everything as lines of JSON.
