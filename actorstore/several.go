@@ -225,7 +225,8 @@ func (s *several) send(ctx context.Context) error {
 	return nil
 }
 
-// readAlone is send of batches that write nothing: the actors are the handles' still.
+// readAlone is send of batches that write nothing: the actors are the handles' still, and what was read of them is durable.
+// Callers of Apply can't tell of which of the actors they would have to wait.
 func (s *several) readAlone(ctx context.Context) error {
 	for _, f := range s.flights {
 		if err := f.a.owned(ctx, s.store.eng); err != nil {
@@ -235,7 +236,7 @@ func (s *several) readAlone(ctx context.Context) error {
 	for _, f := range s.flights {
 		a := f.a
 		f.settle()
-		if s.durability == kv.Durable && a.durable.Load() < a.seq.Load() {
+		if a.durable.Load() < a.seq.Load() {
 			if err := a.Sync(ctx); err != nil {
 				return err
 			}

@@ -24,8 +24,8 @@ func (o *output) elsewhere() bool { return o.err == nil && o.turn.seat.follows()
 // wait is for all of them.
 //
 // A turn that has written nothing waits as well, for what it may have read. Of a turn of several actors
-// the gate of its leader waits for stable storage, and those of the others wait for that when its turn has come. So none waits for itself: the turns of
-// each gate are in the order of the engine's commits.
+// the gate of its leader waits for stable storage, also if the leader has only read, and those of the others wait for that when its turn has come. So none waits for itself: the turns of
+// each gate are in the order of the engine's commits. What a turn of several that writes nothing has read is durable since its commit.
 type gate struct {
 	life *life
 
@@ -92,14 +92,21 @@ func (g *gate) sync(batch []output) error {
 	if seq <= g.synced {
 		return nil
 	}
-	l := g.life
-	newest := l.actor.Seq()
+	newest := g.life.actor.Seq()
+	if err := g.life.sync(); err != nil {
+		return err
+	}
+	g.synced = newest
+	return nil
+}
+
+// sync returns when what the actor's turns have written so far is on stable storage.
+func (l *life) sync() error {
 	l.host.meter.Count(metricSyncs, 1)
 	if err := l.actor.Sync(l.steady); err != nil {
 		l.log.Error("host: wait for stable storage", slog.Any("error", err))
 		return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
 	}
-	g.synced = newest
 	return nil
 }
 
@@ -107,7 +114,10 @@ func (g *gate) sync(batch []output) error {
 func (g *gate) let(o *output, lost error) {
 	if o.elsewhere() {
 		lost = o.turn.seat.joint.durable()
-	} else if s := o.turn.seat; s != nil && !s.follows() {
+	} else if s := o.turn.seat; s != nil && s.leads {
+		if w := s.joint.writer; w != nil && w != g.life && cmp.Or(o.err, lost) == nil {
+			lost = w.sync()
+		}
 		s.joint.sync(cmp.Or(o.err, lost))
 	}
 	if lost != nil && o.err == nil {

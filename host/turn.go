@@ -219,12 +219,15 @@ var errGoexit = errors.New("runtime.Goexit was called")
 
 // conclude ends the turn of c, whose function has returned err.
 func (l *life) conclude(c *Context, err error, began time.Time) {
-	t := c.turn
+	t, before := c.turn, l.actor.Seq()
 	if err == nil {
 		err = c.commit()
 	} else {
 		c.abort(err)
 		err = c.refusal(err)
+	}
+	if l.actor.Seq() != before {
+		t.seat.wrote(l)
 	}
 	t.seat.settle(err)
 	if l.actor.Err() == nil && (!c.landing || t.seat != nil) {
