@@ -93,15 +93,16 @@ func (g *gate) sync(batch []output) error {
 		return nil
 	}
 	newest := g.life.actor.Seq()
-	if err := g.life.sync(); err != nil {
+	if err := g.store(); err != nil {
 		return err
 	}
 	g.synced = newest
 	return nil
 }
 
-// sync returns when what the actor's turns have written so far is on stable storage.
-func (l *life) sync() error {
+// store returns when what the actor's turns have written so far is on stable storage. Gates of other actors may call it.
+func (g *gate) store() error {
+	l := g.life
 	l.host.meter.Count(metricSyncs, 1)
 	if err := l.actor.Sync(l.steady); err != nil {
 		l.log.Error("host: wait for stable storage", slog.Any("error", err))
@@ -115,8 +116,8 @@ func (g *gate) let(o *output, lost error) {
 	if o.elsewhere() {
 		lost = o.turn.seat.joint.durable()
 	} else if s := o.turn.seat; s != nil && s.leads {
-		if w := s.joint.writer; w != nil && w != g.life && cmp.Or(o.err, lost) == nil {
-			lost = w.sync()
+		if store := s.joint.store; store != nil && cmp.Or(o.err, lost) == nil {
+			lost = store()
 		}
 		s.joint.sync(cmp.Or(o.err, lost))
 	}

@@ -17,7 +17,7 @@ type joint struct {
 	failed  error         // what it returned; written before ran is closed
 	over    chan struct{} // closed when the leader's turn has landed, or not
 	outcome error         // of it; written before over is closed
-	writer  *life         // an actor that has written, the leader's if it has; written before over is closed
+	store   func() error  // waits for stable storage in the place of the leader; nil if that was written to, or nothing was. Written before over is closed
 	synced  chan struct{} // closed when what has landed is durable, or may not be
 	lost    error         // why not; written before synced is closed
 	commit  *actorstore.Joint
@@ -53,10 +53,14 @@ func (s *seat) sit() error {
 	return s.joint.refused
 }
 
-// wrote says that the turn has written to l by the commit of all, before settle. The commits of the others end before that of the leader, one after the other.
-func (s *seat) wrote(l *life) {
-	if s != nil && (s.leads || s.joint.writer == nil) {
-		s.joint.writer = l
+// wrote says, before settle, that the turn has written to its actor, and what waits until that is on stable storage. The commits of the others
+// end before that of the leader, one after the other.
+func (s *seat) wrote(store func() error) {
+	if s == nil {
+		return
+	}
+	if s.joint.store = store; s.leads {
+		s.joint.store = nil
 	}
 }
 

@@ -227,7 +227,7 @@ func (l *life) conclude(c *Context, err error, began time.Time) {
 		err = c.refusal(err)
 	}
 	if l.actor.Seq() != before {
-		t.seat.wrote(l)
+		t.seat.wrote(l.gate.store)
 	}
 	t.seat.settle(err)
 	if l.actor.Err() == nil && (!c.landing || t.seat != nil) {

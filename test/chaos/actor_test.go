@@ -30,8 +30,10 @@ type answer struct {
 func counter(process string) *host.Type {
 	get := func(c *host.Context, _ int) (answer, error) { return tails(c, process) }
 	add := func(c *host.Context, id int) (answer, error) {
-		if err := add(c, id); err != nil {
-			return answer{}, err
+		if id != 0 {
+			if err := add(c, id); err != nil {
+				return answer{}, err
+			}
 		}
 		return tails(c, process)
 	}
@@ -49,7 +51,8 @@ func counter(process string) *host.Type {
 // A several is the argument of an action of several actors.
 type several struct {
 	With []int // the others
-	ID   int   `json:",omitempty"`
+	ID   int   // 0 for none
+	Look bool  // the called actor gets no ID
 }
 
 // together returns the action that does in each of several actors what fn does in one, and answers with what it has returned in each.
@@ -61,8 +64,12 @@ func together[T any](name string, fn func(c *host.Context, id int) (T, error)) h
 		return others, nil
 	}
 	return host.NewJointAction(name, with, func(c *host.Context, others []*host.Context, s several) (answers []T, err error) {
-		for _, c := range slices.Concat([]*host.Context{c}, others) {
-			a, err := fn(c, s.ID)
+		for i, c := range slices.Concat([]*host.Context{c}, others) {
+			id := s.ID
+			if s.Look && i == 0 {
+				id = 0
+			}
+			a, err := fn(c, id)
 			if err != nil {
 				return nil, err
 			}

@@ -222,7 +222,7 @@ func (w *world) read(f *fronts, some ...int) reading {
 	w.Helper()
 	r := reading{Actors: some, Begin: w.history.now()}
 	w.await(fmt.Sprint("actors ", some), func() (err error) {
-		r.Lists, err = ask[[]int](w.Context(), f, w.any(), some, "list", 0)
+		r.Lists, err = ask[[]int](w.Context(), f, w.any(), some, "list", several{})
 		return err
 	})
 	r.End = w.history.now()

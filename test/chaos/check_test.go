@@ -12,7 +12,7 @@ import (
 // An at is what an actor answers: how many increments it has, and the id of the last one.
 type at struct{ actor, n, id int }
 
-// did returns a call that was answered, with its time in milliseconds: an increment, or with the id 0 a look at the actors.
+// did returns a call that was answered, with its time in milliseconds: an increment, and a look at the actors that have another one last. With the id 0 it is a look at all.
 func did(id, begin, end int, ats ...at) call {
 	c := call{Action: "add", ID: id, Begin: time.Duration(begin) * time.Millisecond, End: time.Duration(end) * time.Millisecond, Outcome: answered}
 	if id == 0 {
@@ -21,6 +21,9 @@ func did(id, begin, end int, ats ...at) call {
 	for _, a := range ats {
 		c.Actors = append(c.Actors, a.actor)
 		c.Answers = append(c.Answers, sameEverywhere(tail{a.n, a.id}))
+		if id != 0 && id == a.id {
+			c.To = append(c.To, a.actor)
+		}
 	}
 	return c
 }
@@ -90,7 +93,7 @@ func TestCheckTogether(t *testing.T) {
 	both := func(id, begin, end, n, m int) call { return did(id, begin, end, at{0, n, id}, at{1, m, id}) }
 	look := func(begin, end, n, id, m, im int) call { return did(0, begin, end, at{0, n, id}, at{1, m, im}) }
 	of := func(id int, actors ...int) call { // of which the client knows nothing
-		return call{Action: "add", ID: id, Actors: actors, Outcome: unknown}
+		return call{Action: "add", ID: id, Actors: actors, To: actors, Outcome: unknown}
 	}
 	type lists = [][]int
 	const ok, no = porcupine.Ok, porcupine.Illegal
@@ -111,7 +114,11 @@ func TestCheckTogether(t *testing.T) {
 		{"unknown, and never landed", []call{of(1, 0, 1), both(2, 2, 3, 1, 1)}, lists{{2}, {2}}, ok, ok, false},
 		{"refused", []call{without(of(1, 0, 1), refused), both(2, 2, 3, 1, 1)}, lists{{2}, {2}}, ok, ok, false},
 		{"a circle in space, not in time", []call{of(1, 0, 1), of(2, 1, 2), of(3, 2, 0)}, lists{{1, 3}, {1, 2}, {2, 3}}, ok, ok, false},
+		{"a look at the one, an increment of the other", []call{add(0, 1, 0, 1, 1), did(2, 2, 3, at{0, 1, 1}, at{1, 1, 2})}, lists{{1}, {2}}, ok, ok, false},
+		{"the same, unknown", []call{{Action: "add", ID: 2, Actors: []int{0, 1}, To: []int{1}, Outcome: unknown}, add(0, 1, 0, 1, 1)}, lists{{1}, {2}}, ok, ok, false},
 
+		{"each sees the other one before", []call{did(1, 0, 9, at{0, 0, 0}, at{1, 1, 1}), did(2, 0, 9, at{1, 0, 0}, at{0, 1, 2})}, lists{{2}, {1}}, no, ok, false},
+		{"lost, and looked at in the same turn", []call{did(2, 2, 3, at{0, 1, 1}, at{1, 1, 2}), without(add(0, 1, 0, 1, 1), unknown)}, lists{nil, {2}}, no, no, false},
 		{"half landed", []call{both(1, 0, 1, 1, 1)}, lists{{1}, nil}, no, no, true},
 		{"half landed, unknown", []call{of(1, 0, 1)}, lists{nil, {1}}, no, ok, true},
 		{"half landed, refused", []call{without(of(1, 0, 1), refused)}, lists{{1}, nil}, no, no, true},

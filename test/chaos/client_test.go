@@ -66,13 +66,13 @@ func (f *fronts) call(ctx context.Context, m *machine, actor, action string, in,
 }
 
 // ask has one machine's host do an action in a turn of some counters, and returns what each of them answers.
-func ask[T any](ctx context.Context, f *fronts, m *machine, called []int, action string, id int) (answers []T, err error) {
-	actor, others := counterKey(called[0]), called[1:]
-	if len(others) > 0 {
-		err = f.call(ctx, m, actor, action+"Together", several{others, id}, &answers)
+func ask[T any](ctx context.Context, f *fronts, m *machine, called []int, action string, in several) (answers []T, err error) {
+	actor := counterKey(called[0])
+	if in.With = called[1:]; len(in.With) > 0 {
+		err = f.call(ctx, m, actor, action+"Together", in, &answers)
 	} else {
 		answers = make([]T, 1)
-		err = f.call(ctx, m, actor, action, id, &answers[0])
+		err = f.call(ctx, m, actor, action, in.ID, &answers[0])
 	}
 	if err != nil {
 		return nil, err
@@ -153,11 +153,14 @@ func (c *client) pick() (called []int, where int) {
 func (c *client) call(called []int, m *machine) bool {
 	a := call{Client: c.number, Actors: called, Action: "get"}
 	if c.rand.IntN(2) == 0 {
-		a.Action, a.ID = "add", c.history.id()
+		a.Action, a.ID, a.To = "add", c.history.id(), called
+		if len(called) > 1 && c.rand.IntN(3) == 0 {
+			a.To = called[1:]
+		}
 	}
 	a.Begin = c.history.now()
 	var err error
-	a.Answers, err = ask[answer](context.Background(), c.fronts, m, called, a.Action, a.ID)
+	a.Answers, err = ask[answer](context.Background(), c.fronts, m, called, a.Action, several{ID: a.ID, Look: len(a.To) < len(called)})
 	a.End = c.history.now()
 	a.Outcome, a.Why = judge(err)
 	if errors.Is(err, errNoHost) {

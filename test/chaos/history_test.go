@@ -36,6 +36,7 @@ type call struct {
 	Actors     []int  // one, or those of one turn
 	Action     string // "add", "get"
 	ID         int    `json:",omitempty"` // of an increment
+	To         []int  `json:",omitempty"` // those of the actors that get the increment; the others are looked at
 	Begin, End time.Duration
 	Outcome    outcome
 	Answers    []answer `json:",omitempty"` // of each of the actors

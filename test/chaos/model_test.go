@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,7 +25,7 @@ var model = porcupine.Model{
 		ts, in := state.([actors]tail), input.(call)
 		for i, out := range output.([]answer) {
 			t := ts[in.Actors[i]]
-			if in.Action == "add" {
+			if slices.Contains(in.To, in.Actors[i]) {
 				t = tail{t.N + 1, in.ID}
 			}
 			if out.SQL != t || out.State != t || out.Key != t {
@@ -99,11 +100,11 @@ func operations(calls []call, r reading) []porcupine.Operation {
 			}
 			t, here := place[c.ID]
 			landed = landed || here
-			of = append(of, a)
-			if c.Outcome == answered {
-				out = append(out, c.Answers[i])
-			} else {
-				out = append(out, sameEverywhere(t))
+			switch {
+			case c.Outcome == answered:
+				of, out = append(of, a), append(out, c.Answers[i])
+			case slices.Contains(c.To, a):
+				of, out = append(of, a), append(out, sameEverywhere(t))
 			}
 		}
 		switch {
@@ -128,16 +129,16 @@ func halves(calls []call, r reading) (torn []string) {
 	places, _ := r.places()
 	for _, c := range calls {
 		var in, out []string
-		for _, a := range c.Actors {
+		for _, a := range c.To {
 			if t, landed := places[a][c.ID]; landed {
 				in = append(in, fmt.Sprintf("%d, as number %d of %d", a, t.N, len(places[a])))
 			} else {
 				out = append(out, fmt.Sprint(a))
 			}
 		}
-		if c.ID != 0 && len(in) > 0 && len(out) > 0 {
+		if len(in) > 0 && len(out) > 0 {
 			torn = append(torn, fmt.Sprintf("half of a turn of several actors has landed: increment %d of the actors %v (%s %s) is in the list of %s, and not in that of %s",
-				c.ID, c.Actors, c.Outcome, c.Why, strings.Join(in, " and of "), strings.Join(out, " and of ")))
+				c.ID, c.To, c.Outcome, c.Why, strings.Join(in, " and of "), strings.Join(out, " and of ")))
 		}
 	}
 	return torn
