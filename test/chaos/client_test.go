@@ -137,8 +137,8 @@ func (c *client) pick() (called []int, where int) {
 	switch n := c.rand.IntN(100); {
 	case n == 0:
 		called = []int{firstSeldom + c.rand.IntN(firstJoint-firstSeldom)}
-	case n < 30 && now%round < busy:
-		called = c.rand.Perm(actors - firstJoint)[:1+c.rand.IntN(2)]
+	case n < 70 && now%round < busy:
+		called = c.rand.Perm(actors - firstJoint)[:1+min(1, c.rand.IntN(3))]
 		for i := range called {
 			called[i] += firstJoint
 		}
