@@ -129,10 +129,11 @@ func (c *client) run(ctx context.Context) {
 	}
 }
 
-// pick returns what is called next, one actor or two, and the number of a machine that may have it. All clients call those
-// that are called together at one machine for a while, then not at all, and then at the next machine.
+// All clients call those that are called together at one machine for a while, busy of every round, then not at all, and then at the next machine.
+const busy, round = 2 * idle, 4 * idle
+
+// pick returns what is called next, one actor or two, and the number of a machine that may have it.
 func (c *client) pick() (called []int, where int) {
-	const busy, round = 2 * idle, 4 * idle
 	now := c.history.now()
 	switch n := c.rand.IntN(100); {
 	case n == 0:

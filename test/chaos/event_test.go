@@ -63,11 +63,17 @@ func (w *world) lasts(kind, what string, d time.Duration, end func()) {
 	})
 }
 
-// kill ends a host's process, in the place of which another one is started.
+// kill ends a host's process, in the place of which another one is started. Half of the time it waits for when that has turns of two actors.
 func (w *world) kill() string {
-	m := w.any()
+	i := w.rand.IntN(len(w.machines))
+	m, what := w.machines[i], ""
+	if w.rand.IntN(2) == 0 {
+		cycle := round * time.Duration(len(w.machines))
+		<-time.After(cycle - (w.history.now()-time.Duration(i)*round)%cycle + w.upTo(int(busy.Milliseconds())))
+		what = ", with turns of two"
+	}
 	m.signal(syscall.SIGKILL)
-	return m.name
+	return m.name + what
 }
 
 // stop has a host stand still, for long enough to lose its lease or not.
