@@ -230,7 +230,7 @@ func (l *life) conclude(c *Context, err error, began time.Time) {
 		t.seat.wrote(l.gate.store)
 	}
 	t.seat.settle(err)
-	if l.actor.Err() == nil && (!c.landing || t.seat != nil) {
+	if l.actor.Err() == nil {
 		err = ran(err)
 	}
 	c.ends.end()
