@@ -37,4 +37,4 @@ package greenroom
 // Files, from the top down:
 //
 //	migrations.go deliver.go txparts.go workflow.go together.go update.go spans.go userkeys.go actor.go view.go tx.go parts.go
-//	store.go restore.go options.go roster.go doc.go errors.go goroutine.go state.go
+//	rows.go store.go restore.go options.go roster.go doc.go errors.go goroutine.go state.go

@@ -185,7 +185,7 @@ export async function invoke(baseURL, address, action, args, options = {}) {
 export const connect = (baseURL, address, options = {}) => new Connection(baseURL, address, options);
 
 /**
- * Returns invoke and connect with the types of a host's actors, which greenroom-types writes: client<Actors>("https://example.com", { token }).
+ * Returns invoke and connect with the types of a host's actors, which greenroom-types writes: client<Actors>(baseURL, { token }).
  * @template {{ [K in keyof S]: ActionTypes }} [S={ [type: string]: ActionTypes }]
  * @param {string | URL} baseURL
  * @param {{ token?: Token }} [defaults] of each call and connection

@@ -69,19 +69,7 @@ func find(c *host.Context, text string) (facts []string, err error) {
 	if match == "" {
 		return nil, nil
 	}
-	rows, err := c.Query("select fact from memory where memory match ? order by rank, rowid limit 3", match)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var fact string
-		if err := rows.Scan(&fact); err != nil {
-			return nil, err
-		}
-		facts = append(facts, fact)
-	}
-	return facts, rows.Err()
+	return greenroom.Select[string](c, "select fact from memory where memory match ? order by rank, rowid limit 3", match)
 }
 
 // work is the workflow of an assistant: one task after the other, for ever.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/host"
 )
 
@@ -94,7 +95,7 @@ func connect(c *host.Context, n *host.Conn) error {
 	if since <= 0 {
 		query = newest
 	}
-	missed, err := messages(c, query, since, maxHistory)
+	missed, err := greenroom.Select[message](c, query, since, maxHistory)
 	if err != nil {
 		return err
 	}
@@ -126,23 +127,19 @@ func say(c *host.Context, s saying) (m message, err error) {
 		return m, &host.Error{Code: "bad_text", Message: "A message has between 1 and 2000 characters."}
 	}
 	// A message that was sent again is found by its key, and not said again.
-	ms, err := messages(c, `select id, at, name, text from message where key = nullif(?, '')`, s.Key)
-	if err != nil || len(ms) > 0 {
-		return first(ms), err
+	ms, err := greenroom.Select[message](c, `select id, at, name, text from message where key = nullif(?, '')`, s.Key)
+	if err != nil {
+		return m, err
 	}
-	ms, err = messages(c, `insert into message(at, name, text, key) values (?, ?, ?, nullif(?, ''))
+	if len(ms) > 0 {
+		return ms[0], nil
+	}
+	m, err = greenroom.SelectOne[message](c, `insert into message(at, name, text, key) values (?, ?, ?, nullif(?, ''))
 		returning id, at, name, text`, c.Now().UnixMilli(), name, text, s.Key)
 	if err != nil {
 		return m, err
 	}
-	return first(ms), c.Broadcast("message", first(ms))
-}
-
-func first(ms []message) (m message) {
-	if len(ms) > 0 {
-		m = ms[0]
-	}
-	return m
+	return m, c.Broadcast("message", m)
 }
 
 // Queries for messages behind one, no more than so many: the oldest, and the newest.
@@ -153,25 +150,7 @@ const (
 
 // history returns the messages behind one. A caller that gets a full page asks again.
 func history(c *host.Context, since int64) ([]message, error) {
-	return messages(c, behind, since, maxHistory)
-}
-
-// messages returns what a query returns.
-func messages(c *host.Context, query string, args ...any) (ms []message, err error) {
-	rows, err := c.Query(query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	ms = []message{}
-	for rows.Next() {
-		var m message
-		if err := rows.Scan(&m.ID, &m.At, &m.Name, &m.Text); err != nil {
-			return nil, err
-		}
-		ms = append(ms, m)
-	}
-	return ms, rows.Err()
+	return greenroom.Select[message](c, behind, since, maxHistory)
 }
 
 // people returns the names of the guests that are connected, or may come back.

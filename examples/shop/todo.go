@@ -39,18 +39,6 @@ var finishTask = host.NewCommand("finish", func(c *host.Context, id int64) error
 })
 
 // tasks returns all of them, the urgent ones first and the finished ones last.
-var tasks = host.NewAction("tasks", func(c *host.Context, _ struct{}) (all []Task, err error) {
-	rows, err := c.Query("select id, text, urgent, done from task order by done, urgent desc, id")
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var t Task
-		if err := rows.Scan(&t.ID, &t.Text, &t.Urgent, &t.Done); err != nil {
-			return nil, err
-		}
-		all = append(all, t)
-	}
-	return all, rows.Err()
+var tasks = host.NewAction("tasks", func(c *host.Context, _ struct{}) ([]Task, error) {
+	return greenroom.Select[Task](c, "select id, text, urgent, done from task order by done, urgent desc, id")
 })
