@@ -42,7 +42,7 @@ func TestSelect(t *testing.T) {
 			return err
 		}
 		all, err := greenroom.Select[task](tx, "select * from task where id < ? order by id", 9)
-		want := []task{{ids: ids{1}, Text: "tea", Note2: "n", Done: true}, {ids: ids{2}, Text: "milk", Note: &remark}}
+		want := []task{{ids: ids{1}, Text: "tea", Note2: "n", Done: true, inner: 0}, {ids: ids{2}, Text: "milk", Note: &remark}}
 		if err != nil || !reflect.DeepEqual(all, want) {
 			t.Errorf("got %+v, %v", all, err)
 		}
