@@ -53,9 +53,11 @@ type Write = write
 
 // CommitSeveral and ApplySeveral are what a Joint does in the end.
 func CommitSeveral(ctx context.Context, writes []Write) error {
-	return commitSeveral(ctx, writes, kv.Durable)
+	_, err := commitSeveral(ctx, writes, kv.Durable)
+	return err
 }
 
 func ApplySeveral(ctx context.Context, writes []Write) error {
-	return commitSeveral(ctx, writes, kv.Applied)
+	_, err := commitSeveral(ctx, writes, kv.Applied)
+	return err
 }

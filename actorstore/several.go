@@ -30,11 +30,11 @@ var errSeveral = fmt.Errorf("actorstore: commit of several actors: %w", kv.ErrIn
 // as always.
 //
 // What is refused before anything is written is refused for all: what Actor.Commit names, and what
-// together is too large for one atomic commit. An error that names an actor as fenced leaves the
+// together is too large for one atomic commit. wrote are the actors to which there is anything to write. An error that names an actor as fenced leaves the
 // others healthy, and nothing was written. When the outcome isn't known, all handles are poisoned.
-func commitSeveral(ctx context.Context, writes []write, d kv.Durability) (err error) {
+func commitSeveral(ctx context.Context, writes []write, d kv.Durability) (wrote []*Actor, err error) {
 	if len(writes) == 0 {
-		return nil
+		return nil, nil
 	}
 	several := several{store: writes[0].Actor.store, durability: d}
 	defer func() {
@@ -47,20 +47,23 @@ func commitSeveral(ctx context.Context, writes []write, d kv.Durability) (err er
 	for i, w := range writes {
 		switch {
 		case w.Batch.Settled():
-			return fmt.Errorf("actorstore: commit: %w", batch.ErrSettled)
+			return nil, fmt.Errorf("actorstore: commit: %w", batch.ErrSettled)
 		case w.Actor.store != several.store, w.Batch.Mode != batch.Atomic, i > 0 && writes[i-1].Actor.id == w.Actor.id:
-			return errSeveral
+			return nil, errSeveral
 		}
 	}
 	for _, w := range writes {
 		if err := several.add(ctx, w); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if err := several.merge(); err != nil {
-		return err
+		return nil, err
 	}
-	return several.send(ctx)
+	for _, f := range several.writers {
+		wrote = append(wrote, f.a)
+	}
+	return wrote, several.send(ctx)
 }
 
 // A Joint makes the commits of batches of several actors one: that of each, by Actor.Commit or Apply,
@@ -72,6 +75,7 @@ type Joint struct {
 	writes  []write
 	durable bool
 	over    bool // the engine commit was made, or refused
+	wrote   []*Actor
 	err     error
 }
 
@@ -83,6 +87,9 @@ func (j *Joint) Join(b *batch.Batch) { b.Enlist(joints, (*member)(j)) }
 
 // Over reports whether the engine commit was made or refused: what failed after that has landed all the same.
 func (j *Joint) Over() bool { return j.over }
+
+// Wrote reports whether the engine commit wrote to a, or would have. Of an actor that it only read there is nothing in it to wait for.
+func (j *Joint) Wrote(a *Actor) bool { return slices.Contains(j.wrote, a) }
 
 // A member is a Joint as a participant of its batches.
 type member Joint
@@ -117,7 +124,7 @@ func (j *Joint) commit(ctx context.Context, w write, d kv.Durability) error {
 	if j.durable {
 		d = kv.Durable
 	}
-	j.err = commitSeveral(ctx, j.writes, d)
+	j.wrote, j.err = commitSeveral(ctx, j.writes, d)
 	return j.err
 }
 

@@ -53,27 +53,23 @@ func (s *seat) sit() error {
 	return s.joint.refused
 }
 
-// wrote says, before settle, that the turn has written to its actor, and what waits until that is on stable storage. The commits of the others
+// settle says what became of the commit of l's turn, and which gate is to wait for stable storage: that of an actor to which it wrote. The commits of the others
 // end before that of the leader, one after the other.
-func (s *seat) wrote(store func() error) {
+func (s *seat) settle(l *life, err error) {
 	if s == nil {
 		return
 	}
-	if s.joint.store = store; s.leads {
-		s.joint.store = nil
+	if s.joint.commit.Wrote(l.actor) {
+		if s.joint.store = l.gate.store; s.leads {
+			s.joint.store = nil
+		}
 	}
-}
-
-// settle says what became of the turn's commit.
-func (s *seat) settle(err error) {
-	switch {
-	case s == nil:
-	case s.leads:
-		s.joint.outcome = err
-		close(s.joint.over)
-	default:
+	if !s.leads {
 		s.landed <- err
+		return
 	}
+	s.joint.outcome = err
+	close(s.joint.over)
 }
 
 // follows says that the turn is one of several, and not the leader's.

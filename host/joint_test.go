@@ -5,6 +5,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
@@ -59,4 +60,27 @@ func TestTogetherReads(t *testing.T) {
 			r.engine.Hook(nil)
 		}, account())
 	}
+}
+
+// TestTogetherBeside: a commit that the leader makes beside a turn in which it only reads, and which is durable, says nothing of what the turn writes to another.
+func TestTogetherBeside(t *testing.T) {
+	r := newRig(t, Options{}, account())
+	both := []Address{accountOf("a"), accountOf("b")}
+	must(t, Together(r.ctx, r.Host, both, func(cs []*Context) error {
+		if cs[0].ID().Compare(cs[1].ID()) < 0 { // the commit lock of the leader is to be the later one
+			both[0], both[1] = both[1], both[0]
+		}
+		return nil
+	}))
+	r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeSync, Err: errors.New("broken")})
+	wantErr(t, Together(r.ctx, r.Host, both, func(cs []*Context) error {
+		cs[1].Batch().Late(func(*batch.Batch) error {
+			var b batch.Batch
+			b.Put([]byte("beside"), []byte("x"))
+			return cs[0].life.actor.Commit(r.ctx, &b)
+		})
+		return cs[1].Put([]byte("note"), []byte("x"))
+	}), ErrUnknownOutcome)
+	r.engine.Heal()
+	_ = r.Host.Close(r.ctx) // an actor is lost
 }

@@ -219,17 +219,14 @@ var errGoexit = errors.New("runtime.Goexit was called")
 
 // conclude ends the turn of c, whose function has returned err.
 func (l *life) conclude(c *Context, err error, began time.Time) {
-	t, before := c.turn, l.actor.Seq()
+	t := c.turn
 	if err == nil {
 		err = c.commit()
 	} else {
 		c.abort(err)
 		err = c.refusal(err)
 	}
-	if l.actor.Seq() != before {
-		t.seat.wrote(l.gate.store)
-	}
-	t.seat.settle(err)
+	t.seat.settle(l, err)
 	if l.actor.Err() == nil {
 		err = ran(err)
 	}
