@@ -121,12 +121,17 @@ func (call *Call) do(ctx context.Context, h *Host) (Raw, error) {
 		kind = l.kind // the version that it woke with
 	}
 	g, err := (&member{host: h, addr: call.Actor, birth: b, turn: t}).joins(kind, call.Action, call.Args)
+	refused := err
 	switch {
 	case err != nil:
 	case g != nil:
 		err = g.run(ctx)
+		refused = g.refused
 	default:
 		err = h.turn(ctx, call.Actor, b, t)
+	}
+	if refused != nil && idempotent != nil {
+		result, err = idempotent.recall(ctx, h, call, refused)
 	}
 	if err != nil {
 		return nil, err

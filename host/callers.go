@@ -19,8 +19,12 @@ type caller uint8
 const (
 	byUser caller = iota
 	byCourier
-	byAlarm // for what was due when the actor was as it was before a restore, if it was restored meanwhile
+	byAlarm     // for what was due when the actor was as it was before a restore, if it was restored meanwhile
+	byGathering // which has other actors awake, and doesn't wait for room: errNoRoom
 )
+
+// errNoRoom says that as many actors are awake as may be.
+var errNoRoom = errors.New("host: no room for one more actor")
 
 // errRestored says that an actor was restored, and isn't woken for what was due before.
 var errRestored = errors.New("host: actor was restored")

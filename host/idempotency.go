@@ -60,6 +60,28 @@ func (m *idempotentCall) tell(call *Call) {
 	}
 }
 
+// recall answers a call of several actors whose turns can't be taken, for the reason refused: if it has landed before, the actor that is called
+// has its result, wherever the others are.
+func (m *idempotentCall) recall(ctx context.Context, h *Host, call *Call, refused error) (result Raw, err error) {
+	if moved(refused) {
+		return nil, refused
+	}
+	t := newTurn("actor.recall", func(c *Context) error {
+		calls, err := m.index(c)
+		if err == nil {
+			if landed, known := calls.Find(m.id); known && landed.At > c.now.Add(-answeredFor).UnixMilli() {
+				result, err = m.replay(c, landed)
+			}
+		}
+		return err
+	})
+	err = h.turn(ctx, call.Actor, nil, t)
+	if err == nil && m.replayed || errors.Is(err, ErrIdempotencyMismatch) {
+		return result, err
+	}
+	return nil, refused
+}
+
 // run answers the call in its turn.
 func (m *idempotentCall) run(c *Context, args Raw) (Raw, error) {
 	calls, err := m.index(c)

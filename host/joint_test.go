@@ -1,12 +1,20 @@
 package host
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/conn"
+	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
 // TestTogetherReads: a turn that only reads some of its actors, whichever, waits for the fsync of what it writes to others, and one that writes nothing waits for
@@ -83,4 +91,122 @@ func TestTogetherBeside(t *testing.T) {
 	}), ErrUnknownOutcome)
 	r.engine.Heal()
 	_ = r.Host.Close(r.ctx) // an actor is lost
+}
+
+// TestTogetherAddresses: a function from arguments to addresses that panics, or fails with an error about another actor, fails the call alone.
+func TestTogetherAddresses(t *testing.T) {
+	elsewhere := &actorstore.InUseError{}
+	r := newRig(t, Options{}, thing(NewJointAction("join", func(_ Address, how string) ([]Address, error) {
+		if how == "panic" {
+			panic(how)
+		}
+		return nil, elsewhere
+	}, func(*Context, []*Context, string) (int, error) { t.Error("it was run"); return 0, nil })))
+	_, err := invoke[int](r.ctx, r.Host, lobby, "join", "panic")
+	wantErr(t, err, ErrPanic)
+	if _, err = invoke[int](r.ctx, r.Host, lobby, "join", ""); !errors.Is(err, elsewhere) || moved(err) {
+		t.Errorf("got %v, which would be forwarded: %v", err, moved(err))
+	}
+	r.close()
+}
+
+// TestTogetherDestroysItself: an event of the schedule whose turn of several destroys its own actor.
+func TestTogetherDestroysItself(t *testing.T) {
+	end := NewJointAction("end", payees, func(c *Context, _ []*Context, _ payment) (int, error) { return 0, c.Destroy() })
+	later := NewAction("endLater", func(c *Context, p payment) (string, error) { return c.After(time.Minute, "end", p) })
+	typ := account()
+	typ.Actions = append(typ.Actions, end, later)
+	bubble(t, Options{}, func(r *rig) {
+		_, err := later.Call(r.ctx, r.Host, "a", payment{To: []string{"b"}})
+		must(t, err)
+		pass(2 * time.Minute)
+		_, err = r.Do(r.ctx, &Call{Actor: accountOf("a"), Action: "balance", Existing: true})
+		wantErr(t, err, ErrNoActor)
+	}, typ)
+}
+
+// TestTogetherRoom: turns that each have one actor awake and need room for another don't wait for each other.
+func TestTogetherRoom(t *testing.T) {
+	bubble(t, Options{MaxAwake: 4}, func(r *rig) {
+		began, done := time.Now(), make(chan error)
+		for i := range 8 {
+			go func() {
+				done <- r.together(r.ctx, fmt.Sprint("a", i), payment{To: []string{fmt.Sprint("b", i)}, Amount: 1})
+			}()
+		}
+		for range 8 {
+			must(t, <-done)
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("it took %v", took)
+		}
+	}, account())
+}
+
+// TestTogetherOldMemory: a turn that fails may have read the memory of an actor that another owner has by now, and its caller is told that.
+func TestTogetherOldMemory(t *testing.T) {
+	base := memkv.New()
+	r := newRigOn(t, engines.Shared(base), Options{}, account())
+	thief, err := greenroom.New(r.ctx, engines.Shared(base), nil)
+	must(t, err)
+	err = Together(r.ctx, r.Host, []Address{accountOf("a"), accountOf("b")}, func([]*Context) error {
+		b, err := thief.Actor(r.ctx, accountOf("b").String(), &greenroom.ActorOptions{Force: true})
+		must(t, err)
+		must(t, b.Close())
+		return &Error{Code: "too_poor", Message: "It was."}
+	})
+	if !errors.Is(err, actorstore.ErrFenced) || moved(err) {
+		t.Errorf("got %v", err)
+	}
+	must(t, thief.Close())
+	_ = r.Host.Close(r.ctx) // an actor is lost
+}
+
+// TestTogetherRecall: a call with an idempotency key that has landed is answered where another of its actors can't be had any more.
+func TestTogetherRecall(t *testing.T) {
+	base := memkv.New()
+	r := newRigOn(t, engines.Shared(base), Options{}, account())
+	p := payment{To: []string{"b"}, Amount: 10}
+	_, _, err := again(r.ctx, r.Host, accountOf("a"), "pay", p, "once")
+	must(t, err)
+	b, err := r.Store().ID(r.ctx, accountOf("b").String())
+	must(t, err)
+	must(t, r.Sleep(r.ctx, b))
+	other := newRigOn(t, engines.Shared(base), Options{}, account())
+	other.call(accountOf("b"), "balance", nil)
+	got, replayed, err := again(r.ctx, r.Host, accountOf("a"), "pay", p, "once")
+	must(t, err)
+	var left int
+	if must(t, got.Decode(&left)); left != 90 || !replayed {
+		t.Errorf("it left %d, replayed: %v", left, replayed)
+	}
+	p.Amount++
+	_, _, err = again(r.ctx, r.Host, accountOf("a"), "pay", p, "once")
+	wantErr(t, err, ErrIdempotencyMismatch)
+	_, _, err = again(r.ctx, r.Host, accountOf("a"), "pay", p, "another")
+	wantErr(t, err, actorstore.ErrInUse)
+	r.close()
+	other.close()
+}
+
+// TestTogetherCaller: all actors of a turn know its caller, also that of a connection.
+func TestTogetherCaller(t *testing.T) {
+	r := newRig(t, Options{}, thing(NewJointAction("ask", func(_ Address, key string) ([]Address, error) { return []Address{{"thing", key}}, nil },
+		func(c *Context, others []*Context, _ string) (string, error) {
+			return c.Caller().ID + others[0].Caller().ID, nil
+		})))
+	ctx := WithCaller(r.ctx, &Caller{ID: "ann"})
+	n, err := r.Join(ctx, &Join{Actor: lobby, Transport: &sink{}})
+	must(t, err)
+	args, err := Encode("other")
+	must(t, err)
+	for id, ctx := range map[conn.ID]context.Context{"": ctx, n.ID: r.ctx} {
+		got, err := r.Do(ctx, &Call{Actor: lobby, Action: "ask", Args: args, Conn: id})
+		must(t, err)
+		var callers string
+		if must(t, got.Decode(&callers)); callers != "annann" {
+			t.Errorf("of %q: %q", id, callers)
+		}
+	}
+	r.close()
 }

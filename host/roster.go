@@ -23,6 +23,8 @@ type roster struct {
 	granted int              // waiters that were told to come, and have not yet  +checklocks:mu
 	changed chan struct{}    // closed when a life has gone, for Close; nil unless it waits  +checklocks:mu
 
+	gathers chan struct{} // full while a gathering waits for room
+
 	most  int           // of lives
 	rest  time.Duration // after which an actor without work sleeps; negative: at once
 	clock func() time.Time
@@ -50,13 +52,18 @@ func (h *roster) all() []*life {
 	return slices.Collect(maps.Values(h.lives))
 }
 
+// roomy says that there may be one more life now.
+//
+// +checklocks:h.mu
+func (h *roster) roomy() bool { return len(h.lives)+h.granted < h.most && h.waiters.len() == 0 }
+
 // room returns when there may be one more life, or when there is one of that name. For
 // each waiter an actor is put to sleep, as soon as one is idle. See waiters for their
 // order; a later caller doesn't take the place that was made.
 //
 // +checklocks:h.mu
 func (h *roster) room(ctx context.Context, name string, courier bool) error {
-	if len(h.lives)+h.granted < h.most && h.waiters.len() == 0 {
+	if h.roomy() {
 		return nil
 	}
 	ch := make(chan struct{})

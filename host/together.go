@@ -3,7 +3,9 @@ package host
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 
@@ -87,9 +89,16 @@ func (m *member) joins(k *kind, action string, args Raw) (*gathering, error) {
 	if a == nil || a.others == nil {
 		return nil, nil
 	}
-	others, err := a.others(m.addr, args)
+	var others []Address
+	err := guard(func() (err error) {
+		others, err = a.others(m.addr, args)
+		return err
+	})
+	if p := (*panicError)(nil); errors.As(err, &p) {
+		m.host.log.Error("host: panic", slog.String("actor", m.addr.String()), slog.String("addresses of", action), slog.Any("panic", p.value), slog.String("stack", string(p.stack)))
+	}
 	if err != nil {
-		return nil, err
+		return nil, ran(err)
 	}
 	return m.gather(others)
 }
@@ -120,18 +129,46 @@ func (g *gathering) take(ctx context.Context) (err error) {
 			m.vacate()
 		}
 	}()
-	for _, step := range []func(*member, context.Context) error{(*member).wake, (*member).take} {
-		for _, m := range order {
-			if err := step(m, ctx); err != nil {
-				err = fmt.Errorf("host: %s, for a turn of %d actors: %w", m.addr, len(order), err)
-				if m.follows() {
-					err = ran(err) // it isn't about the actor that was called
-				}
-				return err
-			}
+	m, err := each(ctx, order, (*member).wakeAtOnce)
+	if err == errNoRoom {
+		m, err = g.wakeInTurn(ctx, order, m)
+	}
+	if err == nil {
+		m, err = each(ctx, order, (*member).take)
+	}
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("host: %s, for a turn of %d actors: %w", m.addr, len(order), err)
+	if m.follows() {
+		err = ran(err) // it isn't about the actor that was called
+	}
+	return err
+}
+
+// each does step for the members, and returns the one whose step has failed.
+func each(ctx context.Context, order []*member, step func(*member, context.Context) error) (*member, error) {
+	for _, m := range order {
+		if err := step(m, ctx); err != nil {
+			return m, err
 		}
 	}
-	return nil
+	return nil, nil
+}
+
+// wakeInTurn has all actors awake when there was no room for m. One gathering at a time waits for room while it has actors awake: two could wait for each other.
+func (g *gathering) wakeInTurn(ctx context.Context, order []*member, m *member) (*member, error) {
+	for _, m := range order {
+		m.vacate()
+	}
+	h := m.host
+	select {
+	case h.gathers <- struct{}{}:
+		defer func() { <-h.gathers }()
+		return each(ctx, order, (*member).wake)
+	case <-ctx.Done():
+		return m, ctx.Err()
+	}
 }
 
 // lead is the turn of the leader.
@@ -141,14 +178,21 @@ func (g *gathering) lead(c *Context, fn func(c *Context) error) error {
 	}
 	for _, m := range g.members[1:] {
 		m.ctx.open.Adopt()
+		m.ctx.turn.from = c.Caller() // that of the connection, if the call comes through one
 		c.others = append(c.others, m.ctx)
 	}
 	g.failed = ErrPanic // for the others, unless fn returns
 	defer close(g.ran)
-	if g.failed = fn(c); g.failed == nil {
+	err := fn(c)
+	if err == nil {
 		g.commit.Join(c.open.Batch())
+	} else {
+		for _, o := range c.others {
+			err = o.refusal(err)
+		}
 	}
-	return g.failed
+	g.failed = err
+	return err
 }
 
 // follow is the turn of another one.
@@ -171,11 +215,16 @@ func (m *member) follow(c *Context) error {
 }
 
 // wake has the actor awake, until vacate.
-func (m *member) wake(ctx context.Context) (err error) {
+func (m *member) wake(ctx context.Context) error { return m.wakeBy(ctx, byUser) }
+
+// wakeAtOnce is wake without waiting for room: errNoRoom.
+func (m *member) wakeAtOnce(ctx context.Context) error { return m.wakeBy(ctx, byGathering) }
+
+func (m *member) wakeBy(ctx context.Context, by caller) (err error) {
 	switch {
 	case m.life != nil:
 	case m.inner == nil:
-		m.life, err = m.host.enter(ctx, m.addr, m.birth, byUser)
+		m.life, err = m.host.enter(ctx, m.addr, m.birth, by)
 	case m.inner.enterAwake():
 		m.life = m.inner
 	default:
@@ -212,7 +261,7 @@ func (m *member) take(ctx context.Context) error {
 // post posts the turn, which is a user of the actor then.
 func (m *member) post(ctx context.Context) (err error) {
 	l, t := m.life, m.turn
-	t.life, t.patient = l, true
+	t.life, t.patient = l, m.inner == nil
 	if m.inner == nil {
 		err = l.post(ctx, t)
 	} else {
