@@ -20,7 +20,7 @@ const (
 	byUser caller = iota
 	byCourier
 	byAlarm     // for what was due when the actor was as it was before a restore, if it was restored meanwhile
-	byGathering // which has other actors awake, and doesn't wait for room: errNoRoom
+	byGathering // for a turn of several, some of which are awake for it: doesn't wait for room: errNoRoom
 )
 
 // errNoRoom says that as many actors are awake as may be.

@@ -125,7 +125,7 @@ func TestTogetherDestroysItself(t *testing.T) {
 	}, typ)
 }
 
-// TestTogetherRoom: turns that each have one actor awake and need room for another don't wait for each other.
+// TestTogetherRoom: turns that wait for room, each with one actor awake, don't wait for each other.
 func TestTogetherRoom(t *testing.T) {
 	bubble(t, Options{MaxAwake: 4}, func(r *rig) {
 		began, done := time.Now(), make(chan error)
@@ -143,7 +143,7 @@ func TestTogetherRoom(t *testing.T) {
 	}, account())
 }
 
-// TestTogetherOldMemory: a turn that fails may have read the memory of an actor that another owner has by now, and its caller is told that.
+// TestTogetherOldMemory: a turn fails whose actor another owner took over meanwhile: the caller is told that, and not what came of an old memory.
 func TestTogetherOldMemory(t *testing.T) {
 	base := memkv.New()
 	r := newRigOn(t, engines.Shared(base), Options{}, account())
@@ -162,7 +162,7 @@ func TestTogetherOldMemory(t *testing.T) {
 	_ = r.Host.Close(r.ctx) // an actor is lost
 }
 
-// TestTogetherRecall: a call with an idempotency key that has landed is answered where another of its actors can't be had any more.
+// TestTogetherRecall: a call that landed before, as its idempotency key says, is answered where another of its actors can't be had any more.
 func TestTogetherRecall(t *testing.T) {
 	base := memkv.New()
 	r := newRigOn(t, engines.Shared(base), Options{}, account())

@@ -156,7 +156,7 @@ func each(ctx context.Context, order []*member, step func(*member, context.Conte
 	return nil, nil
 }
 
-// wakeInTurn has all actors awake when there was no room for m. One gathering at a time waits for room while it has actors awake: two could wait for each other.
+// wakeInTurn wakes all actors when there was no room for m. One gathering at a time waits for room while actors are awake for it: two could wait for each other.
 func (g *gathering) wakeInTurn(ctx context.Context, order []*member, m *member) (*member, error) {
 	for _, m := range order {
 		m.vacate()
