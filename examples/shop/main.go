@@ -1,4 +1,4 @@
-// Command shop is a whole program with actors: lists of what is to be done, in SQL; orders, which are workflows that pay back what they can't deliver; mailboxes, which try
+// Command shop is a whole program with actors: lists of what is to be done, in SQL; wallets, of which one pays into another by one commit; orders, which are workflows that pay back what they can't deliver; mailboxes, which try
 // again, and keep what they couldn't send and why; and agents, whose words reach clients as they come.
 //
 //	go run ./examples/shop STORE
@@ -22,7 +22,7 @@ import (
 
 func main() {
 	w := logged{slog.Default()}
-	serve.Main(todo, orders(w), mailboxes(w.send), agents(echo))
+	serve.Main(todo, wallet, orders(w), mailboxes(w.send), agents(echo))
 }
 
 // logged is a world that says what it is asked to do.
