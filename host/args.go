@@ -1,6 +1,7 @@
 package host
 
 import (
+	"encoding"
 	"fmt"
 	"reflect"
 	"strings"
@@ -33,7 +34,7 @@ func expected(t reflect.Type) string {
 	switch {
 	case t == reflect.TypeFor[time.Time]():
 		return "a date"
-	case t == reflect.TypeFor[[]byte]():
+	case t == reflect.TypeFor[[]byte](), reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.BinaryUnmarshaler]()):
 		return "bytes: in JSON a text in base64"
 	}
 	switch k := t.Kind(); {

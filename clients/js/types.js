@@ -7,6 +7,11 @@
 // What a name may be that stands in TypeScript as it is.
 const plain = /^[A-Za-z_$][\w$]*$/;
 
+// Names that a type may not have.
+const reserved = ("Actors any async await bigint boolean break case catch class const continue debugger default delete do else enum export extends false finally for function if implements " +
+  "import in instanceof interface let never new null number object package private protected public return static string super switch symbol this throw true try typeof undefined unknown var void " +
+  "while with yield").split(" ");
+
 /** @param {string} name */
 const member = (name) => plain.test(name) ? name : JSON.stringify(name);
 
@@ -44,27 +49,38 @@ function objectOf(schema, named, indent) {
 }
 
 /**
+ * Returns a definition, and those that it refers to, as a text.
+ * @param {Schema} defs @param {string} name @param {Set<string>} seen @returns {string}
+ */
+function written(defs, name, seen = new Set()) {
+  if (seen.has(name)) return "";
+  seen.add(name);
+  const text = JSON.stringify(defs[name]);
+  return name + text + Array.from(text.matchAll(/"#\/\$defs\/([^"]*)"/g), (ref) => written(defs, ref[1], seen)).join("");
+}
+
+/**
  * Returns the module that declares the types of a host, by the answer of GET /types.
  * @param {{ types: { name: string, other?: boolean, actions: { name: string, args: Schema | null, result: Schema | null }[] }[] }} description
  */
 function moduleOf(description) {
   /** @type {string[]} of the types that hold themselves */
   const definitions = [];
-  /** @type {Map<string, string>} their names, by the definitions in which they stand */
+  /** @type {Map<string, string>} their names, by what they are */
   const names = new Map();
-  const taken = new Set(["Actors"]);
+  const taken = new Set(reserved);
   /** @param {Schema | null} schema @param {string} indent */
   const value = (schema, indent) => {
-    const all = JSON.stringify(schema?.$defs);
     /** @param {string} name @returns {string} */
     const named = (name) => {
-      let known = names.get(name + all);
+      const whole = written(schema?.$defs, name);
+      let known = names.get(whole);
       if (known) return known;
       const plainly = name.replace(/[^\w$]/g, "_");
       known = plainly;
       for (let n = 2; taken.has(known); n++) known = plainly + n;
       taken.add(known);
-      names.set(name + all, known);
+      names.set(whole, known);
       definitions.push(`export type ${known} = ${typeOf(schema?.$defs[name], named, "")};\n`);
       return known;
     };

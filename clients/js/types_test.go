@@ -24,6 +24,18 @@ type tree struct {
 	Note     string    `json:"a note,omitempty"`
 }
 
+// An object is called as what TypeScript has another meaning for.
+type object struct {
+	In   *object
+	Tree class[tree]
+}
+
+// A class holds others, of its type and of another one.
+type class[T any] struct {
+	Of   T
+	Next *class[T]
+}
+
 // garden has actions of more kinds of values than the ledger.
 func garden() *host.Type {
 	return &host.Type{
@@ -31,6 +43,7 @@ func garden() *host.Type {
 		Actions: []host.AnyAction{
 			host.NewAction("grow", func(_ *host.Context, t tree) (tree, error) { return t, nil }),
 			host.NewAction("by-name", func(*host.Context, struct{}) (map[string][]byte, error) { return nil, nil }),
+			host.NewAction("class", func(_ *host.Context, _ object) (c class[int], _ error) { return c, nil }),
 			host.NewAction("any", func(_ *host.Context, v host.Raw) (host.Raw, error) { return v, nil }),
 		},
 		Other: func(*host.Context, string, host.Raw) (host.Raw, error) { return nil, nil },

@@ -2,23 +2,21 @@ package cbor
 
 import (
 	"cmp"
-	"encoding"
 	"encoding/base64"
 	"reflect"
 	"strings"
-
-	"github.com/fxamacker/cbor/v2"
 )
 
 // FromBase64 is for values that came as JSON, which has no bytes. It returns data with bytes
-// in the place of each text in base64 (RFC 4648, section 4, with padding) that t has a []byte
-// or an array of bytes for, and whether that changes anything. data is not kept.
+// in the place of each text in base64 (RFC 4648, section 4, with padding) that t has a []byte,
+// an array of bytes, or a type with an UnmarshalBinary for, and whether that changes anything.
+// data is not kept.
 func FromBase64(data []byte, t reflect.Type) (_ []byte, changed bool) {
 	v, err := Decode(data)
 	if err != nil {
 		return data, false
 	}
-	if v, changed = bytesOf(v, t); !changed {
+	if v, changed = (base64Reader{planOf(t).text}).bytesOf(v, t); !changed {
 		return data, false
 	}
 	if out, err := Marshal(v); err == nil {
@@ -27,37 +25,50 @@ func FromBase64(data []byte, t reflect.Type) (_ []byte, changed bool) {
 	return data, false
 }
 
-var readsItself = []reflect.Type{
-	reflect.TypeFor[cbor.Unmarshaler](), reflect.TypeFor[encoding.BinaryUnmarshaler](), reflect.TypeFor[encoding.TextUnmarshaler](),
+// A base64Reader makes bytes of texts.
+type base64Reader struct {
+	text bool // what has an UnmarshalText is read by it
+}
+
+// form says how values of a type are read: from bytes, and by a method of theirs.
+func (r base64Reader) form(t reflect.Type) (bytes, method bool) {
+	to := reflect.PointerTo(t)
+	switch {
+	case t == typeTime || t == typeBigInt || to.Implements(methodCBOR.read):
+		return false, true
+	case to.Implements(methodBinary.read):
+		return true, true
+	case r.text && to.Implements(methodText.read):
+		return false, true
+	}
+	k := t.Kind()
+	return (k == reflect.Slice || k == reflect.Array) && t.Elem().Kind() == reflect.Uint8, false
 }
 
 // bytesOf is FromBase64 of a value as Decode returns it, which it may change.
-func bytesOf(v any, t reflect.Type) (_ any, changed bool) {
+func (r base64Reader) bytesOf(v any, t reflect.Type) (_ any, changed bool) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	for _, method := range readsItself {
-		if reflect.PointerTo(t).Implements(method) {
-			return v, false
-		}
-	}
-	switch v := v.(type) {
-	case string:
-		if k := t.Kind(); k != reflect.Slice && k != reflect.Array || t.Elem().Kind() != reflect.Uint8 {
-			return v, false
-		}
-		b, err := base64.StdEncoding.Strict().DecodeString(v)
+	bytes, method := r.form(t)
+	if text, is := v.(string); is && bytes {
+		b, err := base64.StdEncoding.Strict().DecodeString(text)
 		if err != nil {
 			return v, false
 		}
 		return b, true
+	}
+	if method {
+		return v, false
+	}
+	switch v := v.(type) {
 	case []any:
 		if k := t.Kind(); k != reflect.Slice && k != reflect.Array {
 			return v, false
 		}
 		for i := range v {
 			var is bool
-			v[i], is = bytesOf(v[i], t.Elem())
+			v[i], is = r.bytesOf(v[i], t.Elem())
 			changed = changed || is
 		}
 	case Object:
@@ -65,7 +76,7 @@ func bytesOf(v any, t reflect.Type) (_ any, changed bool) {
 		for i, m := range v {
 			if of := of(m.Name); of != nil {
 				var is bool
-				v[i].Value, is = bytesOf(m.Value, of)
+				v[i].Value, is = r.bytesOf(m.Value, of)
 				changed = changed || is
 			}
 		}

@@ -2,8 +2,11 @@ package cbor_test
 
 import (
 	"encoding/json"
+	"math/big"
+	"net"
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -24,6 +27,7 @@ func TestFromBase64(t *testing.T) {
 		Map   map[string]part `json:"map"`
 		Four  [4]byte
 		ID    uuid.UUID
+		At    time.Time
 		Any   any
 		Small []int8
 	}
@@ -39,6 +43,12 @@ func TestFromBase64(t *testing.T) {
 		{`"AAEC"`, reflect.TypeFor[string](), ``},
 		{`"AAEC"`, reflect.TypeFor[any](), ``},
 		{`"AAEC"`, reflect.TypeFor[[]string](), ``},
+		{`"AAEC"`, reflect.TypeFor[net.IP](), `[0 1 2]`},
+		{`{"IP":"AAEC","Of":"AAEC"}`, reflect.TypeFor[struct {
+			IP net.IP // it is text beside a number that can be nothing else
+			N  big.Rat
+			Of []byte
+		}](), `Of`},
 		{`5`, reflect.TypeFor[[]byte](), ``},
 		{`{"p":{"data":"AAEC","plain":"AAEC"}}`, reflect.TypeFor[whole](), `p.data`},
 		{`{"P":{"DATA":"AAEC"}}`, reflect.TypeFor[whole](), `P.DATA`},
@@ -46,7 +56,8 @@ func TestFromBase64(t *testing.T) {
 		{`{"l":["AAEC","?"]}`, reflect.TypeFor[whole](), `l`},
 		{`{"map":{"k":{"data":"AAEC"}}}`, reflect.TypeFor[whole](), `map`},
 		{`{"Four":"AAECAw=="}`, reflect.TypeFor[whole](), `Four`},
-		{`{"ID":"AAEC","Any":"AAEC","Small":"AAEC","none":"AAEC","other":["AAEC"]}`, reflect.TypeFor[whole](), ``},
+		{`{"ID":"AAECAwQFBgcICQoLDA0ODw==","At":"AAEC"}`, reflect.TypeFor[whole](), `ID`},
+		{`{"At":"AAEC","Any":"AAEC","Small":"AAEC","none":"AAEC","other":["AAEC"]}`, reflect.TypeFor[whole](), ``},
 	} {
 		v, err := cbor.FromJSON([]byte(c.in))
 		if err != nil {

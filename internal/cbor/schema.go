@@ -1,15 +1,19 @@
 package cbor
 
 import (
+	"fmt"
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 )
 
 // Schema returns the JSON Schema (https://json-schema.org/draft/2020-12) of values of a type in JSON, as a front says them: bytes
-// are base64, and times RFC 3339. A struct's members that may be left out are not required. A type of which that isn't known is {}, which is anything.
+// are base64, and times RFC 3339, the zero time null. A struct's members that may be left out are not required. A type of which that isn't known is {}, which is anything.
 func Schema(t reflect.Type) map[string]any {
-	s := schemas{defs: map[string]any{}, names: map[reflect.Type]string{}, open: map[reflect.Type]bool{}}
+	s := schemas{text: planOf(t).text, defs: map[string]any{}, names: map[reflect.Type]string{}, open: map[reflect.Type]bool{}}
 	s.find(t, map[reflect.Type]bool{})
+	clear(s.open)
 	schema := s.of(t)
 	if len(s.defs) > 0 {
 		schema["$defs"] = s.defs
@@ -19,30 +23,48 @@ func Schema(t reflect.Type) map[string]any {
 
 // schemas makes a schema.
 type schemas struct {
+	text  bool                    // types with MarshalText are encoded by it
 	defs  map[string]any          // of the types that hold themselves
 	names map[reflect.Type]string // of these in defs
-	open  map[reflect.Type]bool   // those that are being defined, or are
+	open  map[reflect.Type]bool   // those that are looked into; later those that are being defined, or are
 }
 
-// find names the types that hold themselves, above which those of above are.
-func (s *schemas) find(t reflect.Type, above map[reflect.Type]bool) {
-	switch p := planOf(t); {
-	case t.Name() != "" && above[t]:
-		if s.names[t] == "" {
-			s.names[t] = t.Name()
-			for other, name := range s.names { // of another package, or of the arguments of a generic type
-				if other != t && name == t.Name() {
-					s.names[t] += "_"
-				}
-			}
+// find names types so that each one that holds itself does so through one with a name. seen are those that were looked into.
+func (s *schemas) find(t reflect.Type, seen map[reflect.Type]bool) {
+	switch {
+	case s.open[t] && t.Name() != "" && s.names[t] == "":
+		s.names[t] = s.name(t)
+	case (t.Name() == "" || !seen[t]) && !s.asText(t):
+		seen[t], s.open[t] = true, true
+		for _, part := range planOf(t).parts {
+			s.find(part.typ, seen)
 		}
-	default:
-		above[t] = true
-		for _, part := range p.parts {
-			s.find(part.typ, above)
-		}
-		delete(above, t)
+		delete(s.open, t)
 	}
+}
+
+// In the name of a generic type, the packages of its arguments, and what a reference would have to escape.
+var (
+	packages = regexp.MustCompile(`[^\[\],*]*[./]`)
+	escaped  = regexp.MustCompile(`\W+`)
+)
+
+// name returns a name for a type that no other one has: another package's type may be called the same.
+func (s *schemas) name(t reflect.Type) string {
+	plain := strings.Trim(escaped.ReplaceAllString(packages.ReplaceAllString(t.Name(), ""), "_"), "_")
+	name, taken := plain, map[string]bool{"": true}
+	for _, other := range s.names {
+		taken[other] = true
+	}
+	for n := 2; taken[name]; n++ {
+		name = fmt.Sprint(plain, "_", n)
+	}
+	return name
+}
+
+// asText reports whether values of t are encoded by their MarshalText.
+func (s *schemas) asText(t reflect.Type) bool {
+	return s.text && t != typeTime && t != typeBigInt && methodText.writes(t) && !methodCBOR.writes(t) && !methodBinary.writes(t)
 }
 
 // of returns the schema of a type, or a reference to it.
@@ -63,18 +85,20 @@ func (s *schemas) written(t reflect.Type) map[string]any {
 	is := func(of string) map[string]any { return map[string]any{"type": of} }
 	p := planOf(t)
 	switch k := t.Kind(); {
-	case t == typeTime || p.day:
-		return map[string]any{"type": "string", "format": "date-time"}
+	case k == reflect.Interface, t == typeTag, methodCBOR.writes(t), p.bad != "":
+		return map[string]any{}
+	case t == typeTime:
+		return orNull(map[string]any{"type": "string", "format": "date-time"})
 	case t == typeBigInt:
 		return is("integer")
 	case k == reflect.Pointer:
-		return map[string]any{"anyOf": []any{s.of(t.Elem()), is("null")}}
-	case k == reflect.Interface, methodCBOR.writes(t), p.bad != "":
-		return map[string]any{}
-	case methodBinary.writes(t), (k == reflect.Slice || k == reflect.Array) && t.Elem().Kind() == reflect.Uint8:
+		return orNull(s.of(t.Elem()))
+	case methodBinary.writes(t):
 		return map[string]any{"type": "string", "contentEncoding": "base64"}
-	case k == reflect.String, k == reflect.Struct && p.text && p.fields == nil:
+	case s.asText(t), k == reflect.String:
 		return is("string")
+	case (k == reflect.Slice || k == reflect.Array) && t.Elem().Kind() == reflect.Uint8:
+		return map[string]any{"type": "string", "contentEncoding": "base64"}
 	case k == reflect.Bool:
 		return is("boolean")
 	case k >= reflect.Int && k <= reflect.Uint64:
@@ -83,7 +107,7 @@ func (s *schemas) written(t reflect.Type) map[string]any {
 		return is("number")
 	case k == reflect.Slice, k == reflect.Array:
 		return map[string]any{"type": "array", "items": s.of(t.Elem())}
-	case k == reflect.Map && t.Key().Kind() == reflect.String:
+	case k == reflect.Map && (s.asText(t.Key()) || t.Key().Kind() == reflect.String && !methodCBOR.writes(t.Key()) && !methodBinary.writes(t.Key())):
 		return map[string]any{"type": "object", "additionalProperties": s.of(t.Elem())}
 	case k == reflect.Struct:
 		return s.object(p)
@@ -91,33 +115,59 @@ func (s *schemas) written(t reflect.Type) map[string]any {
 	return map[string]any{} // a map with other keys, which is an array of pairs or an object
 }
 
+// orNull returns the schema of what of describes, or null.
+func orNull(of map[string]any) map[string]any {
+	if of["anyOf"] != nil { // it may be null already
+		return of
+	}
+	return map[string]any{"anyOf": []any{of, map[string]any{"type": "null"}}}
+}
+
 // object returns the schema of a struct.
 func (s *schemas) object(p *plan) map[string]any {
-	members, required := map[string]any{}, []string{}
-	s.members(p, members, &required)
-	schema := map[string]any{"type": "object", "properties": members}
-	if len(required) > 0 {
-		schema["required"] = required
+	if f, ok := p.typ.FieldByName("_"); ok && strings.Contains(f.Tag.Get("cbor"), "toarray") {
+		return map[string]any{} // an array
+	}
+	o := objectSchema{members: map[string]any{}, covered: map[string]bool{}}
+	for _, f := range p.covered {
+		o.covered[fmt.Sprint(f.index)] = true
+	}
+	o.add(s, p, nil, false)
+	if o.pairs {
+		return map[string]any{} // an array of pairs
+	}
+	schema := map[string]any{"type": "object", "properties": o.members}
+	if len(o.required) > 0 {
+		schema["required"] = o.required
 	}
 	return schema
 }
 
-// members adds those of a struct, and of the structs that are embedded in it.
-func (s *schemas) members(p *plan, members map[string]any, required *[]string) {
+// An objectSchema is that of a struct, while it is being made.
+type objectSchema struct {
+	covered  map[string]bool // the fields that others cover, and embedded structs whose fields all are
+	members  map[string]any
+	required []string
+	pairs    bool // a member has a number
+}
+
+// add adds the members of a struct that is embedded at an index, and of those that are embedded in it. Those of a pointer may be missing.
+func (o *objectSchema) add(s *schemas, p *plan, at []int, missing bool) {
 	for _, f := range p.fields {
-		name := string(f.name)
-		if f.embedded || members[name] != nil { // covered by the one of above
+		index := append(slices.Clone(at), f.index)
+		if o.covered[fmt.Sprint(index)] {
 			continue
 		}
-		members[name] = s.of(f.typ)
-		_, options, _ := strings.Cut(fieldTag(p.typ.Field(f.index)), ",")
-		if !strings.Contains(options, "omitempty") && !strings.Contains(options, "omitzero") {
-			*required = append(*required, name)
-		}
-	}
-	for _, f := range p.fields {
 		if f.embedded {
-			s.members(flat(f.plan), members, required)
+			o.add(s, flat(f.plan), index, missing || f.typ.Kind() == reflect.Pointer)
+			continue
+		}
+		name := string(f.name)
+		o.members[name] = s.of(f.typ)
+		_, options, _ := strings.Cut(fieldTag(p.typ.Field(f.index)), ",")
+		o.pairs = o.pairs || strings.Contains(options, "keyasint")
+		if !missing && !strings.Contains(options, "omitempty") && !strings.Contains(options, "omitzero") {
+			o.required = append(o.required, name)
 		}
 	}
 }

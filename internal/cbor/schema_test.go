@@ -32,7 +32,8 @@ func TestSchema(t *testing.T) {
 		{float32(1), `{"type":"number"}`},
 		{"", `{"type":"string"}`},
 		{[]byte{}, `{"contentEncoding":"base64","type":"string"}`},
-		{time.Time{}, `{"format":"date-time","type":"string"}`},
+		{time.Time{}, `{"anyOf":[{"format":"date-time","type":"string"},{"type":"null"}]}`},
+		{new(time.Time), `{"anyOf":[{"format":"date-time","type":"string"},{"type":"null"}]}`},
 		{new(big.Int), `{"anyOf":[{"type":"integer"},{"type":"null"}]}`},
 		{[]any{}, `{"items":{},"type":"array"}`},
 		{[2]int{}, `{"items":{"type":"integer"},"type":"array"}`},
@@ -45,7 +46,7 @@ func TestSchema(t *testing.T) {
 			Note *string `json:"note,omitzero"`
 			Skip int     `json:"-"`
 			low  int
-		}{}, `{"properties":{"Over":{"type":"integer"},"id":{"type":"integer"},"note":{"anyOf":[{"type":"string"},{"type":"null"}]}},"required":["Over","id"],"type":"object"}`},
+		}{}, `{"properties":{"Over":{"type":"integer"},"id":{"type":"integer"},"note":{"anyOf":[{"type":"string"},{"type":"null"}]}},"required":["id","Over"],"type":"object"}`},
 		{tree{}, `{"$defs":{"tree":{"properties":{"left":{"anyOf":[{"$ref":"#/$defs/tree"},{"type":"null"}]},"more":{"items":{"anyOf":[{"$ref":"#/$defs/tree"},{"type":"null"}]},"type":"array"},"name":{"type":"string"}},"required":["name","more"],"type":"object"}},"$ref":"#/$defs/tree"}`},
 	} {
 		got, err := json.Marshal(cbor.Schema(reflect.TypeOf(tt.of)))

@@ -5,7 +5,22 @@ export type tree = {
   branches: tree[];
   height: number | null;
   name: string;
-  planted: string;
+  planted: string | null;
+};
+
+export type class_tree = {
+  Next: class_tree | null;
+  Of: tree;
+};
+
+export type object2 = {
+  In: object2 | null;
+  Tree: class_tree;
+};
+
+export type class_int = {
+  Next: class_int | null;
+  Of: number;
 };
 
 /** What may be called of the actors of each type. */
@@ -13,6 +28,7 @@ export interface Actors {
   garden: {
     any: { args: any; result: any };
     "by-name": { args: void; result: { [name: string]: string } };
+    class: { args: object2; result: class_int };
     grow: { args: tree; result: tree };
     [action: string]: { args: any; result: any };
   };
