@@ -159,7 +159,7 @@ func TestUsage(t *testing.T) {
 		}
 	}
 	var help strings.Builder
-	if code := (&serve.Config{Name: "shop", Stdout: &help}).Run(t.Context(), []string{"--help"}); code != 0 || !strings.Contains(help.String(), "  shop data --listen") || strings.Contains(help.String(), "demo") {
+	if code := (&serve.Config{Name: "shop", Stdout: &help}).Run(t.Context(), []string{"--help"}); code != 0 || !strings.Contains(help.String(), "  shop data --listen") || strings.Contains(help.String(), "no TLS: that") || strings.Contains(help.String(), "demo") {
 		t.Errorf("status %d, %s", code, &help)
 	}
 }

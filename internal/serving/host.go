@@ -85,7 +85,7 @@ this process's until it ends, but for one in PostgreSQL, which several may serve
 
 ` + c.Help + `It listens on loopback, where no token is needed: anybody on this machine may use it. To
 listen elsewhere takes a token file, of lines with a token each, at least 16 characters
-long; lines that begin with # are left out. There is no TLS: that is for a proxy.
+long; lines that begin with # are left out. It speaks TLS with --tls-cert and --tls-key.
 
 --jwks lets in the callers with a JSON Web Token of an issuer, also elsewhere: the actors
 know the caller, and the token must be for --jwt-audience. A token of the token file opens
