@@ -227,9 +227,7 @@ func (m *member) wakeBy(ctx context.Context, by caller) (err error) {
 		m.life, err = m.host.enter(ctx, m.addr, m.birth, by)
 	case m.inner.enterAwake():
 		m.life = m.inner
-	default:
-		err = ErrNotAwake
-	}
+	} // else it goes to sleep, and runs the turns of its own parts still
 	return err
 }
 
@@ -254,20 +252,23 @@ func (m *member) take(ctx context.Context) error {
 		if err != errAgain || m.inner != nil {
 			return err
 		}
+		if p := m.turn.place; p != nil {
+			p.leave() // those behind it needn't wait for it
+		}
 		m.turn = m.turn.again()
 	}
 }
 
 // post posts the turn, which is a user of the actor then.
 func (m *member) post(ctx context.Context) (err error) {
-	l, t := m.life, m.turn
-	t.life, t.patient = l, m.inner == nil
+	t := m.turn
+	t.life, t.patient = m.life, m.inner == nil
 	if m.inner == nil {
-		err = l.post(ctx, t)
+		err = m.life.post(ctx, t)
 	} else {
 		select {
-		case l.inner <- t:
-		case <-l.over:
+		case m.inner.inner <- t:
+		case <-m.inner.over:
 			err = ErrNotAwake
 		case <-ctx.Done():
 			err = ctx.Err()

@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net"
 	"net/http"
 	"net/url"
@@ -163,12 +164,22 @@ func (a *Actor) post(ctx context.Context, r *request) (body host.Raw, least time
 	switch {
 	case err != nil:
 		return nil, 0, unanswered(err)
+	case resp.Request.Method != http.MethodPost:
+		return nil, 0, told("bad_response", fmt.Sprintf("The address leads elsewhere, to %s.", resp.Request.URL.Redacted()))
 	case resp.StatusCode != http.StatusOK:
 		return nil, retryAfter(resp.Header), problemOf(resp, text)
-	case resp.Header.Get("Content-Type") != mediaType || len(text) > maxAnswer:
-		return nil, 0, told("bad_response", fmt.Sprintf("The answer is not one of a host: %s, %d bytes.", resp.Header.Get("Content-Type"), len(text)))
+	case !isCBOR(resp.Header) || len(text) > maxAnswer: // the call may have landed
+		return nil, 0, &host.Error{
+			Code: "bad_response", Message: fmt.Sprintf("The answer is not one of a host: %s, %d bytes.", resp.Header.Get("Content-Type"), len(text)), Err: host.ErrUnknownOutcome,
+		}
 	}
 	return text, 0, nil
+}
+
+// isCBOR says whether an answer is in the form of calls, whatever parameters something in between has added.
+func isCBOR(h http.Header) bool {
+	of, _, err := mime.ParseMediaType(h.Get("Content-Type"))
+	return err == nil && of == mediaType
 }
 
 // header returns the header with which the client says from whom a request is.

@@ -164,3 +164,39 @@ func TestTokens(t *testing.T) {
 		t.Errorf("got %q", fixed)
 	}
 }
+
+// TestStrangeAnswers: an answer of something in between is an error, after which the call may have landed, unless it is one of a host with more in its header.
+func TestStrangeAnswers(t *testing.T) {
+	for name, tt := range map[string]struct {
+		answer http.HandlerFunc
+		want   error // nil for none, or for another one than ErrUnknownOutcome
+		code   string
+	}{
+		"a parameter": {answer: func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/cbor; charset=binary")
+			_, _ = w.Write([]byte{7})
+		}},
+		"a page": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }, host.ErrUnknownOutcome, "unknown_outcome"},
+		"elsewhere": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/elsewhere", http.StatusFound)
+		}, nil, "bad_response"},
+	} {
+		mux := http.NewServeMux()
+		mux.HandleFunc("/elsewhere", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+		mux.HandleFunc("/", tt.answer)
+		server := httptest.NewServer(mux)
+		c, err := client.New(server.URL, &client.Options{Retries: -1})
+		must(t, err)
+		var n int
+		err = c.Actor(host.Address{Type: "a", Key: "b"}).Do(t.Context(), "c", 1, &n, nil)
+		switch {
+		case tt.code == "":
+			if err != nil || n != 7 {
+				t.Errorf("%s: got %d, %v", name, n, err)
+			}
+		case err == nil || host.Code(err) != tt.code || errors.Is(err, host.ErrUnknownOutcome) != (tt.want != nil):
+			t.Errorf("%s: got %v (%s)", name, err, host.Code(err))
+		}
+		server.Close()
+	}
+}

@@ -51,7 +51,7 @@ func problemOf(resp *http.Response, text []byte) error {
 		Message string `json:"message"`
 	}
 	read := json.Unmarshal
-	if resp.Header.Get("Content-Type") == mediaType {
+	if isCBOR(resp.Header) {
 		read = func(text []byte, v any) error { return host.Raw(text).Decode(v) }
 	}
 	if err := read(text, &p); err == nil && p.Code != "" {

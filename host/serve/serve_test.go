@@ -146,6 +146,7 @@ func TestUsage(t *testing.T) {
 	}{
 		{serve.Config{Types: []*host.Type{counter}}, "", 2, "shop: STORE is missing\nusage: shop STORE [flags]\nSee 'shop --help'.\n"},
 		{serve.Config{Types: []*host.Type{counter}}, "a b", 2, `the argument "b" is one too many`},
+		{serve.Config{Types: []*host.Type{counter}}, "mem: --awake=-1", 2, "--awake and --mailbox are not negative"},
 		{serve.Config{Types: []*host.Type{counter}}, "mem: --lisen x", 2, "no flag --lisen; did you mean --listen?"},
 		{serve.Config{Types: []*host.Type{counter}}, "mem: --listen 0.0.0.0:0", 2, "others than this machine get there"},
 		{serve.Config{Types: []*host.Type{counter}}, "mem: --listen 127.0.0.1:0 --token-file nowhere", 1, "nowhere: no such file"},

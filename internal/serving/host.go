@@ -138,6 +138,9 @@ needs that room to tidy up. All heals when there is room.
 
 // serveHost serves until ctx ends.
 func serveHost(ctx context.Context, stdout, stderr io.Writer, c *HostCommand, f *hostFlags, args []string) (err error) {
+	if f.drain < 0 || f.awake < 0 || f.mailbox < 0 {
+		return Usage("--drain, --awake and --mailbox are not negative")
+	}
 	if err := f.jwt.check(); err != nil {
 		return err
 	}
