@@ -143,7 +143,7 @@ func (s *Set) restore(ctx context.Context) error {
 		}
 		if e.Err != nil {
 			s.opts.Logger.Error("a stored connection can't be read and is left alone",
-				"actor", s.actor.ID().String(), "connection", string(e.ID), "error", e.Err)
+				"actor_id", s.actor.ID().String(), "connection", string(e.ID), "error", e.Err)
 			s.quarantined = append(s.quarantined, Quarantined{e.ID, e.Size, e.Err, e.Damaged, e.Stray})
 			s.meter.Count(metricQuarantined, 1)
 			continue

@@ -142,7 +142,7 @@ type Record struct {
 func Open(ctx context.Context, actor *actorstore.Actor, opts *Options) (*Record, error) {
 	r := &Record{actor: actor, opts: opts.orDefault()}
 	r.meter.To = r.opts.Metrics
-	r.log = r.opts.Logger.With("actor", actor.ID().String())
+	r.log = r.opts.Logger.With("actor_id", actor.ID().String())
 	l := actor.Limits()
 	r.limit = min(l.ValueSize, l.Payload-batch.WrapperBytes-len(recordKey()))
 	free, err := actor.Keep(actorstore.NamespacePersist)

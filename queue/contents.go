@@ -174,7 +174,7 @@ func (c *contents) mustDie(it *item) bool {
 func (c *contents) quarantine(bad Quarantined) {
 	c.bad = append(c.bad, bad)
 	c.meter.Count(metricQuarantined, 1)
-	c.log.Warn("queue: a stored message is set aside", "actor", c.actor.ID(),
+	c.log.Warn("queue: a stored message is set aside", "actor_id", c.actor.ID(),
 		"key", actorstore.Describe(bad.Key), "err", bad.Err)
 }
 

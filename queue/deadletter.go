@@ -63,7 +63,7 @@ func (q *committer) buryAll() {
 		q.mu.Unlock()
 		if err != nil {
 			if q.ctx.Err() == nil {
-				q.log.Warn("queue: dead letters could not be stored", "actor", q.actor.ID(), "err", err)
+				q.log.Warn("queue: dead letters could not be stored", "actor_id", q.actor.ID(), "err", err)
 			}
 			return
 		}

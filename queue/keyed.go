@@ -39,7 +39,7 @@ func (t *keyTable) load(ctx context.Context, in *settings, snap *actorstore.Snap
 		}
 		id, until, err := parseNote(n.Value)
 		if err != nil || len(n.Key) != len(noteKey{}) {
-			in.log.Warn("queue: a sender's key can't be read", "actor", in.actor.ID(), "note", n.Key, "err", err)
+			in.log.Warn("queue: a sender's key can't be read", "actor_id", in.actor.ID(), "note", n.Key, "err", err)
 			continue
 		}
 		until = min(until, after(now, in.opts.KeyWindow)) // more is left only if the clock was set back

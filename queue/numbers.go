@@ -44,7 +44,7 @@ func (n *numbers) load(ctx context.Context, in *settings, r actorstore.Reader, f
 	}
 	if n.next = n.meta.next; n.rebuilt {
 		in.log.Warn("queue: metadata are missing or wrong, and were made anew from the messages",
-			"actor", in.actor.ID(), "stored", stored.next, "next", n.meta.next, "size", n.meta.size, "err", err)
+			"actor_id", in.actor.ID(), "stored", stored.next, "next", n.meta.next, "size", n.meta.size, "err", err)
 	}
 	return nil
 }

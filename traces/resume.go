@@ -21,14 +21,14 @@ func (r *recorder) load(ctx context.Context) (err error) {
 		return err
 	}
 	for _, err := range s.cat.bad {
-		r.log.Warn("traces: a note of the index can't be read", "actor", r.actor.ID(), "err", err)
+		r.log.Warn("traces: a note of the index can't be read", "actor_id", r.actor.ID(), "err", err)
 	}
 	newest, err := s.newest(ctx)
 	if err != nil {
 		return err
 	}
 	for _, d := range s.damaged {
-		r.log.Warn("traces: the newest chunk can't be read", "actor", r.actor.ID(), "chunk", d.Words, "err", d.Err)
+		r.log.Warn("traces: the newest chunk can't be read", "actor_id", r.actor.ID(), "chunk", d.Words, "err", d.Err)
 	}
 	tip := newest.key
 	since := s.cat.ledgers[newest.key.bucket].since
@@ -91,7 +91,7 @@ func (r *recorder) terminate(g *gathered, seen uint64) {
 	s := &Span{r: r, trace: d.TraceID, id: g.id, hash: g.traces[0], start: stored(g.start(true))}
 	r.putEnd(s, max(seen, unixNano(d.Start)), &Status{StatusError, crashMessage})
 	r.st.later(func() {
-		r.log.Info("traces: span ended that was left open", "actor", r.actor.ID(), "span", d.Name, "trace", d.TraceID)
+		r.log.Info("traces: span ended that was left open", "actor_id", r.actor.ID(), "span", d.Name, "trace", d.TraceID)
 	})
 }
 

@@ -59,7 +59,7 @@ func (tr *trimmer) quietly(ctx context.Context) {
 	st.trimAt = st.now() + uint64(trimRetry)
 	st.unlock()
 	if _, err := tr.trim(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, ErrClosed) {
-		st.log.Warn("traces: not trimmed", "actor", st.actor.ID(), "err", err)
+		st.log.Warn("traces: not trimmed", "actor_id", st.actor.ID(), "err", err)
 	}
 }
 

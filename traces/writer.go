@@ -157,11 +157,11 @@ func (w *writer) failedAttempt(p *pending, err error) {
 		// The handle is of no use any more, and what is not written never will be.
 		w.st.failed = err
 		w.st.giveUp(err)
-		w.st.later(func() { w.st.log.Error("traces: recording has ended", "actor", w.st.actor.ID(), "err", err) })
+		w.st.later(func() { w.st.log.Error("traces: recording has ended", "actor_id", w.st.actor.ID(), "err", err) })
 	case p.refused >= hopelessTries:
 		// The chunks behind it must not wait for ever.
 		w.st.later(func() {
-			w.st.log.Error("traces: chunk dropped", "actor", w.st.actor.ID(), "records", p.count, "err", err)
+			w.st.log.Error("traces: chunk dropped", "actor_id", w.st.actor.ID(), "records", p.count, "err", err)
 		})
 		if i := slices.Index(w.st.queue, p); i >= 0 {
 			w.st.drop(i)
@@ -172,7 +172,7 @@ func (w *writer) failedAttempt(p *pending, err error) {
 		w.st.failFlushes(err)
 		pending, again := len(w.st.queue), w.backoff
 		w.st.later(func() {
-			w.st.log.Warn("traces: chunk not written", "actor", w.st.actor.ID(), "pending", pending, "again in", again, "err", err)
+			w.st.log.Warn("traces: chunk not written", "actor_id", w.st.actor.ID(), "pending", pending, "again in", again, "err", err)
 		})
 	}
 }

@@ -102,7 +102,7 @@ func (db *base) event(level slog.Level, msg string, args ...any) {
 	}
 	args = append(args, "database", db.name)
 	if db.actor != nil {
-		args = append(args, "actor", db.actor.ID().String())
+		args = append(args, "actor_id", db.actor.ID().String())
 	}
 	db.log.Log(ctx, level, msg, args...)
 }

@@ -131,6 +131,7 @@ type (
 		Next  *node[T]
 	}
 	own struct {
+		//lint:ignore U1000 it is looked at by reflection
 		*own
 		A int
 	}
@@ -251,6 +252,7 @@ func structs() []func(*testing.T) {
 			A int `json:"a,omitempty"`
 			B int `json:",omitempty"`
 			C int `json:"-"`
+			//lint:ignore SA5008 it is the name "-"
 			D int `json:"-,"`
 			E int `json:"e,string"`
 			F int `cbor:"f" json:"g"`
