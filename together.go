@@ -80,7 +80,7 @@ func beginTogether(ctx context.Context, actors []*Actor) (*together, error) {
 			o.Span, err = spanOf(ctx, a)
 		}
 		if err != nil {
-			return nil, t.end(err)
+			return nil, t.end(fmt.Errorf("greenroom: %s, for a transaction of %d actors: %w", a.Name(), len(actors), err))
 		}
 	}
 	return t, nil

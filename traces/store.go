@@ -202,7 +202,9 @@ func (st *store) dropOldest() bool {
 	for i, p := range st.queue {
 		if p.state == waiting {
 			err := st.stats.LastWriteError
-			st.later(func() { st.log.Warn("traces: chunk dropped", "actor_id", st.actor.ID(), "records", p.count, "err", err) })
+			st.later(func() {
+				st.log.Warn("traces: chunk dropped", "actor_id", st.actor.ID(), "records", p.count, "err", err)
+			})
 			st.drop(i)
 			return true
 		}
