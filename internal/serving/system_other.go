@@ -5,7 +5,7 @@ package serving
 import "os"
 
 // ReloadSignals is empty without SIGHUP.
-var reloadSignals []os.Signal
+var ReloadSignals []os.Signal
 
 // MaxFiles returns 0: how many files the process may have open is unknown.
-func maxFiles() int { return 0 }
+func MaxFiles() int { return 0 }
