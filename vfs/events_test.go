@@ -30,8 +30,8 @@ func (b *logBook) Handle(_ context.Context, r slog.Record) error {
 	defer b.mu.Unlock()
 	line := r.Level.String() + " " + r.Message
 	r.Attrs(func(a slog.Attr) bool {
-		if a.Key == "actor" {
-			line += " actor=" + a.Value.String()
+		if a.Key == "actor_id" {
+			line += " actor_id=" + a.Value.String()
 		}
 		return true
 	})
@@ -45,7 +45,7 @@ func (b *logBook) want(t *testing.T, id actorstore.ID, lines ...string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range lines {
-		lines[i] += " actor=" + id.String()
+		lines[i] += " actor_id=" + id.String()
 	}
 	if !slices.Equal(b.lines, lines) {
 		t.Errorf("logged %q, want %q", b.lines, lines)
