@@ -20,7 +20,12 @@ type Querier interface {
 // from a single column. Values are converted as by sql.Rows.Scan; NULL takes a pointer, or a type of its own such as sql.Null.
 //
 // Errors: those of the query; kv.ErrInvalid of a column without a field, and of more columns than T can take.
-func Select[T any](q Querier, query string, args ...any) (all []T, err error) {
+func Select[T any](q Querier, query string, args ...any) ([]T, error) {
+	return selectRows[T](q, -1, query, args)
+}
+
+// selectRows is Select of the first rows, as many as most, of all if it is negative.
+func selectRows[T any](q Querier, most int, query string, args []any) (all []T, err error) {
 	rows, err := q.Query(query, args...)
 	if err != nil {
 		return nil, err
@@ -36,7 +41,7 @@ func Select[T any](q Querier, query string, args ...any) (all []T, err error) {
 	}
 	all = []T{}
 	into := make([]any, len(columns))
-	for rows.Next() {
+	for len(all) != most && rows.Next() {
 		var v T
 		for i, path := range paths {
 			into[i] = reflect.ValueOf(&v).Elem().FieldByIndex(path).Addr().Interface()
@@ -52,9 +57,9 @@ func Select[T any](q Querier, query string, args ...any) (all []T, err error) {
 	return all, rows.Err()
 }
 
-// SelectOne returns the first row of a query, as Select. Without a row it returns sql.ErrNoRows.
+// SelectOne returns the first row of a query, as Select, and reads no other. Without a row it returns sql.ErrNoRows.
 func SelectOne[T any](q Querier, query string, args ...any) (v T, err error) {
-	all, err := Select[T](q, query, args...)
+	all, err := selectRows[T](q, 1, query, args)
 	if err == nil && len(all) == 0 {
 		err = sql.ErrNoRows
 	}

@@ -60,6 +60,11 @@ func TestSelect(t *testing.T) {
 		if err != nil || len(notes) != 2 || notes[0].Valid || notes[1].V != "later" {
 			t.Errorf("got %v, %v", notes, err)
 		}
+		// The second row would be an error.
+		text, err := greenroom.SelectOne[string](tx, "select case when id = 1 then text else abs(-9223372036854775808) end from task order by id")
+		if err != nil || text != "tea" {
+			t.Errorf("got %q, %v", text, err)
+		}
 		_, err = greenroom.SelectOne[string](tx, "select remark from task where id = 1")
 		if err == nil {
 			t.Error("NULL was read as a string")

@@ -54,8 +54,8 @@ func TestTogetherPostgres(t *testing.T) {
 				moved++
 			}
 		}
-		if sum != 100*accounts {
-			t.Errorf("the sum is %d", sum)
+		if sum != 100*accounts || looks < -100 {
+			t.Errorf("the sum is %d, and %d balances have changed", sum, moved)
 			break
 		}
 	}
