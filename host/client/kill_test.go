@@ -32,6 +32,84 @@ func TestServeChild(t *testing.T) {
 	must(t, f.Server().Serve(ln)) // until it is killed
 }
 
+// callers call the action add, each with a word of its own, when they are given permits, and note the answers.
+type callers struct {
+	testing.TB
+	permits  chan struct{}
+	answered chan struct{}
+	work     sync.WaitGroup
+	words    atomic.Int64
+	// given and told are the permits that were given, and the answers that were heard of.
+	given, told int
+
+	mu      sync.Mutex
+	answers map[string]int64 // the entries, by their words
+}
+
+// newCallers returns callers, one for each of doers.
+func newCallers(t testing.TB, doers []client.Doer) *callers {
+	// An actor has the results of its newest 1000 calls with keys, so fewer are made in all.
+	c := &callers{TB: t, permits: make(chan struct{}, 1<<10), answered: make(chan struct{}, 1<<16), answers: map[string]int64{}}
+	for _, d := range doers {
+		c.work.Go(func() {
+			for range c.permits {
+				c.call(d, fmt.Sprint("word ", c.words.Add(1)))
+				c.answered <- struct{}{}
+			}
+		})
+	}
+	return c
+}
+
+// call makes one call, and returns the number of the entry.
+func (c *callers) call(d client.Doer, word string) int64 {
+	e, err := client.Invoke(c.Context(), d, add, word)
+	if err != nil || e.Word != word {
+		c.Errorf("%s: %+v, %v", word, e, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.answers[word] = e.ID
+	return e.ID
+}
+
+// make has n more calls made, and returns when all but five of those so far are answered.
+func (c *callers) make(n int) {
+	c.Helper()
+	for range n {
+		c.permits <- struct{}{}
+	}
+	for c.given += n; c.told < c.given-5; c.told++ {
+		select {
+		case <-c.answered:
+		case <-time.After(testkit.Patience(30 * time.Second)):
+			c.Fatal("no answers come")
+		}
+	}
+}
+
+// follow returns a channel with the numbers of the entries that come by a feed until that of last, once that is known, or a later one.
+func follow(t *testing.T, reader *client.Conn, last *atomic.Int64) <-chan []int64 {
+	followed := make(chan []int64, 1)
+	errEnough := errors.New("enough")
+	go func() {
+		var fed []int64
+		feed := &client.Feed[entry]{Event: "entry", Action: "entries", Number: func(e entry) int64 { return e.ID }}
+		err := client.Follow(t.Context(), reader, feed, func(e entry) error {
+			fed = append(fed, e.ID)
+			if n := last.Load(); n > 0 && e.ID >= n {
+				return errEnough
+			}
+			return nil
+		})
+		if err != errEnough {
+			t.Errorf("the feed: %v", err)
+		}
+		followed <- fed
+	}()
+	return followed
+}
+
 // TestKill has callers on a connection and over HTTP, and a feed, while their host is killed and started again: each call is answered once and has run once, and each entry that
 // the actor keeps comes once and in order.
 func TestKill(t *testing.T) {
@@ -50,86 +128,21 @@ func TestKill(t *testing.T) {
 	}})
 	must(t, err)
 	defer reader.Close()
-
-	errEnough := errors.New("enough")
-	var fed []int64
-	var last atomic.Int64 // the number of the last entry, once that is known
-	follows := make(chan error, 1)
-	progress := make(chan int64, 1000)
-	go func() {
-		follows <- client.Follow(t.Context(), reader, &client.Feed[entry]{Event: "entry", Action: "entries", Number: func(e entry) int64 { return e.ID }}, func(e entry) error {
-			fed = append(fed, e.ID)
-			if n := last.Load(); n > 0 && e.ID >= n {
-				return errEnough
-			}
-			select {
-			case progress <- e.ID:
-			default:
-			}
-			return nil
-		})
-	}()
-
-	var mu sync.Mutex
-	answers := map[string]int64{}
-	answered := make(chan struct{}, 1<<16)
-	var words atomic.Int64
-	// An actor has the results of its newest 1000 calls with keys, so fewer are made in all.
-	permits := make(chan struct{}, 1<<10)
-	var callers sync.WaitGroup
-	for i := range 21 { // more than a socket takes at once
-		d := client.Doer(writer)
-		if i == 20 {
-			d = actor
-		}
-		callers.Go(func() {
-			for range permits {
-				word := fmt.Sprint("word ", words.Add(1))
-				e, err := client.Invoke(t.Context(), d, add, word)
-				if err != nil || e.Word != word {
-					t.Errorf("%s: %+v, %v", word, e, err)
-					return
-				}
-				mu.Lock()
-				answers[word] = e.ID
-				mu.Unlock()
-				answered <- struct{}{}
-			}
-		})
-	}
-	asked, told := 0, 0
-	wait := func(n int) {
-		for range n {
-			permits <- struct{}{}
-		}
-		for asked += n; told < asked-5; told++ {
-			select {
-			case <-answered:
-			case <-time.After(testkit.Patience(30 * time.Second)):
-				t.Fatal("no answers come")
-			}
-		}
-	}
+	var last atomic.Int64
+	followed := follow(t, reader, &last)
+	callers := newCallers(t, append(slices.Repeat([]client.Doer{writer}, 20), actor)) // more than a socket takes at once
 	for i := range testkit.Pick(3, 8, 30) {
-		wait(20 + i%7) // so that some are under way
+		callers.make(20 + i%7) // so that some are under way
 		s.Kill()
 		s.Start()
 		<-back
 	}
-	wait(30)
-	close(permits)
-	callers.Wait()
-	e, err := client.Invoke(t.Context(), actor, add, "the last one")
-	must(t, err)
-	answers[e.Word] = e.ID
-	last.Store(e.ID)
-	// The feed may be there already: another entry tells it.
-	more, err := client.Invoke(t.Context(), actor, add, "behind it")
-	must(t, err)
-	answers[more.Word] = more.ID
-	if err := <-follows; err != errEnough {
-		t.Fatal(err)
-	}
+	callers.make(30)
+	close(callers.permits)
+	callers.work.Wait()
+	last.Store(callers.call(actor, "the last one"))
+	callers.call(actor, "behind it") // the feed may have had the last one already: another entry ends it
+	fed := <-followed
 
 	var ids []int64
 	for {
@@ -138,14 +151,14 @@ func TestKill(t *testing.T) {
 			break
 		}
 		for _, e := range list {
-			if answers[e.Word] != e.ID {
-				t.Errorf("%s is entry %d, and was answered with %d: it has run twice, or another one has", e.Word, e.ID, answers[e.Word])
+			if callers.answers[e.Word] != e.ID {
+				t.Errorf("%s is entry %d, and was answered with %d: it has run twice, or another one has", e.Word, e.ID, callers.answers[e.Word])
 			}
 			ids = append(ids, e.ID)
 		}
 	}
-	if len(ids) != len(answers) {
-		t.Errorf("%d calls were answered, and %d have run", len(answers), len(ids))
+	if len(ids) != len(callers.answers) {
+		t.Errorf("%d calls were answered, and %d have run", len(callers.answers), len(ids))
 	}
 	if !slices.Equal(fed, ids[:len(fed)]) || len(fed) < len(ids)-1 {
 		t.Errorf("the feed was %v, want %v", fed, ids)
