@@ -148,7 +148,7 @@ const MaxTogether = greenroom.MaxTogether
 // works in each. What leaves does so when the commit is durable, and so does Together return. Actors that don't exist are created, but of a type with
 // MustCreate; they stay if fn fails.
 //
-// All actors are woken first. Then their turns are taken in the order of their names, each behind those that wait for its actor already, so calls of Together
+// All actors are woken first. Then their turns are taken in the order of their ids, each behind those that wait for its actor already, so calls of Together
 // don't wait for each other in a circle. fn must not call other actors: they may wait for these. Turns that are taken wait for the others no longer than
 // half of Options.TurnTimeout: then nothing is run, and the error is context.DeadlineExceeded and names the actor that couldn't be had. The transaction
 // must fit into one commit of the engine, with the pages that it changes: a larger one is batch.ErrTooLarge. The actors must be
@@ -162,7 +162,7 @@ func Together(ctx context.Context, h *Host, actors []Address, fn func(cs []*Cont
 	if len(actors) == 0 {
 		return errTogether
 	}
-	g, err := (&member{host: h, addr: actors[0], birth: &birth{}, turn: t}).gather(actors[1:])
+	g, err := (&member{host: h, addr: actors[0], birth: &birth{}, turn: t}).coordinate(actors[1:])
 	if err != nil {
 		return err
 	}

@@ -19,8 +19,8 @@ type caller uint8
 const (
 	byUser caller = iota
 	byCourier
-	byAlarm     // for what was due when the actor was as it was before a restore, if it was restored meanwhile
-	byGathering // for a turn of several, some of which are awake for it: doesn't wait for room: errNoRoom
+	byAlarm       // for what was due when the actor was as it was before a restore, if it was restored meanwhile
+	byCoordinator // for a turn of several, some of which are awake for it: doesn't wait for room: errNoRoom
 )
 
 // errNoRoom says that as many actors are awake as may be.

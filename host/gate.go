@@ -17,7 +17,7 @@ type output struct {
 }
 
 // elsewhere says that another gate waits for stable storage for what has landed.
-func (o *output) elsewhere() bool { return o.err == nil && o.turn.seat.follows() }
+func (o *output) elsewhere() bool { return o.err == nil && o.turn.participant.follows() }
 
 // A gate lets the outputs of an actor's turns out in their order. What waits for stable
 // storage waits together: while one wait is under way the next turns go on, and the next
@@ -46,7 +46,7 @@ func (g *gate) push(o output) {
 		g.mu.Unlock()
 		return
 	}
-	if o.seq <= g.synced && o.turn.seat == nil { // nothing to wait for, and nothing waits before it
+	if o.seq <= g.synced && o.turn.participant == nil { // nothing to wait for, and nothing waits before it
 		g.mu.Unlock()
 		g.let(&o, nil)
 		return
@@ -114,12 +114,12 @@ func (g *gate) store() error {
 // let lets one output out. lost is why what it is based on may not be durable.
 func (g *gate) let(o *output, lost error) {
 	if o.elsewhere() {
-		lost = o.turn.seat.joint.durable()
-	} else if s := o.turn.seat; s != nil && s.leads {
-		if store := s.joint.store; store != nil && cmp.Or(o.err, lost) == nil {
+		lost = o.turn.participant.joint.durable()
+	} else if p := o.turn.participant; p != nil && p.leads {
+		if store := p.joint.store; store != nil && cmp.Or(o.err, lost) == nil {
 			lost = store()
 		}
-		s.joint.sync(cmp.Or(o.err, lost))
+		p.joint.sync(cmp.Or(o.err, lost))
 	}
 	if lost != nil && o.err == nil {
 		o.err = lost

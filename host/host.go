@@ -119,7 +119,7 @@ func Open(ctx context.Context, engine kv.Engine, types []*Type, opts *Options) (
 	}
 	h := &Host{
 		engine: engine, opts: opts.orDefault(), limits: shared,
-		roster: roster{clock: time.Now, lives: map[string]*life{}, idle: list.New(), gathers: make(chan struct{}, 1)},
+		roster: roster{clock: time.Now, lives: map[string]*life{}, idle: list.New(), crowded: make(chan struct{}, 1)},
 	}
 	h.metered.host, h.upgrader.host, h.started = h, h, h.clock()
 	h.catalog.now.Store(kinds)
@@ -184,7 +184,7 @@ func (h *Host) enter(ctx context.Context, a Address, b *birth, by caller) (*life
 			if h.elsewhere(a) {
 				return nil, errHanded
 			}
-			if by == byGathering && !h.roomy() {
+			if by == byCoordinator && !h.roomy() {
 				return nil, errNoRoom
 			}
 			if err := h.room(ctx, name, by == byCourier); err != nil {

@@ -7,25 +7,25 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 )
 
-// A joint is where the turns of several actors meet that are one: each waits in its actor's goroutine for the others. The function runs in the turn of one of them, the
+// A joint is where the turns of several actors meet that are one: each waits in its actor'p goroutine for the others. The function runs in the turn of one of them, the
 // leader, and the commits of the others lie within that of the leader: see actorstore.Joint.
 type joint struct {
-	names   []string      // of the actors; the leader is the first one
-	all     chan struct{} // closed when every turn is taken, or none is any more
-	refused error         // why not; written before all is closed
-	ran     chan struct{} // closed when the function has returned
-	failed  error         // what it returned; written before ran is closed
-	over    chan struct{} // closed when the leader's turn has landed, or not
-	outcome error         // of it; written before over is closed
-	store   func() error  // waits for stable storage in the place of the leader; nil if that was written to, or nothing was. Written before over is closed
-	synced  chan struct{} // closed when what has landed is durable, or may not be
-	lost    error         // why not; written before synced is closed
-	commit  *actorstore.Joint
-	seats   []*seat
+	names        []string      // of the actors; the leader is the first one
+	all          chan struct{} // closed when every turn is taken, or none is any more
+	refused      error         // why not; written before all is closed
+	ran          chan struct{} // closed when the function has returned
+	failed       error         // what it returned; written before ran is closed
+	over         chan struct{} // closed when the leader'p turn has landed, or not
+	outcome      error         // of it; written before over is closed
+	store        func() error  // waits for stable storage in the place of the leader; nil if that was written to, or nothing was. Written before over is closed
+	synced       chan struct{} // closed when what has landed is durable, or may not be
+	lost         error         // why not; written before synced is closed
+	commit       *actorstore.Joint
+	participants []*participant
 }
 
-// A seat is that of a turn in a joint. The seat of a turn of one actor is nil.
-type seat struct {
+// A participant is one of the turns that meet in a joint. That of a turn of one actor alone is nil.
+type participant struct {
 	joint  *joint
 	leads  bool
 	taken  chan struct{} // closed when the turn has begun
@@ -37,53 +37,53 @@ type seat struct {
 func newJoint(names []string) *joint {
 	j := &joint{names: names, all: make(chan struct{}), ran: make(chan struct{}), over: make(chan struct{}), synced: make(chan struct{})}
 	for i := range names {
-		j.seats = append(j.seats, &seat{joint: j, leads: i == 0, taken: make(chan struct{}), land: make(chan struct{}), landed: make(chan error, 1)})
+		j.participants = append(j.participants, &participant{joint: j, leads: i == 0, taken: make(chan struct{}), land: make(chan struct{}), landed: make(chan error, 1)})
 	}
 	j.commit = actorstore.NewJoint(len(names), func(i int) error {
-		close(j.seats[i].land)
-		return <-j.seats[i].landed
+		close(j.participants[i].land)
+		return <-j.participants[i].landed
 	})
 	return j
 }
 
-// sit begins the turn, and returns when all are taken; an error says that they can't be.
-func (s *seat) sit() error {
-	close(s.taken)
-	<-s.joint.all
-	return s.joint.refused
+// begin begins the turn, and returns when all are taken; an error says that they can't be.
+func (p *participant) begin() error {
+	close(p.taken)
+	<-p.joint.all
+	return p.joint.refused
 }
 
-// settle says what became of the commit of l's turn, and which gate is to wait for stable storage: that of an actor to which it wrote. The commits of the others
+// settle says what became of the commit of l'p turn, and which gate is to wait for stable storage: that of an actor to which it wrote. The commits of the others
 // end before that of the leader, one after the other.
-func (s *seat) settle(l *life, err error) {
-	if s == nil {
+func (p *participant) settle(l *life, err error) {
+	if p == nil {
 		return
 	}
-	if s.joint.commit.Wrote(l.actor) {
-		if s.joint.store = l.gate.store; s.leads {
-			s.joint.store = nil
+	if p.joint.commit.Wrote(l.actor) {
+		if p.joint.store = l.gate.store; p.leads {
+			p.joint.store = nil
 		}
 	}
-	if !s.leads {
-		s.landed <- err
+	if !p.leads {
+		p.landed <- err
 		return
 	}
-	s.joint.outcome = err
-	close(s.joint.over)
+	p.joint.outcome = err
+	close(p.joint.over)
 }
 
-// follows says that the turn is one of several, and not the leader's.
-func (s *seat) follows() bool { return s != nil && !s.leads }
+// follows says that the turn is one of several, and not the leader'p.
+func (p *participant) follows() bool { return p != nil && !p.leads }
 
 // names returns those of all actors, nil if the turn is of one.
-func (s *seat) names() []string {
-	if s == nil {
+func (p *participant) names() []string {
+	if p == nil {
 		return nil
 	}
-	return s.joint.names
+	return p.joint.names
 }
 
-// sync says that what has landed is durable, or why that isn't known. The leader's gate calls it.
+// sync says that what has landed is durable, or why that isn't known. The leader'p gate calls it.
 func (j *joint) sync(lost error) {
 	j.lost = lost
 	close(j.synced)

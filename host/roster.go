@@ -23,7 +23,7 @@ type roster struct {
 	granted int              // waiters that were told to come, and have not yet  +checklocks:mu
 	changed chan struct{}    // closed when a life has gone, for Close; nil unless it waits  +checklocks:mu
 
-	gathers chan struct{} // full while a gathering waits for room
+	crowded chan struct{} // full while a coordinator waits for room
 
 	most  int           // of lives
 	rest  time.Duration // after which an actor without work sleeps; negative: at once

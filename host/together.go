@@ -7,32 +7,32 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 
 	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/host/internal/abi"
 )
 
-// NewJointAction declares an action whose turn is one of several actors: the one that is called, and those that with names.
-// with gets the address that is called and the arguments, before any turn is taken. Then the turns of all are taken, as Together does, and
-// fn runs in them: c is the Context of the actor that is called, and others are those of with, in its order. All that they write lands by one commit, or nothing.
-// An error of with is that of the call. See NewAction.
+// NewJointAction declares an action whose turn is one of several actors: the one that is called, and those that the function needs returns, from
+// the called address and the arguments, before any turn is taken. Then the turns of all are taken, as Together does, and
+// fn runs in them: c is the Context of the actor that is called, and others are those of the actors that needs has returned, in its order. All that they write lands by one
+// commit, or nothing. An error of needs is that of the call. See NewAction.
 //
 // The others must be awake at the host of the called actor, or sleep. A call of such an action in a turn is greenroom.ErrNested.
-func NewJointAction[In, Out any](name string, with func(of Address, in In) ([]Address, error), fn func(c *Context, others []*Context, in In) (Out, error)) *Action[In, Out] {
+func NewJointAction[In, Out any](name string, needs func(called Address, in In) ([]Address, error), fn func(c *Context, others []*Context, in In) (Out, error)) *Action[In, Out] {
 	a := NewAction(name, func(c *Context, in In) (out Out, err error) {
-		if c.turn.seat == nil { // of a version of the type that knows no others
+		if c.turn.participant == nil { // of a version of the type that knows no others
 			return out, fmt.Errorf("%w: %s has become an action of several actors; try again", ErrNotAwake, name)
 		}
 		return fn(c, c.others, in)
 	})
-	if fn == nil || with == nil {
+	if fn == nil || needs == nil {
 		a.action.Run = nil // for which the type is refused
 	}
 	// The arguments are decoded by an action of their own, which runs in no turn.
-	a.action.others = func(of Address, args Raw) (others []Address, err error) {
+	a.action.others = func(called Address, args Raw) (others []Address, err error) {
 		decode := abi.NewCommand[Raw](name, func(_ *Context, in In) error {
-			others, err = with(of, in)
+			others, err = needs(called, in)
 			return err
 		}, refusal[In](name))
 		_, err = decode.Run(nil, args)
@@ -41,15 +41,15 @@ func NewJointAction[In, Out any](name string, with func(of Address, in In) ([]Ad
 	return a
 }
 
-// A gathering takes the turns of several actors.
-type gathering struct {
+// A coordinator takes the turns of several actors.
+type coordinator struct {
 	*joint
 	members []*member // the leader first
 }
 
 // A member is one of the actors, with its turn.
 type member struct {
-	*seat
+	*participant
 	host  *Host
 	addr  Address
 	birth *birth
@@ -59,9 +59,9 @@ type member struct {
 	ctx   *Context // of the turn; written before taken is closed
 }
 
-// gather returns a gathering of the actor, which leads, and others: the function of its turn runs when all turns are taken.
-func (m *member) gather(others []Address) (*gathering, error) {
-	g := &gathering{members: []*member{m}}
+// coordinate returns a coordinator of the actor, which leads, and others: the function of its turn runs when all turns are taken.
+func (m *member) coordinate(others []Address) (*coordinator, error) {
+	g := &coordinator{members: []*member{m}}
 	fn := m.turn.run
 	m.turn.run = func(c *Context) error { return g.lead(c, fn) }
 	names := []string{m.addr.String()}
@@ -77,14 +77,14 @@ func (m *member) gather(others []Address) (*gathering, error) {
 	}
 	g.joint = newJoint(names)
 	for i, m := range g.members {
-		m.seat = g.seats[i]
-		m.turn.seat = m.seat
+		m.participant = g.participants[i]
+		m.turn.participant = m.participant
 	}
 	return g, nil
 }
 
-// joins returns the gathering of an action of several actors, nil for any other action.
-func (m *member) joins(k *kind, action string, args Raw) (*gathering, error) {
+// joins returns the coordinator of an action of several actors, nil for any other action.
+func (m *member) joins(k *kind, action string, args Raw) (*coordinator, error) {
 	a := k.actions[action]
 	if a == nil || a.others == nil {
 		return nil, nil
@@ -100,11 +100,11 @@ func (m *member) joins(k *kind, action string, args Raw) (*gathering, error) {
 	if err != nil {
 		return nil, ran(err)
 	}
-	return m.gather(others)
+	return m.coordinate(others)
 }
 
 // run takes the turns, and returns when all have landed durably, or none.
-func (g *gathering) run(ctx context.Context) error {
+func (g *coordinator) run(ctx context.Context) error {
 	if turnOf(ctx) != nil {
 		return fmt.Errorf("host: a turn of several actors within a turn: %w", greenroom.ErrNested)
 	}
@@ -119,11 +119,13 @@ func (g *gathering) run(ctx context.Context) error {
 	return err
 }
 
-// take wakes the actors, and takes their turns in the order of the names.
-func (g *gathering) take(ctx context.Context) (err error) {
+// take wakes the actors, and takes their turns in the order of their ids, as greenroom.Update takes actors.
+func (g *coordinator) take(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(max(g.members[0].host.opts.TurnTimeout, 0), defaultTurnTimeout)/2)
 	defer cancel()
-	order := slices.SortedFunc(slices.Values(g.members), func(a, b *member) int { return strings.Compare(a.addr.String(), b.addr.String()) })
+	order := slices.SortedFunc(slices.Values(g.members), func(a, b *member) int {
+		return actorstore.IDFromName(a.addr.String()).Compare(actorstore.IDFromName(b.addr.String()))
+	})
 	defer func() {
 		for _, m := range order {
 			m.vacate()
@@ -156,15 +158,15 @@ func each(ctx context.Context, order []*member, step func(*member, context.Conte
 	return nil, nil
 }
 
-// wakeInTurn wakes all actors when there was no room for m. One gathering at a time waits for room while actors are awake for it: two could wait for each other.
-func (g *gathering) wakeInTurn(ctx context.Context, order []*member, m *member) (*member, error) {
+// wakeInTurn wakes all actors when there was no room for m. One coordinator at a time waits for room while actors are awake for it: two could wait for each other.
+func (g *coordinator) wakeInTurn(ctx context.Context, order []*member, m *member) (*member, error) {
 	for _, m := range order {
 		m.vacate()
 	}
 	h := m.host
 	select {
-	case h.gathers <- struct{}{}:
-		defer func() { <-h.gathers }()
+	case h.crowded <- struct{}{}:
+		defer func() { <-h.crowded }()
 		return each(ctx, order, (*member).wake)
 	case <-ctx.Done():
 		return m, ctx.Err()
@@ -172,8 +174,8 @@ func (g *gathering) wakeInTurn(ctx context.Context, order []*member, m *member) 
 }
 
 // lead is the turn of the leader.
-func (g *gathering) lead(c *Context, fn func(c *Context) error) error {
-	if err := g.members[0].sit(); err != nil {
+func (g *coordinator) lead(c *Context, fn func(c *Context) error) error {
+	if err := g.members[0].begin(); err != nil {
 		return err
 	}
 	for _, m := range g.members[1:] {
@@ -198,7 +200,7 @@ func (g *gathering) lead(c *Context, fn func(c *Context) error) error {
 // follow is the turn of another one.
 func (m *member) follow(c *Context) error {
 	m.ctx = c
-	if err := m.sit(); err != nil {
+	if err := m.begin(); err != nil {
 		return err
 	}
 	j := m.joint
@@ -218,7 +220,7 @@ func (m *member) follow(c *Context) error {
 func (m *member) wake(ctx context.Context) error { return m.wakeBy(ctx, byUser) }
 
 // wakeAtOnce is wake without waiting for room: errNoRoom.
-func (m *member) wakeAtOnce(ctx context.Context) error { return m.wakeBy(ctx, byGathering) }
+func (m *member) wakeAtOnce(ctx context.Context) error { return m.wakeBy(ctx, byCoordinator) }
 
 func (m *member) wakeBy(ctx context.Context, by caller) (err error) {
 	switch {

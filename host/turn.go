@@ -20,15 +20,15 @@ type turn struct {
 	name string // of its span; "" for that of an action
 	run  func(c *Context) error
 	turnOrigin
-	done    chan error     // gets the outcome, once, when it may leave
-	life    *life          // whose user the turn is; nil for none
-	caller  *turnContext   // of the turn that waits for it, nil for none
-	must    bool           // it waits for room in the mailbox
-	in      kv.Incarnation // in which alone it may land, 0 for any
-	courier bool           // it brings letters, or tells that they have come: other callers go first
-	place   *place         // in the line of calls that are to follow the actor, if it wasn't run; nil for none
-	took    atomic.Bool    // it is being run, or its caller has gone
-	seat    *seat          // among those of several actors, nil for a turn of its own
+	done        chan error     // gets the outcome, once, when it may leave
+	life        *life          // whose user the turn is; nil for none
+	caller      *turnContext   // of the turn that waits for it, nil for none
+	must        bool           // it waits for room in the mailbox
+	in          kv.Incarnation // in which alone it may land, 0 for any
+	courier     bool           // it brings letters, or tells that they have come: other callers go first
+	place       *place         // in the line of calls that are to follow the actor, if it wasn't run; nil for none
+	took        atomic.Bool    // it is being run, or its caller has gone
+	participant *participant   // in a turn of several actors, nil for one of one
 	// patient: the reply to a call that destroys the actor waits until the actor is gone. The
 	// actor's own parts must not wait for that, since the actor waits for them.
 	patient bool
@@ -60,7 +60,7 @@ func newTurn(name string, run func(c *Context) error) *turn {
 // again returns t as it was before it was posted.
 func (t *turn) again() *turn {
 	return &turn{
-		name: t.name, run: t.run, turnOrigin: t.turnOrigin, must: t.must, in: t.in, courier: t.courier, caller: t.caller, seat: t.seat,
+		name: t.name, run: t.run, turnOrigin: t.turnOrigin, must: t.must, in: t.in, courier: t.courier, caller: t.caller, participant: t.participant,
 		done: make(chan error, 1),
 	}
 }
@@ -178,10 +178,10 @@ func Turn(ctx context.Context, fn func(c *Context) error) error {
 // newContext begins the turn t.
 func (l *life) newContext(t *turn) (*Context, error) {
 	c := &Context{life: l, turn: t, now: l.host.clock(), ends: newTurnContext(l.turns, l.host.opts.TurnTimeout)}
-	c.ends.life, c.ends.caller, c.ends.beside = l, t.caller, t.seat.names()
+	c.ends.life, c.ends.caller, c.ends.beside = l, t.caller, t.participant.names()
 	c.conns.c, c.mail.c = c, c
 	var err error
-	c.Tx, c.open, err = transactions.Begin(c.ends, l.door, opentx.Options{Due: c.due, Incarnation: t.in, Whole: t.seat != nil})
+	c.Tx, c.open, err = transactions.Begin(c.ends, l.door, opentx.Options{Due: c.due, Incarnation: t.in, Whole: t.participant != nil})
 	if err != nil {
 		return nil, err
 	}
@@ -226,7 +226,7 @@ func (l *life) conclude(c *Context, err error, began time.Time) {
 		c.abort(err)
 		err = c.refusal(err)
 	}
-	t.seat.settle(l, err)
+	t.participant.settle(l, err)
 	if l.actor.Err() == nil {
 		err = ran(err)
 	}
@@ -239,7 +239,7 @@ func (l *life) conclude(c *Context, err error, began time.Time) {
 	if l.used.turn(); err != nil {
 		l.used.failed(t.spanName(), err)
 		l.host.meter.Count(measured.failed, 1)
-		if !t.seat.follows() {
+		if !t.participant.follows() {
 			l.logFailure(t, err)
 		}
 	} else {

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/greenroomdb/greenroom/host"
 	"github.com/greenroomdb/greenroom/host/client"
 	"github.com/greenroomdb/greenroom/host/front"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
@@ -143,4 +145,49 @@ func TestSlowProgram(t *testing.T) {
 	}
 	close(going)
 	h.want("away", "resumed")
+}
+
+// TestFollowAway: an entry that was made while the client was away comes when it is back, though no event tells of it.
+func TestFollowAway(t *testing.T) {
+	r := newRig(t, front.Options{}, nil)
+	c, h := r.connect(client.ConnectOptions{OnEvent: func(string, host.Raw) {}}) // h hears of the states alone
+	_, err := client.Invoke(t.Context(), r.actor, add, "there")
+	must(t, err)
+	fed := make(chan entry)
+	select {
+	case <-looks:
+	default:
+	}
+	go func() {
+		feed := &client.Feed[entry]{Event: "entry", Action: "entries", Number: func(e entry) int64 { return e.ID }}
+		_ = client.Follow(t.Context(), c, feed, func(e entry) error {
+			<-looks // the turn that has found it
+			fed <- e
+			return nil
+		}) // it ends with the connection
+	}()
+	heard := func(want int64) {
+		t.Helper()
+		select {
+		case e := <-fed:
+			if e.ID != want {
+				t.Errorf("entry %d came, want %d", e.ID, want)
+			}
+		case <-time.After(testkit.Patience(20 * time.Second)):
+			t.Fatalf("entry %d doesn't come", want)
+		}
+	}
+	heard(1)
+	<-looks                                           // behind which there was nothing
+	must(t, client.Command(t.Context(), c, flood, 0)) // it is answered behind that
+	r.close()
+	h.want("away")
+	far, err := host.Open(t.Context(), r.engine, []*host.Type{ledger()}, &host.Options{Logger: quiet}) // of which the client doesn't know
+	must(t, err)
+	_, err = add.Call(t.Context(), far, "a/b", "away")
+	must(t, err)
+	must(t, far.Close(t.Context()))
+	r.open()
+	h.want("resumed")
+	heard(2)
 }

@@ -2,7 +2,6 @@ package client_test
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -34,27 +33,20 @@ type entry struct {
 var (
 	// add enters a word, and tells those that have subscribed to "entry".
 	add = host.NewAction("add", func(c *host.Context, word string) (e entry, err error) {
-		e.Word = word
-		if err := c.QueryRow("insert into entry(word) values(?) returning id", word).Scan(&e.ID); err != nil {
+		if e, err = greenroom.SelectOne[entry](c, "insert into entry(word) values(?) returning id, word", word); err != nil {
 			return e, err
 		}
 		return e, c.Broadcast("entry", e)
 	})
+	// looks is told of each turn of entries, unless it is full.
+	looks = make(chan struct{}, 1)
 	// entries returns the next ten entries behind one.
-	entries = host.NewAction("entries", func(c *host.Context, since int64) (list []entry, err error) {
-		rows, err := c.Query("select id, word from entry where id > ? order by id limit 10", since)
-		if err != nil {
-			return nil, err
+	entries = host.NewAction("entries", func(c *host.Context, since int64) ([]entry, error) {
+		select {
+		case looks <- struct{}{}:
+		default:
 		}
-		defer func() { err = errors.Join(err, rows.Close()) }()
-		for rows.Next() {
-			var e entry
-			if err := rows.Scan(&e.ID, &e.Word); err != nil {
-				return nil, err
-			}
-			list = append(list, e)
-		}
-		return list, rows.Err()
+		return greenroom.Select[entry](c, "select id, word from entry where id > ? order by id limit 10", since)
 	})
 	refuse = host.NewCommand("refuse", func(*host.Context, struct{}) error { return &host.Error{Code: "no_ink", Message: "There is no ink."} })
 	flood  = host.NewCommand("flood", func(c *host.Context, n int) error {
