@@ -145,21 +145,23 @@ func TestTogetherRoom(t *testing.T) {
 
 // TestTogetherOldMemory: a turn fails whose actor another owner took over meanwhile: the caller is told that, and not what came of an old memory.
 func TestTogetherOldMemory(t *testing.T) {
-	base := memkv.New()
-	r := newRigOn(t, engines.Shared(base), Options{}, account())
-	thief, err := greenroom.New(r.ctx, engines.Shared(base), nil)
-	must(t, err)
-	err = Together(r.ctx, r.Host, []Address{accountOf("a"), accountOf("b")}, func([]*Context) error {
-		b, err := thief.Actor(r.ctx, accountOf("b").String(), &greenroom.ActorOptions{Force: true})
+	synctest.Test(t, func(t *testing.T) {
+		base := memkv.New()
+		r := newRigOn(t, engines.Shared(base), Options{}, account())
+		thief, err := greenroom.New(r.ctx, engines.Shared(base), nil)
 		must(t, err)
-		must(t, b.Close())
-		return &Error{Code: "too_poor", Message: "It was."}
+		err = Together(r.ctx, r.Host, []Address{accountOf("a"), accountOf("b")}, func([]*Context) error {
+			b, err := thief.Actor(r.ctx, accountOf("b").String(), &greenroom.ActorOptions{Force: true})
+			must(t, err)
+			must(t, b.Close())
+			return &Error{Code: "too_poor", Message: "It was."}
+		})
+		if !errors.Is(err, actorstore.ErrFenced) || moved(err) {
+			t.Errorf("got %v", err)
+		}
+		must(t, thief.Close())
+		_ = r.Host.Close(r.ctx) // an actor is lost
 	})
-	if !errors.Is(err, actorstore.ErrFenced) || moved(err) {
-		t.Errorf("got %v", err)
-	}
-	must(t, thief.Close())
-	_ = r.Host.Close(r.ctx) // an actor is lost
 }
 
 // TestTogetherRecall: a call that landed before, as its idempotency key says, is answered where another of its actors can't be had any more.

@@ -556,30 +556,32 @@ func TestTogetherCrash(t *testing.T) {
 
 // TestTogetherElsewhere: an actor that another host has is an error that says where it is, and one that another host has taken meanwhile refuses the whole.
 func TestTogetherElsewhere(t *testing.T) {
-	base := memkv.New()
-	r := newRigOn(t, engines.Shared(base), Options{}, account())
-	other := newRigOn(t, engines.Shared(base), Options{Store: &greenroom.Options{Host: actorstore.HostOptions{Name: "other"}}}, account())
-	_, err := other.pay("b", payment{To: []string{"c"}, Amount: 1})
-	must(t, err)
-	_, err = r.pay("a", payment{To: []string{"b"}, Amount: 1})
-	if in := (*actorstore.InUseError)(nil); !errors.As(err, &in) || in.Host.Name != "other" || !strings.Contains(err.Error(), "account/b") {
-		t.Errorf("got %v", err)
-	}
-	_, err = r.pay("a", payment{To: []string{"d"}, Amount: 1})
-	must(t, err)
-	thief, err := greenroom.New(r.ctx, engines.Shared(base), nil)
-	must(t, err)
-	err = Together(r.ctx, r.Host, []Address{accountOf("a"), accountOf("d")}, func(cs []*Context) error {
-		a, err := thief.Actor(r.ctx, "account/d", &greenroom.ActorOptions{Force: true})
+	synctest.Test(t, func(t *testing.T) {
+		base := memkv.New()
+		r := newRigOn(t, engines.Shared(base), Options{}, account())
+		other := newRigOn(t, engines.Shared(base), Options{Store: &greenroom.Options{Host: actorstore.HostOptions{Name: "other"}}}, account())
+		_, err := other.pay("b", payment{To: []string{"c"}, Amount: 1})
 		must(t, err)
-		must(t, a.Close())
-		return errors.Join(bookIn(cs[0], -1), bookIn(cs[1], 1))
+		_, err = r.pay("a", payment{To: []string{"b"}, Amount: 1})
+		if in := (*actorstore.InUseError)(nil); !errors.As(err, &in) || in.Host.Name != "other" || !strings.Contains(err.Error(), "account/b") {
+			t.Errorf("got %v", err)
+		}
+		_, err = r.pay("a", payment{To: []string{"d"}, Amount: 1})
+		must(t, err)
+		thief, err := greenroom.New(r.ctx, engines.Shared(base), nil)
+		must(t, err)
+		err = Together(r.ctx, r.Host, []Address{accountOf("a"), accountOf("d")}, func(cs []*Context) error {
+			a, err := thief.Actor(r.ctx, "account/d", &greenroom.ActorOptions{Force: true})
+			must(t, err)
+			must(t, a.Close())
+			return errors.Join(bookIn(cs[0], -1), bookIn(cs[1], 1))
+		})
+		wantErr(t, err, actorstore.ErrFenced)
+		_, err = r.pay("a", payment{To: []string{"d"}, Amount: 1}) // the one that was lost is taken again
+		must(t, err)
+		r.want("in the end", map[string]int{"a": 98, "d": 102})
+		must(t, thief.Close())
+		r.close()
+		other.close()
 	})
-	wantErr(t, err, actorstore.ErrFenced)
-	_, err = r.pay("a", payment{To: []string{"d"}, Amount: 1}) // the one that was lost is taken again
-	must(t, err)
-	r.want("in the end", map[string]int{"a": 98, "d": 102})
-	must(t, thief.Close())
-	r.close()
-	other.close()
 }

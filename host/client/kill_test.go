@@ -73,7 +73,7 @@ func (c *callers) call(d client.Doer, word string) int64 {
 	return e.ID
 }
 
-// make has n more calls made, and returns when all but five of those so far are answered.
+// make gives permits for n more calls, and returns when all but five of those so far are answered.
 func (c *callers) make(n int) {
 	c.Helper()
 	for range n {
