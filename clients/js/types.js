@@ -64,7 +64,7 @@ function written(defs, name, seen = new Set()) {
  * @param {{ types: { name: string, other?: boolean, actions: { name: string, args: Schema | null, result: Schema | null }[] }[] }} description
  */
 function moduleOf(description) {
-  /** @type {string[]} of the types that hold themselves */
+  /** @type {string[]} of the types that occur more than once */
   const definitions = [];
   /** @type {Map<string, string>} their names, by what they are */
   const names = new Map();

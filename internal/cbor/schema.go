@@ -11,9 +11,8 @@ import (
 // Schema returns the JSON Schema (https://json-schema.org/draft/2020-12) of values of a type in JSON, as a front says them: bytes
 // are base64, and times RFC 3339, the zero time null. A struct's members that may be left out are not required. A type of which that isn't known is {}, which is anything.
 func Schema(t reflect.Type) map[string]any {
-	s := schemas{text: planOf(t).text, defs: map[string]any{}, names: map[reflect.Type]string{}, open: map[reflect.Type]bool{}}
+	s := schemas{text: planOf(t).text, defs: map[string]any{}, names: map[reflect.Type]string{}}
 	s.find(t, map[reflect.Type]bool{})
-	clear(s.open)
 	schema := s.of(t)
 	if len(s.defs) > 0 {
 		schema["$defs"] = s.defs
@@ -24,22 +23,24 @@ func Schema(t reflect.Type) map[string]any {
 // schemas makes a schema.
 type schemas struct {
 	text  bool                    // types with MarshalText are encoded by it
-	defs  map[string]any          // of the types that hold themselves
+	defs  map[string]any          // of the types that occur more than once; nil for one that is being written
 	names map[reflect.Type]string // of these in defs
-	open  map[reflect.Type]bool   // those that are looked into; later those that are being defined, or are
 }
 
-// find names types so that each one that holds itself does so through one with a name. seen are those that were looked into.
+// find names the types with a name of their own that t leads to more than once, so that each is written out once and one that holds itself
+// ends. seen are those that were looked into.
 func (s *schemas) find(t reflect.Type, seen map[reflect.Type]bool) {
-	switch {
-	case s.open[t] && t.Name() != "" && s.names[t] == "":
+	parts := planOf(t).parts
+	if len(parts) == 0 || s.asText(t) || s.names[t] != "" {
+		return
+	}
+	if seen[t] && t.Name() != "" {
 		s.names[t] = s.name(t)
-	case (t.Name() == "" || !seen[t]) && !s.asText(t):
-		seen[t], s.open[t] = true, true
-		for _, part := range planOf(t).parts {
-			s.find(part.typ, seen)
-		}
-		delete(s.open, t)
+		return
+	}
+	seen[t] = true
+	for _, part := range parts {
+		s.find(part.typ, seen)
 	}
 }
 
@@ -73,8 +74,8 @@ func (s *schemas) of(t reflect.Type) map[string]any {
 	if name == "" {
 		return s.written(t)
 	}
-	if !s.open[t] {
-		s.open[t] = true
+	if _, begun := s.defs[name]; !begun {
+		s.defs[name] = nil
 		s.defs[name] = s.written(t)
 	}
 	return map[string]any{"$ref": "#/$defs/" + name}

@@ -21,6 +21,8 @@ type inner struct {
 	Over string
 }
 
+type point struct{ X int }
+
 // TestSchema: the schemas of types, as they stand in JSON.
 func TestSchema(t *testing.T) {
 	for _, tt := range []struct {
@@ -47,6 +49,7 @@ func TestSchema(t *testing.T) {
 			Skip int     `json:"-"`
 			low  int
 		}{}, `{"properties":{"Over":{"type":"integer"},"id":{"type":"integer"},"note":{"anyOf":[{"type":"string"},{"type":"null"}]}},"required":["id","Over"],"type":"object"}`},
+		{struct{ A, B point }{}, `{"$defs":{"point":{"properties":{"X":{"type":"integer"}},"required":["X"],"type":"object"}},"properties":{"A":{"$ref":"#/$defs/point"},"B":{"$ref":"#/$defs/point"}},"required":["A","B"],"type":"object"}`},
 		{tree{}, `{"$defs":{"tree":{"properties":{"left":{"anyOf":[{"$ref":"#/$defs/tree"},{"type":"null"}]},"more":{"items":{"anyOf":[{"$ref":"#/$defs/tree"},{"type":"null"}]},"type":"array"},"name":{"type":"string"}},"required":["name","more"],"type":"object"}},"$ref":"#/$defs/tree"}`},
 	} {
 		got, err := json.Marshal(cbor.Schema(reflect.TypeOf(tt.of)))

@@ -191,9 +191,9 @@ func (a *adminServer) advertise(ctx context.Context, s *storeurl.Store, address 
 
 // serve serves clients with a token, and returns at which address others reach it.
 func (a *adminServer) serve(ctx context.Context, s *storeurl.Store) (_ *admin.Server, address string, err error) {
-	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", a.flags.address)
+	ln, err := listen(ctx, a.flags.address)
 	if err != nil {
-		return nil, "", errkind.Say(err, "can't listen on %s: %v", a.flags.address, RootCause(err))
+		return nil, "", err
 	}
 	limit := newConnLimit(ln, maxAdminConns)
 	opts := a.Opts

@@ -4,5 +4,5 @@ package serving
 
 // Files, from the top down:
 //
-//	signals.go run.go host.go tokens.go hostserve.go store.go stats.go service.go system_unix.go system_other.go quickack_linux.go quickack_other.go jwt.go fleet.go
+//	signals.go run.go host.go tokens.go hostserve.go store.go stats.go service.go system_unix.go system_other.go quickack_linux.go quickack_other.go jwt.go pages.go fleet.go
 //	tls.go doc.go backup.go duration.go destination.go bytesize.go args.go words.go admin.go errors.go connlimit.go

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"regexp"
 	"strconv"
 	"strings"
@@ -58,6 +59,9 @@ func poison(err error) error {
 func RootCause(err error) error {
 	for next := unwrap(err); len(next) > 0; next = unwrap(err) {
 		err = next[len(next)-1]
+	}
+	if bad, ok := err.(*net.AddrError); ok {
+		return errors.New(bad.Err)
 	}
 	return err
 }

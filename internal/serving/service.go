@@ -14,15 +14,24 @@ import (
 // Listen listens on an address; quick connections acknowledge at once (quickAcks). Half of the files that the process may have open are for connections, the other half for
 // the store.
 func Listen(ctx context.Context, address string, quick bool) (net.Listener, error) {
-	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	ln, err := listen(ctx, address)
 	if err != nil {
-		return nil, errkind.Say(err, "can't listen on %s: %v", address, RootCause(err))
+		return nil, err
 	}
 	if quick {
 		ln = quickAcks{ln}
 	}
 	if most := MaxFiles() / 2; most > 0 {
 		ln = newConnLimit(ln, most)
+	}
+	return ln, nil
+}
+
+// listen listens on an address, without bounds. Its errors are for the terminal.
+func listen(ctx context.Context, address string) (net.Listener, error) {
+	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, errkind.Say(err, "can't listen on %s: %v", address, RootCause(err))
 	}
 	return ln, nil
 }
