@@ -200,8 +200,12 @@ func TestSeveralRefused(t *testing.T) {
 			aborted := 0
 			writes[0].Batch.OnAbort(func(error) { aborted++ })
 			eng.Reset()
-			if err := actorstore.CommitSeveral(ctx, writes); !errors.Is(err, tt.want) {
+			err := actorstore.CommitSeveral(ctx, writes)
+			if !errors.Is(err, tt.want) {
 				t.Errorf("got %v, want %v", err, tt.want)
+			}
+			if tt.want == actorstore.ErrQuota && !strings.Contains(err.Error(), a[1].Name()+": ") {
+				t.Errorf("%v doesn't name %s", err, a[1].Name())
 			}
 			if c := eng.Counts(); c.Commits != 0 || aborted != 1 {
 				t.Errorf("it took %+v, and %d batches were aborted", c, aborted)

@@ -7,7 +7,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 )
 
-// A joint is where the turns of several actors meet that are one: each waits in its actor'p goroutine for the others. The function runs in the turn of one of them, the
+// A joint is where the turns of several actors meet that are one: each waits in its actor's goroutine for the others. The function runs in the turn of one of them, the
 // leader, and the commits of the others lie within that of the leader: see actorstore.Joint.
 type joint struct {
 	names        []string      // of the actors; the leader is the first one
@@ -15,7 +15,7 @@ type joint struct {
 	refused      error         // why not; written before all is closed
 	ran          chan struct{} // closed when the function has returned
 	failed       error         // what it returned; written before ran is closed
-	over         chan struct{} // closed when the leader'p turn has landed, or not
+	over         chan struct{} // closed when the leader's turn has landed, or not
 	outcome      error         // of it; written before over is closed
 	store        func() error  // waits for stable storage in the place of the leader; nil if that was written to, or nothing was. Written before over is closed
 	synced       chan struct{} // closed when what has landed is durable, or may not be
@@ -53,7 +53,7 @@ func (p *participant) begin() error {
 	return p.joint.refused
 }
 
-// settle says what became of the commit of l'p turn, and which gate is to wait for stable storage: that of an actor to which it wrote. The commits of the others
+// settle says what became of the commit of l's turn, and which gate is to wait for stable storage: that of an actor to which it wrote. The commits of the others
 // end before that of the leader, one after the other.
 func (p *participant) settle(l *life, err error) {
 	if p == nil {
@@ -83,7 +83,7 @@ func (p *participant) names() []string {
 	return p.joint.names
 }
 
-// sync says that what has landed is durable, or why that isn't known. The leader'p gate calls it.
+// sync says that what has landed is durable, or why that isn't known. The leader's gate calls it.
 func (j *joint) sync(lost error) {
 	j.lost = lost
 	close(j.synced)
