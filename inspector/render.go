@@ -94,11 +94,21 @@ func write(w http.ResponseWriter, status int, name string, l *layout) {
 	_, _ = w.Write(b.Bytes()) // what doesn't arrive the browser misses
 }
 
+// A failure is what pages/error.html shows.
+type failure struct {
+	Message string
+	Again   *form // nil for none
+}
+
 // fail answers with an error.
 func fail(w http.ResponseWriter, v *visit, err error) {
 	status, e := http.StatusBadGateway, (*admin.Error)(nil)
 	if errors.As(err, &e) {
 		status = e.Status()
 	}
-	render(w, status, v, "error", http.StatusText(status), err.Error())
+	what := failure{Message: err.Error()}
+	if v != nil {
+		what.Again = v.again
+	}
+	render(w, status, v, "error", http.StatusText(status), &what)
 }

@@ -3,8 +3,10 @@ package inspector
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -98,6 +100,35 @@ func redrive(ctx context.Context, c *admin.Client, actor string, form url.Values
 	return err
 }
 
+// A form is one that was sent, to be shown again with what its visitor has typed.
+type form struct {
+	Action        string // its path and parameters
+	Hidden, Typed []field
+}
+
+// A field is one of a form.
+type field struct{ Name, Label, Value string }
+
+// typed are the labels of the fields into which visitors type.
+var typed = map[string]string{"name": "Name", "body": "Body, in JSON", "delay": "Delay", "kind": "Type", "value": "Value", "state": "State, in JSON"}
+
+// formOf returns the form that a request has sent, nil if nothing was typed there.
+func formOf(r *http.Request) *form {
+	f := &form{Action: r.URL.RequestURI()}
+	for _, name := range slices.Sorted(maps.Keys(r.PostForm)) {
+		of := field{name, typed[name], r.PostForm.Get(name)}
+		if of.Label == "" {
+			f.Hidden = append(f.Hidden, of)
+		} else {
+			f.Typed = append(f.Typed, of)
+		}
+	}
+	if len(f.Typed) == 0 {
+		return nil
+	}
+	return f
+}
+
 // do does a verb to the actor of the visit, and shows the page again on which the form was.
 func do(ctx context.Context, v *visit) (*shown, error) {
 	run, ok := verbs[v.r.PathValue("verb")]
@@ -110,6 +141,7 @@ func do(ctx context.Context, v *visit) (*shown, error) {
 	if err := v.r.ParseForm(); err != nil {
 		return nil, &admin.Error{Code: "invalid", Message: "The form can't be read: " + err.Error()}
 	}
+	v.again = formOf(v.r)
 	// Form has the query of the URL, too: there names stay as they are, in which browsers change the ends of lines when they are in the body.
 	if err := run(ctx, v.client, "id:"+v.actor.ID, v.r.Form); err != nil {
 		return nil, err

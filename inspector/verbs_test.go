@@ -1,6 +1,7 @@
 package inspector_test
 
 import (
+	"html"
 	"maps"
 	"net/http"
 	"net/url"
@@ -72,6 +73,43 @@ var verbTests = []verbTest{
 	{"restart", nil, done, "/workflow", `<span class="state pending">`},
 	{"wake", nil, http.StatusNotImplemented, "", "color=red"}, // no host runs the actor
 	{"nothing", nil, http.StatusNotFound, "", "color=red"},
+}
+
+// again matches the form that is shown after one that failed: its action, and a text that was typed.
+var again = regexp.MustCompile(`(?s)<form class="card" method="post" action="([^"]*)">.*<textarea id="(?:value|body)" name="(?:value|body)" rows="6">\n(.*?)</textarea>`)
+
+// TestTryAgain: a form that fails is shown again, with what was typed, and can be sent from there.
+func TestTryAgain(t *testing.T) {
+	r := newRig(t)
+	r.furnish("room", content{steps: 1})
+	at := r.path("room")
+	writer := r.login(writeSecret)
+	for _, tt := range []struct {
+		path         string
+		form         []string
+		typed        string
+		mended, want string
+		view         string
+	}{
+		{at + "/do/send", []string{"name", "x", "body", "{<b>"}, "{&lt;b&gt;", "body", "[7]", "/queue"},
+		{at + "/do/cell?table=t&column=n", []string{"key", "rowid", "rowid", "1", "kind", "integer", "value", "5\nx"}, "5\nx", "value", "55", "/tables/t"},
+	} {
+		_, body := r.do(writer, tt.path, tt.form...)
+		m := again.FindStringSubmatch(body)
+		if m == nil || html.UnescapeString(m[1]) != tt.path || m[2] != tt.typed || !strings.Contains(body, `<input type="hidden" name="back" value="/actors">`) {
+			t.Errorf("%s: %q, %s", tt.path, m, body)
+			continue
+		}
+		if status, _ := r.do(writer, html.UnescapeString(m[1]), append(tt.form, tt.mended, tt.want)...); status != done {
+			t.Errorf("%s again: %d", tt.path, status)
+		}
+		if body := r.get(at + tt.view); !strings.Contains(body, tt.want) {
+			t.Errorf("%s shows %s", tt.view, body)
+		}
+	}
+	if _, body := r.do(writer, at+"/do/delete", "id", "x"); strings.Contains(body, `class="card"`) {
+		t.Errorf("a form into which nothing was typed: %s", body)
+	}
 }
 
 // TestVerbs: what a form does is done, for a token that may write; one that may read is refused each of them, and changes nothing.

@@ -18,6 +18,7 @@ type visit struct {
 	w     http.ResponseWriter
 	r     *http.Request
 	actor *admin.Actor // whose page it is; nil for none
+	again *form        // is shown if the visit fails; nil for none
 }
 
 // A view returns what a page shows: the title, the template, and its data.
