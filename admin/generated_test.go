@@ -37,7 +37,7 @@ func TestGeneratedClient(t *testing.T) {
 	runGo(t, dir, "go", "get", "github.com/oapi-codegen/runtime@v1.1.2")
 	const secret = "0123456789abcdef"
 	got := runGo(t, dir, "go", "run", ".", "http://"+serveRoom(t, secret), secret)
-	if n := strings.Count(got, " ok\n"); n < 14 || !strings.Contains(got, "events ok\n") || !strings.Contains(got, "pages of 2 ok\n") || strings.Count(got, "\n") != n {
+	if n := strings.Count(got, " ok\n"); n < 16 || !strings.Contains(got, "events ok\n") || !strings.Contains(got, "pages of 2 ok\nkey ok\nrows ok\n") || strings.Count(got, "\n") != n {
 		t.Errorf("the client said\n%s", got)
 	}
 }
@@ -67,7 +67,7 @@ func serveRoom(t *testing.T, secret string) string {
 		t.Fatal(err)
 	}
 	err = a.Update(t.Context(), func(tx *greenroom.Tx) error {
-		if _, err := tx.Exec("create table message(text)"); err != nil {
+		if _, err := tx.Exec("create table message(text); insert into message values ('hello')"); err != nil {
 			return err
 		}
 		if _, err := tx.Enqueue(queue.Send{Name: "note", Body: map[string]any{"hello": "world"}}); err != nil {

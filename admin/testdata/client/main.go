@@ -22,6 +22,8 @@ func main() {
 	}
 	readEvents(c)
 	readPages(c)
+	readKey(c)
+	readRows(c)
 	client := reflect.ValueOf(c)
 	for i := range client.NumMethod() {
 		name := client.Type().Method(i).Name
@@ -85,4 +87,30 @@ func readPages(c *ClientWithResponses) {
 		after = *resp.JSON200.Next
 	}
 	fmt.Println("pages of", entries, "ok")
+}
+
+// readKey reads a key, with its value, that a list has named.
+func readKey(c *ClientWithResponses) {
+	all, err := c.GetActorsActorKeysWithResponse(context.Background(), "room", &GetActorsActorKeysParams{})
+	if err != nil || all.JSON200 == nil || len(all.JSON200.Keys) == 0 {
+		fmt.Println("keys:", all, err)
+		return
+	}
+	hex := all.JSON200.Keys[0].Hex
+	one, err := c.GetActorsActorKeysWithResponse(context.Background(), "room", &GetActorsActorKeysParams{Key: &hex})
+	if err != nil || one.JSON200 == nil || len(one.JSON200.Keys) != 1 || one.JSON200.Keys[0].Hex != hex {
+		fmt.Println("key:", one, err)
+		return
+	}
+	fmt.Println("key ok")
+}
+
+// readRows reads rows of a table.
+func readRows(c *ClientWithResponses) {
+	resp, err := c.PostActorsActorQueryWithResponse(context.Background(), "room", PostActorsActorQueryJSONRequestBody{Sql: "select text from message"})
+	if err != nil || resp.JSON200 == nil || len(resp.JSON200.Columns) != 1 || len(resp.JSON200.Rows) != 1 {
+		fmt.Println("rows:", resp, err)
+		return
+	}
+	fmt.Println("rows ok")
 }
