@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
@@ -109,19 +110,60 @@ func runFiles(t *testing.T, folder string, start func() directives) {
 // exclusive are the commands for which the store must not be open; and no SQL reaches a file of the operating system then.
 var exclusive = []string{"host", "engine", "serve", "import-rivetkit", "salvage", "backup"}
 
-// transcriptBeside is transcript while a host has the store open that is an argument, if there is one.
+// transcriptBeside is transcript while a host has the store open that is an argument, if there is one. Another actor of it is busy meanwhile, unless that would be shown.
 func transcriptBeside(t *testing.T, input string) string {
 	line, _, _ := strings.Cut(input, "\n")
 	args := words(line)
 	if len(args) > 0 && !slices.Contains(exclusive, args[0]) && !strings.Contains(input, "vfs=os") {
 		for _, arg := range args {
 			if dir := strings.TrimPrefix(arg, "pebble:"); isStore(dir) {
-				defer hosted(t, dir)()
+				h, end := hostedHere(t, dir)
+				defer end()
+				if h != nil && !listing(args) {
+					defer loaded(t, h)()
+				}
 				break
 			}
 		}
 	}
 	return transcript(t, input)
+}
+
+// listing says whether a command shows actors that its arguments don't name.
+func listing(args []string) bool {
+	return slices.Contains([]string{"check", "hosts", "ls", "top"}, args[0]) || len(args) > 1 && args[1] == "ls"
+}
+
+// loaded has two callers add to an actor of the host, one call after the other, until end is called, which leaves nothing of it. It returns when they have begun.
+func loaded(t *testing.T, h *host.Host) (end func()) {
+	t.Helper()
+	busy, one := host.Address{Type: "counter", Key: "busy"}, host.Raw("\x01") // in CBOR
+	ctx, cancel := context.WithCancel(t.Context())
+	var callers sync.WaitGroup
+	begun := make(chan struct{}, 2)
+	for range 2 {
+		callers.Go(func() {
+			for said := false; ctx.Err() == nil; said = true {
+				_, err := h.Do(t.Context(), &host.Call{Actor: busy, Action: "add", Args: one})
+				if !said {
+					begun <- struct{}{}
+				}
+				if err != nil {
+					t.Errorf("a call beside the command: %v", err)
+					return
+				}
+			}
+		})
+	}
+	<-begun
+	<-begun
+	return func() {
+		cancel()
+		callers.Wait()
+		if err := h.Destroy(t.Context(), busy); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // isStore says whether a folder has what looks like a store.
