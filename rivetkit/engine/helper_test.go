@@ -44,6 +44,7 @@ type rig struct {
 	stop   func()
 	open   atomic.Int64 // connections that the server still holds open
 	writes writeLog
+	dead   atomic.Bool // the process has ended: what is to be done ends at once
 }
 
 // A writeLog records what the server writes to its connections, in order, as long as it is on.
@@ -465,7 +466,8 @@ func (p *program) toClient(id rp.TunnelID, body rp.FromActorBody) {
 	p.say(rp.FromActor{ID: rp.MessageID{Tunnel: id, Index: index}, Body: body})
 }
 
-// heardOf returns the first message of a kind that is the one, and waits for it. It is forgotten then.
+// heardOf returns the first message of a kind that is the one, and waits for it. It is forgotten then. An engine whose process has ended may say nothing: then
+// it is the zero one.
 func heardOf[M rp.ToRunner](p *program, is func(M) bool) M {
 	p.Helper()
 	timeout := time.After(patience)
@@ -482,6 +484,9 @@ func heardOf[M rp.ToRunner](p *program, is func(M) bool) M {
 		select {
 		case <-p.more:
 		case <-timeout:
+			if p.dead.Load() {
+				return *new(M)
+			}
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			p.Fatalf("the engine hasn't said a %T; it has said %+v", *new(M), p.heard)

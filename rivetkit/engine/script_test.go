@@ -27,7 +27,6 @@ import (
 type script struct {
 	*rig
 	faults  *faultkv.Engine
-	dead    atomic.Bool // the process has ended: the script ends at once
 	p       *program
 	version rp.Version // of p
 	lives   *program   // which connects, if it isn't nil: that of a script whose engine has ended

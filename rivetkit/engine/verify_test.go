@@ -109,7 +109,7 @@ func (s *script) verifyWith(v *script, e kv.Engine) {
 		s.Error("kept is another actor")
 	}
 	v.end()
-	v.check(e, true)
+	v.check(e, !v.dead.Load())
 }
 
 // verifyMessages looks whether the engine of v has sent again what the runner of s hasn't acknowledged.
