@@ -112,7 +112,7 @@ func (c *Context) AfterCommit(fn func()) {
 // Events returns what is scheduled as the turn leaves it, the next event first. An event
 // calls the action of its name, or else Type.Alarm, in a turn of its own: that
 // the event is done lands with what the turn does, so that it is done exactly once. After an
-// error it comes again later. Action.At schedules an action that is declared.
+// error it comes again, as Type.Alarm says. Action.At schedules an action that is declared.
 func (c *Context) Events() ([]persist.Event, error) {
 	events, err := c.Tx.Events()
 	return slices.DeleteFunc(events, func(e persist.Event) bool {

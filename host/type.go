@@ -62,14 +62,15 @@ type Type struct {
 	Subscribe func(c *Context, n *Conn, event string) error
 
 	// Alarm is called for what was scheduled (greenroom.Tx.Schedule) with a name that no action
-	// has. The event is done by the commit of the turn; after an error it comes again later.
+	// has. The event is done by the commit of the turn; after an error it comes again: after a
+	// second, then after twice as long each time, up to five minutes.
 	Alarm func(c *Context, e persist.Event) error
 
 	// Message is called for each message of the actor's queue whose name is among
 	// MessageNames, or for all if that is empty. The message is completed by the commit of
 	// the turn, without an answer, unless Message has settled it itself. After an error it
-	// comes again later, and after Queue.MaxReceive times it is a dead letter, or at once if
-	// queue.Permanent has marked the error.
+	// comes again: after a second, then after twice as long each time, up to five minutes. After
+	// Queue.MaxReceive times it is a dead letter, or at once if queue.Permanent has marked the error.
 	Message      func(c *Context, m *greenroom.Message) error
 	MessageNames []string
 
@@ -137,7 +138,7 @@ type Work struct {
 	// lease of the message can't be renewed, so that another one may have the message: then its results don't land.
 	//
 	// When it returns nil the message is completed by a turn, with what land, if it isn't nil, writes in it: all of it, once, or nothing. After an error, of Do or of land,
-	// it comes again later, and after Queue.MaxReceive times it is a dead letter.
+	// it comes again as one of Type.Message does, and after Queue.MaxReceive times it is a dead letter.
 	Do func(ctx context.Context, m *queue.Message) (land func(c *Context) error, err error)
 }
 
