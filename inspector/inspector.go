@@ -19,7 +19,7 @@ package inspector
 // Files, from the top down:
 //
 //	inspector.go overview.go actors.go actor.go verbs.go console.go grid.go database.go edit.go state.go keytree.go queue.go workflow.go traces.go connections.go
-//	live.go login.go guard.go visit.go render.go samples.go timeline.go session.go values.go
+//	live.go login.go guard.go visit.go render.go form.go samples.go timeline.go session.go values.go
 
 import (
 	"context"

@@ -12,6 +12,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/envlimits"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/vfs"
 )
@@ -64,7 +65,7 @@ func image(t *testing.T, p *vfs.Pages) (all []byte) {
 
 // TestPages: what a program elsewhere stores by pages a DB reads, and the other way round, whatever form the database had.
 func TestPages(t *testing.T) {
-	r := newRig(t, batch.Limits{})
+	r := newRig(t, batch.Limits{AtomicBatches: envlimits.Unlimited})
 	p, err := vfs.OpenPages(t.Context(), r.Actor, nil, nil)
 	testkit.Must(t, err)
 	if got, err := p.Read(t.Context(), []uint32{1, 0}); p.Count() != 0 || err != nil || got[0] != nil || got[1] != nil {
@@ -126,7 +127,7 @@ func TestPages(t *testing.T) {
 
 // TestPagesRefused: pages that can't be are refused, and nothing lands.
 func TestPagesRefused(t *testing.T) {
-	r := newRig(t, batch.Limits{})
+	r := newRig(t, batch.Limits{AtomicBatches: envlimits.Unlimited})
 	p, err := vfs.OpenPages(t.Context(), r.Actor, nil, nil)
 	testkit.Must(t, err)
 	page := make([]byte, vfs.PageSize)
