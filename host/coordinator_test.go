@@ -15,7 +15,7 @@ import (
 
 // TestTogetherWaits: what is called with the context of any of the turns, on whatever goroutine or host, waits for all of the actors.
 func TestTogetherWaits(t *testing.T) {
-	r := newRig(t, Options{}, account())
+	r := newRig(t, whole(Options{}), account())
 	defer r.close()
 	must(t, Together(r.ctx, r.Host, []Address{accountOf("b"), accountOf("a")}, func(cs []*Context) error {
 		for _, c := range cs {
@@ -41,7 +41,7 @@ func TestTogetherAnew(t *testing.T) {
 		<-time.After(d)
 		return c.Destroy()
 	}))
-	bubble(t, Options{}, func(r *rig) {
+	bubble(t, whole(Options{}), func(r *rig) {
 		_, err := r.pay("a", payment{To: []string{"b"}, Amount: 1})
 		must(t, err)
 		ended := make(chan error)
@@ -58,7 +58,7 @@ func TestTogetherAnew(t *testing.T) {
 func TestTogetherMoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		base := memkv.New()
-		r := newRigOn(t, engines.Shared(base), Options{}, account())
+		r := newRigOn(t, engines.Shared(base), whole(Options{}), account())
 		defer r.close()
 		other := newRigOn(t, engines.Shared(base), Options{Store: &greenroom.Options{Host: actorstore.HostOptions{Name: "other"}}}, account())
 		defer other.close()
@@ -87,7 +87,7 @@ func TestTogetherMoved(t *testing.T) {
 				})
 			kind := account()
 			kind.Actions = append(kind.Actions, steal)
-			h := newRigOn(t, engines.Shared(base), Options{}, kind)
+			h := newRigOn(t, engines.Shared(base), whole(Options{}), kind)
 			_, err := steal.Call(h.ctx, h.Host, from, "")
 			wantErr(t, err, actorstore.ErrFenced)
 			if moved(err) != (from == "d") {

@@ -26,7 +26,7 @@ func TestTogetherReads(t *testing.T) {
 	broken := errors.New("broken")
 	both := []Address{accountOf("a"), accountOf("b")}
 	for of := range both {
-		r := newRig(t, Options{}, account())
+		r := newRig(t, whole(Options{}), account())
 		must(t, r.together(r.ctx, "a", payment{To: []string{"b"}, Amount: 1}))
 		must(t, Together(r.ctx, r.Host, both, note(of)))
 		r.engine.Reset()
@@ -41,7 +41,7 @@ func TestTogetherReads(t *testing.T) {
 		r.engine.Heal()
 		_ = r.Host.Close(r.ctx) // an actor is lost
 
-		bubble(t, Options{}, func(r *rig) {
+		bubble(t, whole(Options{}), func(r *rig) {
 			must(t, r.together(r.ctx, "a", payment{To: []string{"b"}, Amount: 1}))
 			fail := make(chan struct{})
 			r.engine.Hook(func(op faultkv.Op) error {
@@ -72,7 +72,7 @@ func TestTogetherReads(t *testing.T) {
 
 // TestTogetherBeside: a commit that the leader makes beside a turn in which it only reads, and which is durable, says nothing of what the turn writes to another.
 func TestTogetherBeside(t *testing.T) {
-	r := newRig(t, Options{}, account())
+	r := newRig(t, whole(Options{}), account())
 	both := []Address{accountOf("a"), accountOf("b")}
 	must(t, Together(r.ctx, r.Host, both, func(cs []*Context) error {
 		if cs[0].ID().Compare(cs[1].ID()) < 0 { // the commit lock of the leader is to be the later one
@@ -96,7 +96,7 @@ func TestTogetherBeside(t *testing.T) {
 // TestTogetherAddresses: a function from arguments to addresses that panics, or fails with an error about another actor, fails the call alone.
 func TestTogetherAddresses(t *testing.T) {
 	elsewhere := &actorstore.InUseError{}
-	r := newRig(t, Options{}, thing(NewJointAction("join", func(_ Address, how string) ([]Address, error) {
+	r := newRig(t, whole(Options{}), thing(NewJointAction("join", func(_ Address, how string) ([]Address, error) {
 		if how == "panic" {
 			panic(how)
 		}
@@ -116,7 +116,7 @@ func TestTogetherDestroysItself(t *testing.T) {
 	later := NewAction("endLater", func(c *Context, p payment) (string, error) { return c.After(time.Minute, "end", p) })
 	typ := account()
 	typ.Actions = append(typ.Actions, end, later)
-	bubble(t, Options{}, func(r *rig) {
+	bubble(t, whole(Options{}), func(r *rig) {
 		_, err := later.Call(r.ctx, r.Host, "a", payment{To: []string{"b"}})
 		must(t, err)
 		pass(2 * time.Minute)
@@ -127,7 +127,7 @@ func TestTogetherDestroysItself(t *testing.T) {
 
 // TestTogetherRoom: turns that wait for room, each with one actor awake, don't wait for each other.
 func TestTogetherRoom(t *testing.T) {
-	bubble(t, Options{MaxAwake: 4}, func(r *rig) {
+	bubble(t, whole(Options{MaxAwake: 4}), func(r *rig) {
 		began, done := time.Now(), make(chan error)
 		for i := range 8 {
 			go func() {
@@ -147,7 +147,7 @@ func TestTogetherRoom(t *testing.T) {
 func TestTogetherOldMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		base := memkv.New()
-		r := newRigOn(t, engines.Shared(base), Options{}, account())
+		r := newRigOn(t, engines.Shared(base), whole(Options{}), account())
 		thief, err := greenroom.New(r.ctx, engines.Shared(base), nil)
 		must(t, err)
 		err = Together(r.ctx, r.Host, []Address{accountOf("a"), accountOf("b")}, func([]*Context) error {
@@ -167,14 +167,14 @@ func TestTogetherOldMemory(t *testing.T) {
 // TestTogetherRecall: a call that landed before, as its idempotency key says, is answered where another of its actors can't be had any more.
 func TestTogetherRecall(t *testing.T) {
 	base := memkv.New()
-	r := newRigOn(t, engines.Shared(base), Options{}, account())
+	r := newRigOn(t, engines.Shared(base), whole(Options{}), account())
 	p := payment{To: []string{"b"}, Amount: 10}
 	_, _, err := again(r.ctx, r.Host, accountOf("a"), "pay", p, "once")
 	must(t, err)
 	b, err := r.Store().ID(r.ctx, accountOf("b").String())
 	must(t, err)
 	must(t, r.Sleep(r.ctx, b))
-	other := newRigOn(t, engines.Shared(base), Options{}, account())
+	other := newRigOn(t, engines.Shared(base), whole(Options{}), account())
 	other.call(accountOf("b"), "balance", nil)
 	got, replayed, err := again(r.ctx, r.Host, accountOf("a"), "pay", p, "once")
 	must(t, err)
@@ -193,7 +193,7 @@ func TestTogetherRecall(t *testing.T) {
 
 // TestTogetherCaller: all actors of a turn know its caller, also that of a connection.
 func TestTogetherCaller(t *testing.T) {
-	r := newRig(t, Options{}, thing(NewJointAction("ask", func(_ Address, key string) ([]Address, error) { return []Address{{"thing", key}}, nil },
+	r := newRig(t, whole(Options{}), thing(NewJointAction("ask", func(_ Address, key string) ([]Address, error) { return []Address{{"thing", key}}, nil },
 		func(c *Context, others []*Context, _ string) (string, error) {
 			return c.Caller().ID + others[0].Caller().ID, nil
 		})))

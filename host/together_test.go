@@ -184,9 +184,15 @@ func (r *rig) listen(key string) *sink {
 	return s
 }
 
+// whole returns options with the limits of a store, whatever the environment says: a turn of several has a sub-batch for each.
+func whole(opts Options) Options {
+	opts.Store = &greenroom.Options{}
+	return opts
+}
+
 // TestTogether: a turn of several actors is one engine commit, by Together and as an action, and what it says leaves.
 func TestTogether(t *testing.T) {
-	r := newRig(t, Options{}, account())
+	r := newRig(t, whole(Options{}), account())
 	said := r.listen("c")
 	must(t, r.together(r.ctx, "b", payment{To: []string{"a", "c"}, Amount: 1}))
 	for name, do := range map[string]func() error{
@@ -233,7 +239,7 @@ func TestTogetherFsyncs(t *testing.T) {
 	var fsyncs atomic.Int64
 	db, err := pebblekv.Open(t.TempDir(), &pebblekv.Options{Metrics: fsyncCounter{&fsyncs}})
 	must(t, err)
-	r := newRigOn(t, db, Options{}, account())
+	r := newRigOn(t, db, whole(Options{}), account())
 	must(t, r.together(r.ctx, "a", payment{To: []string{"b", "c"}, Amount: 1}))
 	for _, from := range []string{"a", "b", "c"} {
 		before := fsyncs.Load()
@@ -307,7 +313,7 @@ func TestTogetherMisused(t *testing.T) {
 		return nil
 	})
 	must := &Type{Name: "must", Actions: []AnyAction{within}, MustCreate: true}
-	r = newRig(t, Options{}, account(), must, thing())
+	r = newRig(t, whole(Options{}), account(), must, thing())
 	a, b := accountOf("a"), accountOf("b")
 	for name, tt := range map[string]struct {
 		of   []Address
@@ -353,7 +359,7 @@ func TestTogetherMisused(t *testing.T) {
 
 // TestTogetherAgain: a call with an idempotency key lands once, and an event of the schedule is done with what it does to several actors.
 func TestTogetherAgain(t *testing.T) {
-	bubble(t, Options{}, func(r *rig) {
+	bubble(t, whole(Options{}), func(r *rig) {
 		args, err := Encode(payment{To: []string{"b"}, Amount: 10})
 		must(t, err)
 		var replayed bool
@@ -376,7 +382,7 @@ func TestTogetherAgain(t *testing.T) {
 
 // TestTogetherInTime: an actor that can't be had ends the whole in time, with an error that names it; the others go on.
 func TestTogetherInTime(t *testing.T) {
-	bubble(t, Options{TurnTimeout: 20 * time.Second, MaxAwake: 3, Mailbox: 2}, func(r *rig) {
+	bubble(t, whole(Options{TurnTimeout: 20 * time.Second, MaxAwake: 3, Mailbox: 2}), func(r *rig) {
 		hang := func(key string, d time.Duration) (done chan error) {
 			done = make(chan error)
 			go func() { _, err := invoke[any](r.ctx, r.Host, accountOf(key), "hang", d); done <- err }()
@@ -428,7 +434,7 @@ func TestTogetherInTime(t *testing.T) {
 
 // TestTogetherSleep: actors that sleep, and that leave as soon as they can, are woken; one that is destroyed by the turn is gone when it is over.
 func TestTogetherSleep(t *testing.T) {
-	bubble(t, Options{IdleTimeout: -1, MaxAwake: 3}, func(r *rig) {
+	bubble(t, whole(Options{IdleTimeout: -1, MaxAwake: 3}), func(r *rig) {
 		for i := range 20 {
 			_, err := r.pay(fmt.Sprint(i), payment{To: []string{fmt.Sprint(i + 1), fmt.Sprint(i + 2)}, Amount: 1})
 			must(t, err)
@@ -445,7 +451,7 @@ func TestTogetherSleep(t *testing.T) {
 // TestTogetherAtOnce: payments in rings and between hot pairs, of callers that give up, too, on a host that has room for few: none waits for
 // ever, and the sum is right at any time.
 func TestTogetherAtOnce(t *testing.T) {
-	r := newRig(t, Options{MaxAwake: 5, Mailbox: 1000}, account())
+	r := newRig(t, whole(Options{MaxAwake: 5, Mailbox: 1000}), account())
 	keys := []string{"a", "b", "c", "d"}
 	for _, key := range keys {
 		must(t, r.Create(r.ctx, accountOf(key), nil))
@@ -502,7 +508,7 @@ func TestTogetherFaults(t *testing.T) {
 	broken := errors.New("broken")
 	for _, point := range []faultkv.Point{faultkv.BeforeCommit, faultkv.AfterCommit, faultkv.BeforeGet, faultkv.BeforeScan, faultkv.BeforeSnapshot, faultkv.BeforeSync} {
 		for skip := range 20 {
-			r := newRig(t, Options{}, account())
+			r := newRig(t, whole(Options{}), account())
 			_, err := r.pay("a", payment{To: []string{"b", "c"}, Amount: 1})
 			must(t, err)
 			said := r.listen("c")
@@ -532,7 +538,7 @@ func TestTogetherFaults(t *testing.T) {
 // TestTogetherCrash: after a crash behind any engine commit, all of each payment is there, or nothing.
 func TestTogetherCrash(t *testing.T) {
 	tape := engines.NewTape()
-	r := newRigOn(t, tape, Options{}, account())
+	r := newRigOn(t, tape, whole(Options{}), account())
 	keys := []string{"a", "b", "c"}
 	for _, key := range keys {
 		must(t, r.Create(r.ctx, accountOf(key), nil))
@@ -544,7 +550,7 @@ func TestTogetherCrash(t *testing.T) {
 	}
 	r.close()
 	for n := from; n <= tape.Len(); n++ {
-		after := newRigOn(t, tape.At(t, n), Options{}, account())
+		after := newRigOn(t, tape.At(t, n), whole(Options{}), account())
 		if got := after.balances(keys...); got[0]+got[1]+got[2] != 300 {
 			t.Errorf("after %d engine commits the balances are %v", n, got)
 		}
@@ -558,7 +564,7 @@ func TestTogetherCrash(t *testing.T) {
 func TestTogetherElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		base := memkv.New()
-		r := newRigOn(t, engines.Shared(base), Options{}, account())
+		r := newRigOn(t, engines.Shared(base), whole(Options{}), account())
 		other := newRigOn(t, engines.Shared(base), Options{Store: &greenroom.Options{Host: actorstore.HostOptions{Name: "other"}}}, account())
 		_, err := other.pay("b", payment{To: []string{"c"}, Amount: 1})
 		must(t, err)

@@ -40,7 +40,7 @@ func payOn(t *testing.T, engine kv.Engine, payments int, arm func()) (landed int
 // wantSum holds that each payment is in all accounts of a store, or in none.
 func wantSum(t *testing.T, what string, engine kv.Engine) {
 	t.Helper()
-	r := newRigOn(t, engine, Options{}, account())
+	r := newRigOn(t, engine, whole(Options{}), account())
 	for _, key := range crashKeys {
 		must(t, pglocal.Poll(func() (bool, error) {
 			err := r.Create(r.ctx, accountOf(key), nil)

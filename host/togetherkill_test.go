@@ -82,7 +82,7 @@ func TestTogetherKill(t *testing.T) {
 		killOnce(t, "TestTogetherKillChild", dir, 60, &acked, &joined)
 		engine, err := pebblekv.Open(dir, nil)
 		must(t, err)
-		r := newRigOn(t, engine, Options{}, account())
+		r := newRigOn(t, engine, whole(Options{}), account())
 		sum := 0
 		for i := range togetherAccounts {
 			must(t, r.Create(r.ctx, accountOf(fmt.Sprint(i)), nil))

@@ -25,7 +25,7 @@ func TestTogetherPostgres(t *testing.T) {
 	n := pgtest.Shared(t)
 	db, err := pgkv.Open(t.Context(), n.URL("schema="+url.QueryEscape(n.Schema())), nil)
 	must(t, err)
-	r := newRigOn(t, db, Options{}, account())
+	r := newRigOn(t, db, whole(Options{}), account())
 	keys := make([]string, accounts)
 	for i := range keys {
 		keys[i] = fmt.Sprint(i)
