@@ -109,7 +109,7 @@ func (c *content) value(ref []string) any {
 // path packs a key path of the newest version. key is nil if one of its fields is zero; then name is that field.
 func (c *content) path(p *keyPath, segs int) (key []byte, name string, err error) {
 	for i, s := range p.segs[:segs] {
-		key = appendNamespace(key, s.ns)
+		key = tuple.AppendString(key, s.ns)
 		if s.ref == nil {
 			key = appendElement(key, nil)
 			continue

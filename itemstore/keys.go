@@ -31,7 +31,6 @@ package itemstore
 import (
 	"bytes"
 	"fmt"
-	"unicode/utf8"
 
 	"github.com/greenroomdb/greenroom/internal/bare"
 	"github.com/greenroomdb/greenroom/kv/keys"
@@ -91,23 +90,11 @@ func (s space) key(part int64, packed ...[]byte) []byte {
 	return k
 }
 
-// rest returns what stands behind the part in a key of the store.
-func (s space) rest(key []byte) []byte {
-	return key[len(s.sub.Bytes())+partSize(key[len(s.sub.Bytes())]):]
-}
-
-// partSize is the length of the element that begins with a code: 0, or a number of one byte.
-func partSize(code byte) int {
-	if code == 0x14 {
-		return 1
-	}
-	return 2
-}
+// rest returns what stands behind the part in a key of the store, of any part but partSchema: their numbers take two bytes.
+func (s space) rest(key []byte) []byte { return key[len(s.sub.Bytes())+2:] }
 
 // after returns the end of the range of all keys that begin with key: no element begins with FF.
 func after(key []byte) []byte { return append(bytes.Clone(key), 0xff) }
-
-func appendNamespace(dst []byte, ns string) []byte { return tuple.AppendString(dst, ns) }
 
 // appendElement appends an ID, or null for none.
 func appendElement(dst []byte, el tuple.Element) []byte {
@@ -124,65 +111,11 @@ func appendElement(dst []byte, el tuple.Element) []byte {
 	return dst
 }
 
-// The codes of elements that paths have most of: what stands here is decoded without an allocation.
-const (
-	codeText     = 0x02
-	codeNegative = 0x0b // integers of 8 bytes lie between the two
-	codePositive = 0x1d
-)
-
-// nextPlain returns the text that b begins with, a part of b, and what follows. ok is false if b doesn't begin
-// with a text, or with one that package tuple must decode.
-func nextPlain(b []byte) (text, rest []byte, ok bool) {
-	if len(b) == 0 || b[0] != codeText {
-		return nil, nil, false
-	}
-	end := bytes.IndexByte(b, 0)
-	if end < 0 || end+1 < len(b) && b[end+1] == 0xff || !utf8.Valid(b[1:end]) {
-		return nil, nil, false
-	}
-	return b[1:end], b[end+1:], true
-}
-
-// nextNumber returns the integer that b begins with, and what follows. ok is false if b begins with something else.
-func nextNumber(b []byte) (n int64, rest []byte, ok bool) {
-	if len(b) == 0 || b[0] <= codeNegative || b[0] >= codePositive {
-		return 0, nil, false
-	}
-	n, rest, err := tuple.NextInt(b)
-	return n, rest, err == nil
-}
-
-// nextText returns the text that b begins with, and what follows.
-func nextText(b []byte) (text, rest []byte, err error) {
-	if text, rest, ok := nextPlain(b); ok {
-		return text, rest, nil
-	}
-	el, rest, err := tuple.Next(b)
-	s, ok := el.(string)
-	if err == nil && !ok {
-		err = tuple.ErrMalformed
-	}
-	return []byte(s), rest, err
-}
-
-// skip returns what follows the element that b begins with.
-func skip(b []byte) (rest []byte, err error) {
-	if _, rest, ok := nextPlain(b); ok {
-		return rest, nil
-	}
-	if _, rest, ok := nextNumber(b); ok {
-		return rest, nil
-	}
-	_, rest, err = tuple.Next(b)
-	return rest, err
-}
-
 // group returns the first segment of a packed path.
 func group(path []byte) []byte {
 	rest := path
 	for range 2 {
-		r, err := skip(rest)
+		r, err := tuple.Skip(rest)
 		if err != nil {
 			return path
 		}

@@ -187,35 +187,6 @@ const (
 	idUUID   idKind = "uuid"
 )
 
-// parse returns the tuple element of an ID of kind k, given as it stands in a path but for the escapes.
-func (k idKind) parse(id string) (tuple.Element, error) {
-	switch k {
-	case idText:
-		return id, nil
-	case idNumber:
-		if n, ok := parseNumber(id); ok {
-			return n, nil
-		}
-		if n, err := strconv.ParseUint(id, 10, 64); err == nil && strconv.FormatUint(n, 10) == id {
-			return n, nil
-		}
-		return nil, fmt.Errorf("%q is not a decimal number of 64 bits", clip(id))
-	case idBytes, idUUID:
-		b, err := base64.RawURLEncoding.Strict().DecodeString(id)
-		if err != nil || strings.ContainsAny(id, "\r\n") {
-			return nil, fmt.Errorf("%q is not base64url without padding", clip(id))
-		}
-		if k == idBytes {
-			return b, nil
-		}
-		if len(b) != len(tuple.UUID{}) {
-			return nil, fmt.Errorf("%q is not a UUID", clip(id))
-		}
-		return tuple.UUID(b), nil
-	}
-	return nil, fmt.Errorf("no ID is known there")
-}
-
 // parseNumber returns the number that id is, as it is written in paths, if it fits.
 func parseNumber(id string) (n int64, ok bool) {
 	n, err := strconv.ParseInt(id, 10, 64)
@@ -225,17 +196,30 @@ func parseNumber(id string) (n int64, ok bool) {
 
 // pack appends an ID of kind k, given as it stands in a path but for the escapes.
 func (k idKind) pack(dst []byte, id string) ([]byte, error) {
-	if k == idText {
+	switch k {
+	case idText:
 		return tuple.AppendString(dst, id), nil
+	case idNumber:
+		if n, ok := parseNumber(id); ok {
+			return tuple.AppendInt(dst, n), nil
+		}
+		if n, err := strconv.ParseUint(id, 10, 64); err == nil && strconv.FormatUint(n, 10) == id {
+			return tuple.AppendUint(dst, n), nil
+		}
+		return dst, fmt.Errorf("%q is not a decimal number of 64 bits", clip(id))
+	case idBytes, idUUID:
+		b, err := base64.RawURLEncoding.Strict().DecodeString(id)
+		switch {
+		case err != nil || strings.ContainsAny(id, "\r\n"):
+			return dst, fmt.Errorf("%q is not base64url without padding", clip(id))
+		case k == idBytes:
+			return tuple.AppendBytes(dst, b), nil
+		case len(b) == len(tuple.UUID{}):
+			return tuple.AppendUUID(dst, tuple.UUID(b)), nil
+		}
+		return dst, fmt.Errorf("%q is not a UUID", clip(id))
 	}
-	if n, ok := parseNumber(id); ok && k == idNumber {
-		return tuple.AppendInt(dst, n), nil
-	}
-	el, err := k.parse(id)
-	if err != nil {
-		return dst, err
-	}
-	return appendElement(dst, el), nil
+	return dst, fmt.Errorf("no ID is known there")
 }
 
 // has reports whether el is of kind k.
@@ -275,9 +259,10 @@ func unpackPath(b []byte) (Path, error) {
 	var room [128]byte // so that most paths are one allocation
 	s := room[:0]
 	for more := true; more; more = len(b) > 0 {
-		ns, rest, err := nextText(b)
-		if err == nil {
-			s, b, err = appendID(append(append(s, '/'), ns...), rest)
+		ns, rest, ok := tuple.NextString(append(s, '/'), b)
+		err := tuple.ErrMalformed
+		if ok {
+			s, b, err = appendID(ns, rest)
 		}
 		if err != nil {
 			return "", fmt.Errorf("itemstore: path of a row: %w: %w", err, ErrCorrupt)
@@ -288,18 +273,19 @@ func unpackPath(b []byte) (Path, error) {
 
 // appendID appends the ID that b begins with as it stands in a path, and returns what follows it in b.
 func appendID(dst, b []byte) (_, rest []byte, err error) {
-	if n, rest, ok := nextNumber(b); ok {
-		return strconv.AppendInt(append(dst, '-'), n, 10), rest, nil
-	}
-	if id, rest, ok := nextPlain(b); ok {
-		if bytes.ContainsAny(id, "%/") {
-			return append(append(dst, '-'), escape(string(id))...), rest, nil
+	with := append(dst, '-')
+	if s, rest, ok := tuple.NextString(with, b); ok {
+		if id := s[len(with):]; bytes.ContainsAny(id, "%/") {
+			s = append(with, escape(string(id))...)
 		}
-		return append(append(dst, '-'), id...), rest, nil
+		return s, rest, nil
+	}
+	if n, rest, err := tuple.NextInt(b); err == nil {
+		return strconv.AppendInt(with, n, 10), rest, nil
 	}
 	el, rest, err := tuple.Next(b)
 	if el != nil {
-		dst = append(append(dst, '-'), textOf(el)...)
+		dst = append(with, textOf(el)...)
 	}
 	return dst, rest, err
 }

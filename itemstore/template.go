@@ -3,6 +3,8 @@ package itemstore
 import (
 	"fmt"
 	"strings"
+
+	"github.com/greenroomdb/greenroom/tuple"
 )
 
 // A keyPath is a key path of an item type. What is exported stands in the catalog.
@@ -192,7 +194,7 @@ func (s *shapes) resolve(p Path, whole bool) (resolved, error) {
 			return resolved{}, fmt.Errorf("%w: %q: no key path of the schema has %s there", ErrPath, clip(string(p)), seg.ns)
 		}
 		s = c
-		r.key = appendNamespace(r.key, seg.ns)
+		r.key = tuple.AppendString(r.key, seg.ns)
 		switch {
 		case seg.has:
 			if r.key, err = s.kind.pack(r.key, seg.id); err != nil {

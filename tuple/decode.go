@@ -256,6 +256,44 @@ func NextInt(b []byte) (v int64, rest []byte, err error) {
 	return 0, nil, malformed("integer does not fit int64")
 }
 
+// NextString decodes the first element of b if it is a string, and appends it to dst:
+// Next without an allocation when dst is large enough. It returns the extended dst and
+// what follows the element in b. ok is false if b begins with anything else, of which
+// Next says what it is.
+func NextString(dst, b []byte) (value, rest []byte, ok bool) {
+	if len(b) == 0 || b[0] != codeString {
+		return nil, nil, false
+	}
+	value, rest, err := unescape(dst, b[1:])
+	if err != nil || !utf8.Valid(value[len(dst):]) {
+		return nil, nil, false
+	}
+	return value, rest, true
+}
+
+// Skip returns what follows the first element of b, a part of b. Behind a string, a byte
+// string and an integer it is found without an allocation, and without a look at whether
+// a string is UTF-8. Errors are those of Next.
+func Skip(b []byte) (rest []byte, err error) {
+	switch {
+	case len(b) > 0 && (b[0] == codeString || b[0] == codeBytes):
+		for i := 1; ; i += 2 {
+			end := bytes.IndexByte(b[i:], 0)
+			if end < 0 {
+				return nil, malformed("string without an end")
+			}
+			if i += end; i+1 == len(b) || b[i+1] != escape {
+				return b[i+1:], nil
+			}
+		}
+	case len(b) > 0 && b[0] > codeBigNegative && b[0] < codeBigPositive:
+		_, _, rest, err = magnitude(b[0], b[1:])
+	default:
+		_, rest, err = next(b, 0)
+	}
+	return rest, err
+}
+
 // Unpack decodes b, all of it, and returns its elements; the result shares no
 // memory with b. Input that Append doesn't make is ErrMalformed: cut short, of an
 // unknown type code, nested deeper than MaxDepth, or in another form than the one

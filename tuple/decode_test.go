@@ -143,6 +143,39 @@ func TestNextInt(t *testing.T) {
 	}
 }
 
+func TestNextString(t *testing.T) {
+	b := append(tuple.AppendString(nil, "a\x00ü"), 0x14)
+	got, rest, ok := tuple.NextString([]byte("dst:"), b)
+	if string(got) != "dst:a\x00ü" || !bytes.Equal(rest, []byte{0x14}) || !ok {
+		t.Errorf("NextString = %q, %x, %v", got, rest, ok)
+	}
+	for _, bad := range []string{"", "14", "016100", "0261", "02ff00"} {
+		if got, _, ok := tuple.NextString(nil, unhex(t, bad)); ok {
+			t.Errorf("NextString(%s) = %q", bad, got)
+		}
+	}
+}
+
+// TestSkip: Skip says of each element what Next says, but of strings that are not UTF-8.
+func TestSkip(t *testing.T) {
+	for _, el := range (tuple.Tuple{nil, "", "a\x00\x00b", []byte{0}, []byte{}, 0, -1, uint64(math.MaxUint64), new(big.Int).Lsh(big.NewInt(1), 70),
+		1.5, float32(2), true, tuple.UUID{1}, tuple.Versionstamp{User: 1}, tuple.NewID(tuple.UUID{2}, 3), tuple.Tuple{nil, "x", tuple.Tuple{}}}) {
+		rest, err := tuple.Skip(append(tuple.Tuple{el}.Pack(), 1, 2))
+		if err != nil || !bytes.Equal(rest, []byte{1, 2}) {
+			t.Errorf("Skip of %v: %x, %v", el, rest, err)
+		}
+	}
+	for _, c := range corrupt {
+		_, _, want := tuple.Next(unhex(t, c.hex))
+		if _, err := tuple.Skip(unhex(t, c.hex)); c.why != "UTF-8" && fmt.Sprint(err) != fmt.Sprint(want) {
+			t.Errorf("Skip(%.40s): error %v, want %v", c.hex, err, want)
+		}
+	}
+	if _, err := tuple.Skip(nil); !errors.Is(err, tuple.ErrMalformed) {
+		t.Errorf("Skip of nothing: error %v", err)
+	}
+}
+
 // TestNoAllocations: what hot paths use allocates nothing when there is room.
 func TestNoAllocations(t *testing.T) {
 	dst, value := make([]byte, 0, 256), make([]byte, 0, 64)
