@@ -1,11 +1,12 @@
 package itemstore
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/keys"
+	"github.com/greenroomdb/greenroom/tuple"
 )
 
 // A SchemaInfo says what a version of a schema declares, for what shows it.
@@ -36,23 +37,11 @@ type FieldInfo struct {
 
 // Names returns the names of the item stores on an engine, in their order.
 func Names(ctx context.Context, e kv.Engine) (names []string, err error) {
-	start, end := allStores.Range()
-	for {
-		var row []byte
-		for e, err := range e.Scan(ctx, kv.Range{Start: start, End: end, Limit: 1}) {
-			if err != nil {
-				return nil, fmt.Errorf("itemstore: %w", err)
-			}
-			row = bytes.Clone(e.Key)
-		}
-		if row == nil {
-			return names, nil
-		}
-		name, err := storeOf(row)
+	for name, err := range keys.Texts(ctx, e, tuple.NewSubspace(tuple.Tuple{rowsName, rowsVersion})) {
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("itemstore: %w", err)
 		}
 		names = append(names, name)
-		start = after(newSpace(name).sub.Bytes())
 	}
+	return names, nil
 }

@@ -64,19 +64,6 @@ func newSpace(name string) space {
 	return space{tuple.NewSubspace(tuple.Tuple{rowsName, rowsVersion, name})}
 }
 
-// allStores is the keys of the stores of all names.
-var allStores = tuple.NewSubspace(tuple.Tuple{rowsName, rowsVersion})
-
-// storeOf returns the name of the store that a key is of.
-func storeOf(key []byte) (string, error) {
-	el, _, err := tuple.Next(key[len(allStores.Bytes()):])
-	name, ok := el.(string)
-	if err != nil || !ok {
-		return "", fmt.Errorf("itemstore: a key without the name of a store: %w", ErrCorrupt)
-	}
-	return name, nil
-}
-
 // key returns the key of a part with packed elements behind it.
 func (s space) key(part int64, packed ...[]byte) []byte {
 	n := len(s.sub.Bytes()) + 2

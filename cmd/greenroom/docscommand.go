@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"log/slog"
 	"strings"
@@ -12,6 +10,7 @@ import (
 	"github.com/greenroomdb/greenroom/docstore"
 	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/keys"
 	"github.com/greenroomdb/greenroom/kv/txn"
 	"github.com/greenroomdb/greenroom/tuple"
 	"github.com/spf13/cobra"
@@ -30,31 +29,15 @@ var docsModel = &model[docstore.Store]{
 	},
 }
 
-// allDocs is the keys of the documents of all names, as package docstore has them.
-var allDocs = tuple.NewSubspace(tuple.Tuple{"docs", 1})
-
 // docNames returns the names of the stores of documents on an engine, in their order.
 func docNames(ctx context.Context, e kv.Engine) (names []string, err error) {
-	start, end := allDocs.Range()
-	for {
-		var row []byte
-		for e, err := range e.Scan(ctx, kv.Range{Start: start, End: end, Limit: 1}) {
-			if err != nil {
-				return nil, err
-			}
-			row = bytes.Clone(e.Key)
-		}
-		if row == nil {
-			return names, nil
-		}
-		el, _, err := tuple.Next(row[len(allDocs.Bytes()):])
-		name, ok := el.(string)
-		if err != nil || !ok {
-			return nil, fmt.Errorf("a key without the name of a store: %w", docstore.ErrCorrupt)
+	for name, err := range keys.Texts(ctx, e, tuple.NewSubspace(tuple.Tuple{"docs", 1})) {
+		if err != nil {
+			return nil, err
 		}
 		names = append(names, name)
-		_, start = tuple.NewSubspace(tuple.Tuple{"docs", 1, name}).Range()
 	}
+	return names, nil
 }
 
 // docsError says what is wrong with what was asked for.

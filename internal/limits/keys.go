@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/internal/bare"
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/keys"
 	"github.com/greenroomdb/greenroom/tuple"
 )
 
@@ -322,37 +323,12 @@ func (s *state) clear(key []byte) {
 
 // Lines yields the values of the limit of that name for which claimants wait.
 func Lines(ctx context.Context, engine kv.Engine, name string) iter.Seq2[string, error] {
-	return values(ctx, engine, name, kindLine)
+	return keys.Texts(ctx, engine, root.Sub(name, int64(kindLine)))
 }
 
 // Held yields the values of the limit of that name for which permits are held.
 func Held(ctx context.Context, engine kv.Engine, name string) iter.Seq2[string, error] {
-	return values(ctx, engine, name, kindHeld)
-}
-
-// values yields the values of a limit that have rows of a kind.
-func values(ctx context.Context, engine kv.Engine, name string, kind int64) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		rows := root.Sub(name, kind)
-		start, end := rows.Range()
-		for {
-			value, found := "", false
-			for e, err := range engine.Scan(ctx, kv.Range{Start: start, End: end, Limit: 1}) {
-				if err == nil {
-					value, err = firstText(rows, e.Key)
-				}
-				if err != nil {
-					yield("", err)
-					return
-				}
-				found = true
-			}
-			if !found || !yield(value, nil) {
-				return
-			}
-			_, start = rows.Sub(value).Range()
-		}
-	}
+	return keys.Texts(ctx, engine, root.Sub(name, int64(kindHeld)))
 }
 
 // firstText returns the first element of a key of sub, which is a text.

@@ -124,6 +124,33 @@ func Walk(ctx context.Context, r kv.Reader, sub tuple.Subspace, opts *ScanOption
 	return scan(ctx, r, sub, opts, &scanner{cases: cases})
 }
 
+// Texts yields the first elements of the keys in sub, in their order, each once: the names of what lies there. It
+// reads one row of each, and passes over the others. A key whose first element isn't a text is kv.ErrCorrupt. An
+// error is yielded once, with an empty text, and ends the sequence.
+func Texts(ctx context.Context, r kv.Reader, sub tuple.Subspace) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		start, end := sub.Range()
+		for {
+			text, found := []byte(nil), false
+			for e, err := range r.Scan(ctx, kv.Range{Start: start, End: end, Limit: 1}) {
+				if err == nil {
+					if text, _, found = tuple.NextString(nil, e.Key[len(sub.Bytes()):]); !found {
+						err = fmt.Errorf("keys: the first element of %s behind %s is not a text: %w", keyWords(e.Key), keyWords(sub.Bytes()), kv.ErrCorrupt)
+					}
+				}
+				if err != nil {
+					yield("", err)
+					return
+				}
+			}
+			if !found || !yield(string(text), nil) {
+				return
+			}
+			_, start = sub.Sub(string(text)).Range()
+		}
+	}
+}
+
 // errStop ends a scan whose consumer wants no more.
 var errStop = errors.New("keys: the scan was stopped")
 

@@ -360,3 +360,44 @@ func TestWalkFirstCase(t *testing.T) {
 		t.Errorf("got %d and %d", first, second)
 	}
 }
+
+// TestTexts: each first element comes once, in order, by one row of each, and what isn't a text is an error.
+func TestTexts(t *testing.T) {
+	names := []string{"", "a", "a\x00", "ab", "ü"}
+	sub := tuple.NewSubspace(tuple.Tuple{"names"})
+	e := memkv.New()
+	ops := []kv.Op{kv.Set(sub.Bytes(), nil), kv.Set(pack("namesake"), nil), kv.Set(pack("name", "x"), nil)}
+	for _, name := range names {
+		for n := range 3 {
+			ops = append(ops, kv.Set(sub.Pack(tuple.Tuple{name, n}), nil))
+		}
+		ops = append(ops, kv.Set(sub.Pack(tuple.Tuple{name}), nil))
+	}
+	if err := e.Commit(ctx, &kv.Commit{Ops: ops}); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for name, err := range keys.Texts(ctx, e, sub) {
+		must(t, err)
+		got = append(got, name)
+	}
+	if !slices.Equal(got, names) {
+		t.Errorf("got %q, want %q", got, names)
+	}
+	for name := range keys.Texts(ctx, e, sub) {
+		if name != "" {
+			t.Errorf("%q after the loop was left", name)
+		}
+		break
+	}
+	if err := e.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set(sub.Pack(tuple.Tuple{"b"}), nil), kv.Set(sub.Pack(tuple.Tuple{7}), nil)}}); err != nil {
+		t.Fatal(err)
+	}
+	var failed error
+	for _, failed = range keys.Texts(ctx, e, sub) {
+		continue
+	}
+	if !errors.Is(failed, kv.ErrCorrupt) {
+		t.Errorf("an element that is not a text: %v", failed)
+	}
+}
