@@ -93,15 +93,7 @@ func (c *content) value(ref []string) any {
 		if rv.Kind() != reflect.Struct {
 			return nil
 		}
-		f, ok := rv.Type().FieldByName(name)
-		if !ok || !f.IsExported() {
-			return nil
-		}
-		rv, err := rv.FieldByIndexErr(f.Index)
-		if err != nil { // of an embedded struct that isn't there
-			return nil
-		}
-		v = rv.Interface()
+		v, _ = fieldOf(rv, name)
 	}
 	return v
 }
@@ -125,6 +117,15 @@ func (c *content) path(p *keyPath, segs int) (key []byte, name string, err error
 		key = appendElement(key, el)
 	}
 	return key, "", nil
+}
+
+// primary packs segments of the primary key path, none of whose fields may be zero.
+func (c *content) primary(segs int) ([]byte, error) {
+	key, name, err := c.path(c.newest.Paths[0], segs)
+	if err == nil && key == nil {
+		err = &FieldError{c.Name, name, "is required, as an ID of the primary path"}
+	}
+	return key, err
 }
 
 // elementAs returns v as an ID of kind k, and whether it can be one: as it stands in a struct, or in

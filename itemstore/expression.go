@@ -12,15 +12,21 @@ type structObject struct{ v reflect.Value }
 
 // Field returns a field. It implements filter.Object.
 func (o structObject) Field(name string) (any, bool) {
-	f, ok := o.v.Type().FieldByName(name)
+	v, ok := fieldOf(o.v, name)
+	return expressionValue(v), ok
+}
+
+// fieldOf returns the value of an exported field of a struct, and false if it has none of that name.
+func fieldOf(v reflect.Value, name string) (any, bool) {
+	f, ok := v.Type().FieldByName(name)
 	if !ok || !f.IsExported() {
 		return nil, false
 	}
-	v, err := o.v.FieldByIndexErr(f.Index)
+	v, err := v.FieldByIndexErr(f.Index)
 	if err != nil { // of an embedded struct that isn't there
 		return nil, false
 	}
-	return expressionValue(v.Interface()), true
+	return v.Interface(), true
 }
 
 // Names returns the names of the fields. It implements filter.Object.

@@ -145,11 +145,7 @@ func (w *putter) compose(c *content, ch *change, base *record, created, modified
 	if len(c.extra) > 0 {
 		r.schema = 0
 	}
-	beside := recordSize + len(ch.key)
-	for _, p := range r.paths {
-		beside += len(p.key) + pathSize
-	}
-	if r.payload = payload; len(payload) > maxPayload || len(payload)+beside > maxRow {
+	if r.payload = payload; len(payload) > maxPayload || len(payload)+r.beside()+len(ch.key) > maxRow {
 		r.chunked, r.payload = true, binary.LittleEndian.AppendUint64(nil, uint64(len(payload)))
 	}
 	return &draft{c: c, ch: ch, rec: r, payload: payload}, nil
@@ -173,11 +169,7 @@ func (w *putter) primary(ctx context.Context, c *content) (*change, error) {
 				return nil, err
 			}
 		}
-		p := c.newest.Paths[0]
-		key, name, err := c.path(p, len(p.segs))
-		if err == nil && key == nil {
-			err = &FieldError{c.Name, name, "is required, as an ID of the primary path"}
-		}
+		key, err := c.primary(len(c.newest.Paths[0].segs))
 		if err != nil {
 			return nil, err
 		}
@@ -196,11 +188,7 @@ const maxTries = 16
 func (w *putter) makeID(ctx context.Context, c *content) error {
 	var id any
 	if c.generated.Make == genSequence {
-		p := c.newest.Paths[0]
-		parent, name, err := c.path(p, len(p.segs)-1)
-		if err == nil && parent == nil {
-			err = &FieldError{c.Name, name, "is required, as an ID of the primary path"}
-		}
+		parent, err := c.primary(len(c.newest.Paths[0].segs) - 1)
 		if err != nil {
 			return err
 		}

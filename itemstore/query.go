@@ -109,11 +109,8 @@ func (q *query) bound(t *types, e *env, part int64) error {
 	return nil
 }
 
-// wants reports whether an item is one of the list's, but for its place.
+// wants reports whether a filter of the list's lets an item of a type that is wanted pass.
 func (q *query) wants(ctx context.Context, e *env, item *Item) (bool, error) {
-	if q.types != nil && !q.types[item.Type] {
-		return false, nil
-	}
 	p := q.filters[item.Type]
 	if p == nil {
 		return true, nil
@@ -157,16 +154,12 @@ func (q *query) beyond(e *env, t *token, backward bool) (start, end []byte) {
 		}
 		return start, end
 	}
-	if q.opts.Reverse != backward {
-		edge := t.Last
-		if backward {
-			edge = t.First
-		}
-		return start, q.key(e, edge)
-	}
 	edge := t.Last
 	if backward {
 		edge = t.First
+	}
+	if q.opts.Reverse != backward {
+		return start, q.key(e, edge)
 	}
 	return append(q.key(e, edge), 0), end
 }

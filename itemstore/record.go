@@ -174,13 +174,18 @@ const (
 	pathSize   = 24
 )
 
-// append appends the row. Where stamp stands the commit puts its own.
-func (r *record) append(dst []byte) []byte {
-	size := recordSize + len(r.primary) + len(r.payload)
+// beside returns about how long a row is without its payload and the primary path, in bytes; not less.
+func (r *record) beside() int {
+	size := recordSize
 	for _, p := range r.paths {
 		size += len(p.key) + pathSize
 	}
-	dst = slices.Grow(dst, size)
+	return size
+}
+
+// append appends the row. Where stamp stands the commit puts its own.
+func (r *record) append(dst []byte) []byte {
+	dst = slices.Grow(dst, r.beside()+len(r.primary)+len(r.payload))
 	dst = bare.AppendFixed(bare.AppendVersion(dst, recordVersion), r.stamp[:])
 	dst = bare.AppendBool(bare.AppendU8(dst, r.kind), r.chunked)
 	dst = bare.AppendUint(bare.AppendUint(dst, r.typ), r.schema)

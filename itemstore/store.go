@@ -96,11 +96,7 @@ func (s *Store) PathOf(item any) (Path, error) {
 	if err != nil {
 		return "", err
 	}
-	p := c.newest.Paths[0]
-	key, name, err := c.path(p, len(p.segs))
-	if err == nil && key == nil {
-		err = &FieldError{c.Name, name, "is required, as an ID of the primary path"}
-	}
+	key, err := c.primary(len(c.newest.Paths[0].segs))
 	if err != nil {
 		return "", err
 	}

@@ -96,7 +96,8 @@ func (q *query) changed(ctx context.Context, v *view, key []byte, deleted bool) 
 	if deleted {
 		return Change{Kind: Deleted, Path: path}, 0, nil
 	}
-	r, err := v.row(ctx, v.keys.key(partItem, key))
+	row := v.keys.key(partItem, key)
+	r, err := v.row(ctx, row)
 	if err != nil {
 		return c, 0, err
 	}
@@ -106,18 +107,7 @@ func (q *query) changed(ctx context.Context, v *view, key []byte, deleted bool) 
 	if r.expired(v.now) {
 		return Change{Kind: Deleted, Path: path}, 0, nil
 	}
-	b, err := v.types.bound(r.typ)
-	if err != nil {
-		return c, 0, err
-	}
-	if b.itemType == nil {
-		return Change{Kind: Outside, Path: path}, 0, nil
-	}
-	item, err := v.item(ctx, b, r, key, path)
-	if err != nil {
-		return c, 0, err
-	}
-	ok, err := q.wants(ctx, v.env, &item)
+	item, ok, err := q.listed(ctx, v, rowAt{row, r}, nil)
 	if err != nil || !ok {
 		return Change{Kind: Outside, Path: path}, 0, err
 	}

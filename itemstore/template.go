@@ -211,6 +211,15 @@ func (s *shapes) resolve(p Path, whole bool) (resolved, error) {
 	return r, nil
 }
 
+// item packs the path of an item, which isn't in an index.
+func (s *shapes) item(p Path) ([]byte, error) {
+	at, err := s.resolve(p, true)
+	if err == nil && at.index {
+		err = fmt.Errorf("%w: %q: an index is listed", ErrPath, clip(string(p)))
+	}
+	return at.key, err
+}
+
 // A resolved path is its packed elements.
 type resolved struct {
 	key   []byte

@@ -2,7 +2,6 @@ package itemstore
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"slices"
 
@@ -75,16 +74,13 @@ func (tx *Tx) Undo() {
 func (tx *Tx) Items(ctx context.Context, paths ...Path) ([]Item, error) {
 	v, items := &tx.p.view, []Item(nil)
 	for _, p := range paths {
-		at, err := v.types.shapes.resolve(p, true)
+		key, err := v.types.shapes.item(p)
 		if err != nil {
 			return nil, err
 		}
-		if at.index {
-			return nil, fmt.Errorf("%w: %q: an index is listed", ErrPath, clip(string(p)))
-		}
-		r, err := v.row(ctx, v.keys.key(partItem, at.key))
+		r, err := v.row(ctx, v.keys.key(partItem, key))
 		if err == nil {
-			items, err = v.appendItem(ctx, items, r, at.key, p)
+			items, err = v.appendItem(ctx, items, r, key, p)
 		}
 		if err != nil {
 			return nil, err
@@ -149,14 +145,11 @@ func (tx *Tx) Delete(ctx context.Context, paths ...Path) error {
 		return err
 	}
 	for _, p := range paths {
-		at, err := tx.p.types.shapes.resolve(p, true)
+		key, err := tx.p.types.shapes.item(p)
+		if err == nil {
+			err = tx.p.delete(ctx, key)
+		}
 		if err != nil {
-			return err
-		}
-		if at.index {
-			return fmt.Errorf("%w: %q: an index is listed", ErrPath, clip(string(p)))
-		}
-		if err := tx.p.delete(ctx, at.key); err != nil {
 			return err
 		}
 	}

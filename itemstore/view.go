@@ -104,31 +104,30 @@ func (v *view) scan(ctx context.Context, start, end []byte, reverse bool) iter.S
 	return func(yield func(rowAt, error) bool) {
 		rows, stored := v.rows.Freeze(), record{}
 		own := rows.Cursor(start, end, reverse)
-		before := func(key []byte) bool { // whether a row of the transaction's comes before key
-			c := bytes.Compare(own.Point().Key, key)
-			return c < 0 != reverse && c != 0
-		}
-		pass := func(p overlay.Point[*record]) bool {
-			own.Next()
-			return p.Pending == nil || yield(rowAt{p.Key, p.Pending}, nil)
+		// upTo yields the rows of the transaction's up to a key, nil for all, and reports whether the sequence goes on.
+		upTo := func(key []byte) bool {
+			for ; own.Valid(); own.Next() {
+				p := own.Point()
+				if c := bytes.Compare(p.Key, key); key != nil && c != 0 && c < 0 == reverse {
+					return true
+				}
+				if p.Pending != nil && !yield(rowAt{p.Key, p.Pending}, nil) {
+					return false
+				}
+			}
+			return true
 		}
 		for e, err := range v.tx.Scan(ctx, kv.Range{Start: start, End: end, Reverse: reverse}) {
+			if err == nil {
+				if !upTo(e.Key) {
+					return
+				}
+				if _, replaced := rows.Get(e.Key); replaced {
+					continue
+				}
+				err = stored.parse(e.Value)
+			}
 			if err != nil {
-				yield(rowAt{}, err)
-				return
-			}
-			for own.Valid() && before(e.Key) {
-				if !pass(own.Point()) {
-					return
-				}
-			}
-			if own.Valid() && bytes.Equal(own.Point().Key, e.Key) {
-				if !pass(own.Point()) {
-					return
-				}
-				continue
-			}
-			if err := stored.parse(e.Value); err != nil {
 				yield(rowAt{}, err)
 				return
 			}
@@ -136,11 +135,7 @@ func (v *view) scan(ctx context.Context, start, end []byte, reverse bool) iter.S
 				return
 			}
 		}
-		for own.Valid() {
-			if !pass(own.Point()) {
-				return
-			}
-		}
+		upTo(nil)
 	}
 }
 
