@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 )
 
 // A catalog is one version of a schema, and as JSON what a store keeps of it when it was published. It
@@ -36,41 +35,29 @@ type itemType struct {
 	generated *field // the one whose ID is made, if there is one
 }
 
-func (c *catalog) byName(name string) *itemType {
-	for _, t := range c.Types {
-		if t.Name == name && !t.Removed {
-			return t
-		}
+// first returns the first of list that is what is asked for, or nil.
+func first[T any](list []*T, is func(*T) bool) *T {
+	if i := slices.IndexFunc(list, is); i >= 0 {
+		return list[i]
 	}
 	return nil
+}
+
+func (c *catalog) byName(name string) *itemType {
+	return first(c.Types, func(t *itemType) bool { return t.Name == name && !t.Removed })
 }
 
 func (it *itemType) byName(name string) *field {
-	for _, f := range it.Fields {
-		if f.Name == name && !f.Removed {
-			return f
-		}
-	}
-	return nil
+	return first(it.Fields, func(f *field) bool { return f.Name == name && !f.Removed })
 }
 
 func (it *itemType) byStored(name string) *field {
-	for _, f := range it.Fields {
-		if f.Stored == name {
-			return f
-		}
-	}
-	return nil
+	return first(it.Fields, func(f *field) bool { return f.Stored == name })
 }
 
 // path returns the key path of a number, or nil.
 func (it *itemType) path(number uint64) *keyPath {
-	for _, p := range it.Paths {
-		if p.Number == number {
-			return p
-		}
-	}
-	return nil
+	return first(it.Paths, func(p *keyPath) bool { return p.Number == number })
 }
 
 // shapes returns the tree of all key paths. Those that don't fit together are a *TemplateError.
@@ -240,15 +227,7 @@ func (n *itemType) nextPaths(t, it *itemType) error {
 	number := uint64(len(t.Paths)) // of a new one: none is ever taken out
 	for i, p := range it.Paths {
 		c := *p
-		c.segs = slices.Clone(p.segs)
-		c.Template = ""
-		for j, s := range p.segs {
-			c.Template += "/" + s.ns
-			if s.ref != nil {
-				c.segs[j].ref = append([]string{n.byName(s.ref[0]).Stored}, s.ref[1:]...)
-				c.Template += "-:" + strings.Join(c.segs[j].ref, ".")
-			}
-		}
+		c.segs, c.Template = renamed(p.segs, func(name string) string { return n.byName(name).Stored })
 		at := slices.IndexFunc(t.Paths, func(p *keyPath) bool { return p.shape() == c.shape() })
 		switch {
 		case at < 0 && i == 0 && len(t.Paths) > 0:
@@ -329,21 +308,14 @@ func (it *itemType) info() TypeInfo {
 
 // pathInfo returns a key path as the tag of this version has it.
 func (it *itemType) pathInfo(p *keyPath) string {
-	var b strings.Builder
-	for _, s := range p.segs {
-		b.WriteString("/" + s.ns)
-		if s.ref != nil {
-			names := append([]string{it.byStored(s.ref[0]).Name}, s.ref[1:]...)
-			b.WriteString("-:" + strings.Join(names, "."))
-		}
-	}
+	_, info := renamed(p.segs, func(stored string) string { return it.byStored(stored).Name })
 	for _, o := range []struct {
 		set  bool
 		word string
 	}{{p.Ref, "ref"}, {p.NoSync, "nosync"}, {p.Versioned, "versioned"}} {
 		if o.set {
-			b.WriteString(" " + o.word)
+			info += " " + o.word
 		}
 	}
-	return b.String()
+	return info
 }

@@ -143,29 +143,18 @@ func elementAs(k idKind, v any) (tuple.Element, bool) {
 			v = n.Uint64()
 		}
 	}
-	el, ok := elementOf(v)
+	el, kind := elementOf(v)
 	if b, is := el.([]byte); is && k == idUUID && len(b) == len(tuple.UUID{}) {
-		el = tuple.UUID(b)
+		el, kind = tuple.UUID(b), k
 	}
-	if !ok || !k.has(el) {
+	if kind != k {
 		return nil, false
 	}
-	switch v := el.(type) {
-	case string:
-		if v == "" {
-			return nil, true
-		}
-		return v, utf8.ValidString(v)
-	case []byte:
-		if len(v) == 0 {
-			return nil, true
-		}
-	default:
-		if reflect.ValueOf(el).IsZero() {
-			return nil, true
-		}
+	if rv := reflect.ValueOf(el); rv.IsZero() || kind == idBytes && rv.Len() == 0 {
+		return nil, true
 	}
-	return el, true
+	s, isText := el.(string)
+	return el, !isText || utf8.ValidString(s)
 }
 
 // check holds the item against the rules of its fields, and sets defaults of fields that are required.

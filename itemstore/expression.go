@@ -50,8 +50,8 @@ func expressionValue(v any) any {
 		return string(v)
 	}
 	rv := reflect.ValueOf(v)
-	if el, ok := elementOf(v); ok {
-		if rv.Kind() == reflect.Array {
+	if el, kind := elementOf(v); kind != idNone {
+		if kind == idUUID {
 			return el.(interface{ String() string }).String()
 		}
 		return el

@@ -46,8 +46,8 @@ func At(namespacesAndIDs ...any) Path {
 			}
 		} else {
 			b.WriteByte('-')
-			id, ok := elementOf(el)
-			if text = textOf(id); !ok {
+			id, kind := elementOf(el)
+			if text = textOf(id); kind == idNone {
 				text = refused
 			}
 		}
@@ -70,7 +70,7 @@ func (p Path) Group() Path {
 	if err != nil {
 		return ""
 	}
-	return segs[0].path("")
+	return Path("/" + segs[0].ns + "-" + escape(segs[0].id))
 }
 
 // String returns the path as it is written.
@@ -80,14 +80,6 @@ func (p Path) String() string { return string(p) }
 type segment struct {
 	ns, id string
 	has    bool // an ID
-}
-
-func (s segment) path(before Path) Path {
-	p := before + "/" + Path(s.ns)
-	if s.has {
-		p += "-" + Path(escape(s.id))
-	}
-	return p
 }
 
 // bad is the error of a path that isn't one from byte at on.
@@ -222,21 +214,6 @@ func (k idKind) pack(dst []byte, id string) ([]byte, error) {
 	return dst, fmt.Errorf("no ID is known there")
 }
 
-// has reports whether el is of kind k.
-func (k idKind) has(el tuple.Element) bool {
-	switch el.(type) {
-	case string:
-		return k == idText
-	case int64, uint64:
-		return k == idNumber
-	case []byte:
-		return k == idBytes
-	case tuple.UUID:
-		return k == idUUID
-	}
-	return false
-}
-
 // textOf returns an ID as it stands in a path.
 func textOf(el tuple.Element) string {
 	switch v := el.(type) {
@@ -305,29 +282,30 @@ func idKindOf(t reflect.Type) idKind {
 	return idNone
 }
 
-// elementOf returns the tuple element that v is as an ID, and whether v can be one.
-func elementOf(v any) (tuple.Element, bool) {
+// elementOf returns the tuple element that v is as an ID, with its kind: idNone if v can't be one.
+func elementOf(v any) (tuple.Element, idKind) {
 	rv := reflect.ValueOf(v)
 	if !rv.IsValid() {
-		return nil, false
+		return nil, idNone
 	}
-	switch idKindOf(rv.Type()) {
+	kind := idKindOf(rv.Type())
+	switch kind {
 	case idText:
-		return rv.String(), true
+		return rv.String(), kind
 	case idBytes:
-		return rv.Bytes(), true
+		return rv.Bytes(), kind
 	case idUUID:
 		var u tuple.UUID
 		reflect.Copy(reflect.ValueOf(u[:]), rv)
-		return u, true
+		return u, kind
 	case idNumber:
 		if rv.CanInt() {
-			return rv.Int(), true
+			return rv.Int(), kind
 		}
 		if n := rv.Uint(); n > 1<<63-1 {
-			return n, true
+			return n, kind
 		}
-		return int64(rv.Uint()), true
+		return int64(rv.Uint()), kind
 	}
-	return nil, false
+	return nil, idNone
 }

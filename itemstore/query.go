@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
 
 	"github.com/greenroomdb/greenroom/internal/filter"
 	"github.com/greenroomdb/greenroom/kv"
@@ -20,7 +22,6 @@ type query struct {
 	start   []byte // the range of the rows' keys, half-open
 	end     []byte
 	all     bool // of the store: only primary rows
-	types   map[string]bool
 	filters map[string]*filter.Program
 }
 
@@ -50,19 +51,12 @@ func (t *types) query(e *env, prefix Path, opts *ListOptions) (*query, error) {
 	if err := q.bound(t, e, part); err != nil {
 		return nil, err
 	}
-	for _, name := range q.opts.Types {
+	for _, name := range slices.AppendSeq(slices.Clone(q.opts.Types), maps.Keys(q.opts.Filters)) {
 		if t.byName(name) == nil {
 			return nil, fmt.Errorf("%w: %s", ErrUnknownType, clip(name))
 		}
-		if q.types == nil {
-			q.types = map[string]bool{}
-		}
-		q.types[name] = true
 	}
 	for name, text := range q.opts.Filters {
-		if t.byName(name) == nil {
-			return nil, fmt.Errorf("%w: %s", ErrUnknownType, clip(name))
-		}
 		p, err := compile(text)
 		if err != nil {
 			return nil, fmt.Errorf("itemstore: filter for %s: %w", name, err)
@@ -186,7 +180,7 @@ func (q *query) listed(ctx context.Context, v *view, row rowAt, err error) (Item
 		return Item{}, false, err
 	}
 	b, err := v.types.bound(row.rec.typ)
-	if err != nil || b.itemType == nil || q.types != nil && !q.types[b.Name] {
+	if err != nil || b.itemType == nil || len(q.opts.Types) > 0 && !slices.Contains(q.opts.Types, b.Name) {
 		return Item{}, false, err
 	}
 	key, path, err := q.place(v.env, row)

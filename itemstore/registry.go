@@ -151,12 +151,9 @@ func (r *registry) catalog(ctx context.Context, tx *txn.Tx, version int) (*catal
 func (r *registry) bindTo(h head, newest *catalog) (*types, error) {
 	t := &types{head: h, row: h.append(nil), byNumber: map[uint64]*bound{}, byGo: map[reflect.Type]*bound{}}
 	for _, n := range newest.Types {
-		own := (*itemType)(nil)
-		for _, o := range r.own.Types {
-			if o.Number == n.Number && !o.Removed && (!o.Codec || o.codec != nil) {
-				own = o
-			}
-		}
+		own := first(r.own.Types, func(o *itemType) bool {
+			return o.Number == n.Number && !o.Removed && (!o.Codec || o.codec != nil)
+		})
 		b, err := bind(own, n)
 		if err != nil {
 			return nil, err

@@ -47,6 +47,19 @@ func (t *keyPath) shape() string {
 	return b.String()
 }
 
+// renamed returns segments whose fields have other names, and the template of them.
+func renamed(segs []part, name func(string) string) (list []part, template string) {
+	for _, s := range segs {
+		template += "/" + s.ns
+		if s.ref != nil {
+			s.ref = append([]string{name(s.ref[0])}, s.ref[1:]...)
+			template += "-:" + strings.Join(s.ref, ".")
+		}
+		list = append(list, s)
+	}
+	return list, template
+}
+
 // parseTemplate takes one key path of a type to pieces: a template, and the words of its options behind it.
 func parseTemplate(typ, text string) (*keyPath, error) {
 	words := strings.Fields(text)
