@@ -77,13 +77,9 @@ func (c *changer) buildDocument(ctx context.Context, d *derived, label string, p
 	if e, ok := c.entity(ctx, p); !ok || e.label != label { // it was deleted or changed since the list was read
 		return 0
 	}
-	doc, b := c.load(ctx, p, label), base(d.Kind, d.path, *d.Next)
-	if d.Kind == KindIndex {
-		if s, ok := c.content(ctx, d, label, doc); ok {
-			c.addText(ctx, textIndex{c.rows, b}, p, s)
-		}
-	} else if place, ok := c.place(ctx, d, label, doc); ok {
-		c.setMember(ctx, d, b+place, p, true)
+	doc := c.load(ctx, p, label)
+	if what, ok := c.has(ctx, d, label, doc); ok {
+		c.enter(ctx, d, base(d.Kind, d.path, *d.Next), what, p)
 	}
 	return doc.size
 }

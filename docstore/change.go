@@ -173,11 +173,10 @@ func (c *changer) deleteSome(ctx context.Context, p Path, recursive bool, limit 
 	if !ok {
 		return false, ErrNotFound
 	}
-	for range c.childNames(ctx, p, e) {
-		if !recursive {
+	if !recursive {
+		for range c.childNames(ctx, p, e) {
 			return false, ErrNotEmpty
 		}
-		break
 	}
 	if limit == 0 {
 		limit = math.MaxInt

@@ -164,12 +164,12 @@ func (k *checker) document(ctx context.Context, p Path, label string) {
 			continue
 		}
 		b := base(d.Kind, d.path, *d.Live)
-		if d.Kind == KindIndex {
-			if _, ok := k.content(ctx, d, label, doc); ok {
-				k.expected[textIndex{k.rows, b}.docKey(p)] = true
-			}
-		} else if place, ok := k.place(ctx, d, label, doc); ok {
-			k.set(ctx, b+place, string(p))
+		switch what, ok := k.has(ctx, d, label, doc); {
+		case !ok:
+		case d.Kind == KindIndex:
+			k.expected[textIndex{k.rows, b}.docKey(p)] = true
+		default:
+			k.set(ctx, b+what, string(p))
 		}
 	}
 }

@@ -38,11 +38,7 @@ func (c *changer) deriveAll(ctx context.Context, was, is *document) {
 			continue
 		}
 		for _, d := range c.derivedOf(ctx, doc.label) {
-			if d.Kind == KindIndex {
-				c.deriveText(ctx, d, doc.label, was, is)
-			} else {
-				c.derive(ctx, d, doc.label, was, is)
-			}
+			c.derive(ctx, d, doc.label, was, is)
 		}
 	}
 	if was != nil && is != nil && was.path == is.path && was.label == is.label {
@@ -56,42 +52,44 @@ func (c *changer) deriveAll(ctx context.Context, was, is *document) {
 	}
 }
 
-// derive brings the members of a category or catalogue of a type up to date. Only what differs is written.
+// derive brings a category, catalogue or index of a type up to date. Only what differs is written.
 func (c *changer) derive(ctx context.Context, d *derived, label string, was, is *document) {
 	moved := was == nil || is == nil || was.path != is.path
-	before, had := c.place(ctx, d, label, was)
-	after, has := c.place(ctx, d, label, is)
+	before, had := c.has(ctx, d, label, was)
+	after, has := c.has(ctx, d, label, is)
 	if had == has && before == after && !moved {
 		return
 	}
+	replaces := d.Kind == KindIndex && has && !moved // a text takes the place of the one before
 	for _, b := range d.bases() {
-		if had {
-			c.setMember(ctx, d, b+before, was.path, false)
+		if had && !replaces {
+			c.leave(ctx, d, b, before, was.path)
 		}
-		if has {
-			c.setMember(ctx, d, b+after, is.path, true)
+		if !has {
+			continue
+		}
+		if c.enter(ctx, d, b, after, is.path); d.Kind == KindIndex {
+			c.pending[d.path] += 1 + len(after)*c.rows.bounds.segment/segmentText
 		}
 	}
 }
 
-// deriveText is derive for a text index.
-func (c *changer) deriveText(ctx context.Context, d *derived, label string, was, is *document) {
-	moved := was == nil || is == nil || was.path != is.path
-	before, had := c.content(ctx, d, label, was)
-	after, has := c.content(ctx, d, label, is)
-	if had == has && before == after && !moved {
-		return
+// enter adds a document to a generation of a category, catalogue or index, which has of it what has returns, and leave
+// removes it.
+func (c *changer) enter(ctx context.Context, d *derived, base, what string, doc Path) {
+	if d.Kind == KindIndex {
+		c.addText(ctx, textIndex{c.rows, base}, doc, what)
+	} else {
+		c.setMember(ctx, d, base+what, doc, true)
 	}
-	for _, b := range d.bases() {
-		ix := textIndex{c.rows, b}
-		if had && (!has || moved) {
-			c.pending[d.path]++ // a segment may be half empty then
-			ix.remove(ctx, was.path)
-		}
-		if has {
-			c.pending[d.path] += 1 + len(after)*c.rows.bounds.segment/segmentText
-			c.addText(ctx, ix, is.path, after)
-		}
+}
+
+func (c *changer) leave(ctx context.Context, d *derived, base, what string, doc Path) {
+	if d.Kind == KindIndex {
+		c.pending[d.path]++ // a segment may be half empty then
+		textIndex{c.rows, base}.remove(ctx, doc)
+	} else {
+		c.setMember(ctx, d, base+what, doc, false)
 	}
 }
 

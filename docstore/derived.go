@@ -144,6 +144,15 @@ func mismatch(err error) bool {
 	return errors.Is(err, filter.ErrMismatch) || errors.Is(err, filter.ErrTooCostly)
 }
 
+// has returns what a category, catalogue or index has of a document: the text of an index, else the place in a set; and
+// false if it has nothing.
+func (r *records) has(ctx context.Context, d *derived, label string, doc *document) (string, bool) {
+	if d.Kind == KindIndex {
+		return r.content(ctx, d, label, doc)
+	}
+	return r.place(ctx, d, label, doc)
+}
+
 // place returns what follows the base in the key of the set that has a document in a category or catalogue, and false if
 // none has it.
 func (r *records) place(ctx context.Context, d *derived, label string, doc *document) (string, bool) {

@@ -134,18 +134,12 @@ type query struct {
 	Plan
 	label   string
 	program *filter.Program // nil for all documents
-	params  map[string]any
-}
-
-// Lookup returns a parameter to Terms; see filter.Vars.
-func (q *query) Lookup(name string) (any, bool) {
-	v, ok := q.params[name]
-	return v, ok
+	params  filter.Map
 }
 
 // plan returns how the documents are found.
 func (l *lookup) plan(ctx context.Context, label, expression string, params []any) (*query, error) {
-	q := &query{label: label, params: map[string]any{}}
+	q := &query{label: label, params: filter.Map{}}
 	for i, p := range params {
 		q.params[fmt.Sprintf("p%d", i)] = p
 	}
@@ -165,7 +159,7 @@ func (l *lookup) plan(ctx context.Context, label, expression string, params []an
 	if len(params) == 0 {
 		whole = q.program.Canonical()
 	}
-	terms := q.program.Terms(q)
+	terms := q.program.Terms(q.params)
 	best := 0
 	for _, d := range all {
 		if d.program == nil {
@@ -276,7 +270,7 @@ func (l *lookup) accept(ctx context.Context, q *query, p Path) *Document {
 // withParams is a document with the parameters of a query.
 type withParams struct {
 	*document
-	params map[string]any
+	params filter.Map
 }
 
 // Lookup returns a parameter, or a property.

@@ -218,36 +218,29 @@ func (l *lookup) membersOf(ctx context.Context, t *target, after Path) Paths {
 
 // children yields the paths of what lies in a container.
 func (l *lookup) children(ctx context.Context, p, after Path) iter.Seq[Path] {
-	return func(yield func(Path) bool) {
-		for n := range l.members(ctx, childrenKey(p), after.segment()) {
-			if !yield(p.below(n)) {
-				return
-			}
-		}
-	}
+	return each(l.members(ctx, childrenKey(p), after.segment()), p.below)
 }
 
 // setPaths yields the members of a set of documents.
 func (l *lookup) setPaths(ctx context.Context, key string, after Path) iter.Seq[Path] {
-	return func(yield func(Path) bool) {
-		for m := range l.members(ctx, key, string(after)) {
-			if !yield(Path(m)) {
-				return
-			}
-		}
-	}
+	return each(l.members(ctx, key, string(after)), func(m string) Path { return Path(m) })
 }
 
 // found yields the documents that match a pattern, by path.
 func (l *lookup) found(ctx context.Context, d *derived, p *text.Pattern, after Path) (iter.Seq[Path], error) {
 	matches, err := l.matches(ctx, d, p, &SearchOptions{After: after})
-	return func(yield func(Path) bool) {
-		for _, m := range matches {
-			if !yield(m.Path) {
+	return each(slices.Values(matches), func(m Match) Path { return m.Path }), err
+}
+
+// each yields what of returns for the values of a sequence.
+func each[A, B any](seq iter.Seq[A], of func(A) B) iter.Seq[B] {
+	return func(yield func(B) bool) {
+		for a := range seq {
+			if !yield(of(a)) {
 				return
 			}
 		}
-	}, err
+	}
 }
 
 // groupPaths yields the groups of a catalogue by path.
