@@ -1,6 +1,7 @@
 package docstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,9 +38,7 @@ func Open(ctx context.Context, e kv.Engine, name string, opts *Options) (*Store,
 	if opts != nil {
 		env.opts = *opts
 	}
-	if env.opts.Logger == nil {
-		env.opts.Logger = slog.Default()
-	}
+	env.opts.Logger = cmp.Or(env.opts.Logger, slog.Default())
 	env.meter = metrics.Meter{To: env.opts.Metrics}
 	db, err := txn.New(e, &env.opts.Transactions)
 	if err != nil {

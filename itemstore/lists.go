@@ -13,30 +13,22 @@ import (
 // newest one then, so that it may go on for as long as it takes.
 func (s *Store) List(ctx context.Context, prefix Path, opts *ListOptions) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
-		limit := 0
+		left := 0 // without a limit it is below 0 from the first item on
 		if opts != nil {
-			limit = opts.Limit
+			left = opts.Limit
 		}
-		n := 0
 		page, err := s.first(ctx, prefix, opts, false)
-		for {
-			if err != nil {
-				yield(Item{}, err)
-				return
-			}
+		for ; err == nil; page, err = s.NextPage(ctx, page.Token, nil) {
 			for _, item := range page.Items {
-				if !yield(item, nil) {
-					return
-				}
-				if n++; n == limit {
+				if left--; !yield(item, nil) || left == 0 {
 					return
 				}
 			}
 			if !page.More {
 				return
 			}
-			page, err = s.NextPage(ctx, page.Token, nil)
 		}
+		yield(Item{}, err)
 	}
 }
 

@@ -286,20 +286,6 @@ func (w *putter) owner(ctx context.Context, p place) ([]byte, error) {
 	return nil, w.replace(ch, nil, nil)
 }
 
-// landed tells the items that were put which versions they have.
-func (w *putter) landed() {
-	stamp, err := w.tx.Versionstamp()
-	if err != nil {
-		return // it has changed nothing
-	}
-	for _, d := range w.put {
-		if d.ch.new == d.rec { // not put or deleted once more
-			d.rec.stamp = Version(stamp)
-			d.c.setMeta(d.rec.meta(w.name(d.ch.key)))
-		}
-	}
-}
-
 // undo takes back the IDs that were made, since there were so many.
 func (w *putter) undo(since int) {
 	for _, m := range slices.Backward(w.made[since:]) {

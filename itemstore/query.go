@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 
@@ -156,22 +155,6 @@ func (q *query) beyond(e *env, t *token, backward bool) (start, end []byte) {
 		return start, q.key(e, edge)
 	}
 	return append(q.key(e, edge), 0), end
-}
-
-// run yields the items of a list in a range of rows.
-func (q *query) run(ctx context.Context, v *view, start, end []byte, reverse bool) iter.Seq2[Item, error] {
-	return func(yield func(Item, error) bool) {
-		for row, err := range v.scan(ctx, start, end, reverse) {
-			item, ok, err := q.listed(ctx, v, row, err)
-			if err != nil {
-				yield(Item{}, err)
-				return
-			}
-			if ok && !yield(item, nil) {
-				return
-			}
-		}
-	}
 }
 
 // listed returns the item of a row, and whether it is one of the list's.

@@ -119,11 +119,8 @@ func (r *record) since(number uint64, key []byte) (v pathVersions) {
 	}
 	had := r.pathVersions
 	if key != nil {
-		i := 0
-		for i < len(r.paths) && (r.paths[i].number != number || !bytes.Equal(r.paths[i].key, key)) {
-			i++
-		}
-		if i == len(r.paths) {
+		i := slices.IndexFunc(r.paths, func(p pathEntry) bool { return p.number == number && bytes.Equal(p.key, key) })
+		if i < 0 {
 			return v
 		}
 		had = r.paths[i].pathVersions

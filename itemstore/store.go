@@ -44,14 +44,10 @@ func Open(ctx context.Context, e kv.Engine, name string, schema *Schema, opts *O
 	if env.opts.Now == nil {
 		env.opts.Now = time.Now
 	}
-	if env.opts.TombstoneAge == 0 {
-		env.opts.TombstoneAge = defaultTombstoneAge
-	}
+	env.opts.TombstoneAge = cmp.Or(env.opts.TombstoneAge, defaultTombstoneAge)
+	env.opts.Logger = cmp.Or(env.opts.Logger, slog.Default())
 	if env.opts.Random == nil {
 		env.opts.Random = rand.Reader
-	}
-	if env.opts.Logger == nil {
-		env.opts.Logger = slog.Default()
 	}
 	env.meter = metrics.Meter{To: env.opts.Metrics}
 	if tr, ok := e.(txn.Transactor); !ok || !tr.TxCaps().Has(txn.Versionstamps) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/greenroomdb/greenroom/kv"
-	"github.com/greenroomdb/greenroom/tuple"
 )
 
 // syncBatch is how many changes Sync returns at most, if the list has no limit.
@@ -138,7 +137,7 @@ func (v *view) logEnd(ctx context.Context, group []byte) ([]byte, error) {
 
 // seenAll returns the place behind all changes of a version.
 func seenAll(v Version) []byte {
-	return append(tuple.AppendVersionstamp(nil, tuple.Versionstamp{Transaction: v}), 0xff)
+	return append(appendStamp(nil, v), 0xff)
 }
 
 // forgot returns the version up to which a group's log may lack deletions.

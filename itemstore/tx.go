@@ -55,7 +55,18 @@ func (tx *Tx) changes() error {
 
 // Landed tells the items that were put which versions they have, after the commit of the transaction that Begin
 // was given.
-func (tx *Tx) Landed() { tx.p.landed() }
+func (tx *Tx) Landed() {
+	stamp, err := tx.p.tx.Versionstamp()
+	if err != nil {
+		return // it has changed nothing
+	}
+	for _, d := range tx.p.put {
+		if d.ch.new == d.rec { // not put or deleted once more
+			d.rec.stamp = Version(stamp)
+			d.c.setMeta(d.rec.meta(tx.p.name(d.ch.key)))
+		}
+	}
+}
 
 // Undo takes back the IDs that were made, and the metadata, if the transaction that Begin was given hasn't been
 // committed. tx may be nil.
@@ -104,12 +115,17 @@ func (tx *Tx) List(ctx context.Context, prefix Path, opts *ListOptions) iter.Seq
 			yield(Item{}, err)
 			return
 		}
-		n := 0
-		for item, err := range q.run(ctx, &tx.p.view, q.start, q.end, q.opts.Reverse) {
-			if !yield(item, err) || err != nil {
+		left := q.opts.Limit // without one it is below 0 from the first item on
+		for row, err := range tx.p.scan(ctx, q.start, q.end, q.opts.Reverse) {
+			item, ok, err := q.listed(ctx, &tx.p.view, row, err)
+			if err != nil {
+				yield(Item{}, err)
 				return
 			}
-			if n++; n == q.opts.Limit {
+			if !ok {
+				continue
+			}
+			if left--; !yield(item, nil) || left == 0 {
 				return
 			}
 		}
