@@ -34,7 +34,7 @@
 //
 // Files, from the top down:
 //
-//	doc.go store.go lists.go upkeep.go check.go build.go tx.go sync.go query.go put.go stage.go view.go
-//	registry.go token.go info.go item.go options.go keys.go content.go anyvalue.go expression.go schema.go catalog.go field.go
+//	doc.go store.go lists.go upkeep.go check.go tx.go sync.go query.go put.go stage.go view.go
+//	registry.go item.go options.go keys.go content.go anyvalue.go expression.go schema.go catalog.go field.go
 //	template.go record.go errors.go path.go
 package itemstore

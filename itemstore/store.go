@@ -11,8 +11,10 @@ import (
 	"unicode/utf8"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/keys"
 	"github.com/greenroomdb/greenroom/kv/txn"
 	"github.com/greenroomdb/greenroom/metrics"
+	"github.com/greenroomdb/greenroom/tuple"
 )
 
 // A Store is the items of one name on an engine. It is safe for concurrent use, needs no
@@ -72,6 +74,17 @@ func Open(ctx context.Context, e kv.Engine, name string, schema *Schema, opts *O
 		return nil, fmt.Errorf("itemstore: open %s: %w", name, err)
 	}
 	return s, nil
+}
+
+// Names returns the names of the item stores on an engine, in their order.
+func Names(ctx context.Context, e kv.Engine) (names []string, err error) {
+	for name, err := range keys.Texts(ctx, e, tuple.NewSubspace(tuple.Tuple{rowsName, rowsVersion})) {
+		if err != nil {
+			return nil, fmt.Errorf("itemstore: %w", err)
+		}
+		names = append(names, name)
+	}
+	return names, nil
 }
 
 // NewItem returns a pointer to the zero value of an item type's struct, for what knows types by their
