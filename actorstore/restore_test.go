@@ -13,6 +13,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/envlimits"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -39,7 +40,9 @@ func note(t testing.TB, a *actorstore.Actor, key, value string) {
 func TestRestore(t *testing.T) {
 	onEngines(t, func(t *testing.T, below kv.Engine) {
 		eng := faultkv.New(below)
-		s := openStore(t, eng, smallForks)
+		limits := smallForks
+		limits.AtomicBatches = envlimits.Unlimited
+		s := openStore(t, eng, limits)
 		a := openActor(t, s)
 		want := fill(t, a, 30)
 		note(t, a, "\x05same", "x")
@@ -115,7 +118,7 @@ func label(t testing.TB, a *actorstore.Actor, value string, slept int64) {
 
 // TestRestoreRandom: whatever an actor has become, it is what it was.
 func TestRestoreRandom(t *testing.T) {
-	s := openStore(t, memkv.New(), batch.Limits{})
+	s := openStore(t, memkv.New(), anyBatches)
 	a := openActor(t, s)
 	rnd := rand.New(rand.NewPCG(3, 5))
 	change := func() {
@@ -154,7 +157,7 @@ func TestRestoreRandom(t *testing.T) {
 // TestRestoreRefused: after an error the actor is as it was.
 func TestRestoreRefused(t *testing.T) {
 	eng := faultkv.New(memkv.New())
-	s := openStore(t, eng, batch.Limits{})
+	s := openStore(t, eng, anyBatches)
 	a := openActor(t, s)
 	fill(t, a, 3)
 	from, err := a.Snapshot(ctx)
@@ -206,7 +209,7 @@ func TestRestoreRefused(t *testing.T) {
 
 // TestRestoreDropped: an actor that was dropped is there again, with what RivetKit's engine knew of it, as another sender and receiver of letters.
 func TestRestoreDropped(t *testing.T) {
-	s := openStore(t, memkv.New(), batch.Limits{})
+	s := openStore(t, memkv.New(), anyBatches)
 	a := openActor(t, s)
 	want := fill(t, a, 3)
 	engine := []byte("he")

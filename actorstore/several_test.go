@@ -12,6 +12,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/actorstore/internal/layout"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/envlimits"
 	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
@@ -60,7 +61,7 @@ func move(t testing.TB, amount int, from *actorstore.Actor, to ...*actorstore.Ac
 // stored returns the balances of n accounts in one state of an engine.
 func stored(t testing.TB, eng kv.Engine, n int) (all []int) {
 	t.Helper()
-	s := openStore(t, eng, batch.Limits{})
+	s := openStore(t, eng, anyBatches)
 	for i := range n {
 		id, err := s.Lookup(ctx, fmt.Sprint("account ", i))
 		if errors.Is(err, actorstore.ErrUnknownActor) {
@@ -75,12 +76,15 @@ func stored(t testing.TB, eng kv.Engine, n int) (all []int) {
 	return all
 }
 
+// anyBatches are limits of a store, whatever the environment says: a commit of several has a sub-batch for each.
+var anyBatches = batch.Limits{AtomicBatches: envlimits.Unlimited}
+
 // TestSeveral: the batches of several actors are one engine commit and one fsync, whose hooks run when all
 // actors show it.
 func TestSeveral(t *testing.T) {
 	onEngines(t, func(t *testing.T, below kv.Engine) {
 		eng := faultkv.New(below)
-		s := openStore(t, eng, batch.Limits{})
+		s := openStore(t, eng, anyBatches)
 		a := accounts(t, s, 3)
 		writes := move(t, 10, a[2], a[0])
 		var seen []int
@@ -112,7 +116,7 @@ func TestSeveral(t *testing.T) {
 // TestViews: views of several actors are of one moment, and each outlives the others.
 func TestViews(t *testing.T) {
 	onEngines(t, func(t *testing.T, eng kv.Engine) {
-		s := openStore(t, eng, batch.Limits{})
+		s := openStore(t, eng, anyBatches)
 		a := accounts(t, s, 3)
 		ids := []actorstore.ID{a[2].ID(), a[0].ID(), a[1].ID()}
 		views, err := s.Views(ctx, ids)
@@ -134,7 +138,7 @@ func TestViews(t *testing.T) {
 // TestSeveralCrash: after a crash behind any engine commit all of a transfer is there, or nothing.
 func TestSeveralCrash(t *testing.T) {
 	tape := engines.NewTape()
-	s := openStore(t, tape, batch.Limits{})
+	s := openStore(t, tape, anyBatches)
 	a := accounts(t, s, 4)
 	for i := range 8 {
 		must(t, actorstore.CommitSeveral(ctx, move(t, i+1, a[i%4], a[(i+1)%4], a[(i+3)%4])))
@@ -148,7 +152,7 @@ func TestSeveralCrash(t *testing.T) {
 		}
 	}
 	if whole < 9 {
-		t.Errorf("%d states were looked at", whole)
+		t.Errorf("%d states were looked at", anyBatches)
 	}
 }
 
@@ -195,7 +199,7 @@ func TestSeveralRefused(t *testing.T) {
 			eng := faultkv.New(memkv.New())
 			s := openStore(t, eng, batch.Limits{AtomicBatches: 2, Storage: 4000})
 			a := accounts(t, s, 2)
-			other = openActor(t, openStore(t, memkv.New(), batch.Limits{}))
+			other = openActor(t, openStore(t, memkv.New(), anyBatches))
 			writes := tt.change(move(t, 10, a[0], a[1]))
 			aborted := 0
 			writes[0].Batch.OnAbort(func(error) { aborted++ })
@@ -221,7 +225,7 @@ func TestSeveralRefused(t *testing.T) {
 // TestSeveralNotApplied: when an engine fails and applies nothing, the handles stay healthy.
 func TestSeveralNotApplied(t *testing.T) {
 	eng := faultkv.New(memkv.New())
-	s := openStore(t, eng, batch.Limits{})
+	s := openStore(t, eng, anyBatches)
 	a := accounts(t, s, 2)
 	eng.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Err: kv.NotApplied(errTest)})
 	if err := actorstore.CommitSeveral(ctx, move(t, 10, a[0], a[1])); !errors.Is(err, errTest) || a[0].Err() != nil || a[1].Err() != nil {
@@ -251,7 +255,7 @@ func steal(t testing.TB, eng kv.Engine, id actorstore.ID) {
 func TestSeveralFenced(t *testing.T) {
 	for _, reads := range []bool{false, true} {
 		eng := memkv.New()
-		s := openStore(t, eng, batch.Limits{})
+		s := openStore(t, eng, anyBatches)
 		a := accounts(t, s, 3)
 		writes := move(t, 10, a[0], a[1], a[2])
 		if reads {
@@ -282,7 +286,7 @@ func TestSeveralDoubt(t *testing.T) {
 			if !remembers {
 				over = forgetful{eng}
 			}
-			s := openStore(t, over, batch.Limits{})
+			s := openStore(t, over, anyBatches)
 			var a []*actorstore.Actor
 			for i := range 2 {
 				h, err := s.Named(ctx, fmt.Sprint("account ", i), nil)
@@ -318,7 +322,7 @@ func TestSeveralDoubt(t *testing.T) {
 // for each other in a circle, and lose nothing.
 func TestSeveralAtOnce(t *testing.T) {
 	onEngines(t, func(t *testing.T, eng kv.Engine) {
-		s := openStore(t, eng, batch.Limits{})
+		s := openStore(t, eng, anyBatches)
 		a := accounts(t, s, 5)
 		turns := make([]sync.Mutex, len(a)) // of which the lowest is taken first
 		var all sync.WaitGroup
