@@ -24,6 +24,9 @@ func (s *server) Put(ctx context.Context, name string, body *io.SectionReader, h
 	if err := cmp.Or(bucket.CheckName(name), ctx.Err()); err != nil {
 		return err
 	}
+	if err := s.prepare(ctx); err != nil {
+		return err
+	}
 	u := s.newUpload(s.prefix+name, body, how)
 	if how == bucket.Once && !s.parts && u.parts {
 		if body.Size() > maxSingle {
@@ -117,28 +120,37 @@ func (s *server) Delete(ctx context.Context, name string) error {
 	return s.explain("delete", name, s.remove(ctx, s.prefix+name))
 }
 
-// probe finds out whether the bucket answers, and whether two conditional writes of one object exclude each other: in one
-// request, which is what Once needs, and in parts, without which larger bodies are sent in one request, too.
-func (s *server) probe(ctx context.Context) (err error) {
-	if err := s.try(ctx, s.listOne); err != nil {
-		return s.explain("open", "", err)
+// prepare probes once, before the first object is stored.
+func (s *server) prepare(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.probed {
+		return nil
 	}
+	err := s.probe(ctx)
+	s.probed = err == nil
+	return err
+}
+
+// probe finds out whether two conditional writes of one object exclude each other: in one request, which is what Once needs, and in parts,
+// without which larger bodies are sent in one request, too.
+func (s *server) probe(ctx context.Context) (err error) {
 	key := s.prefix + ".probe-" + rand.Text()
 	if err := s.once(ctx, key, false); err != nil {
-		return s.explain("open", "", err)
+		return s.explain("try conditional writes in", "", err)
 	}
-	defer func() { err = errors.Join(err, s.explain("open", "", s.remove(ctx, key))) }()
+	defer func() { err = errors.Join(err, s.explain("try conditional writes in", "", s.remove(ctx, key))) }()
 	switch err := s.once(ctx, key, false); {
 	case err == nil:
-		return s.explain("open", "", fmt.Errorf("%w: %s stored an object twice in spite of If-None-Match", ErrUnconditional, s.endpoint))
+		return s.explain("try conditional writes in", "", fmt.Errorf("%w: %s stored an object twice in spite of If-None-Match", ErrUnconditional, s.endpoint))
 	case !errors.Is(err, bucket.ErrExists):
-		return s.explain("open", "", err)
+		return s.explain("try conditional writes in", "", err)
 	}
 	switch err := s.once(ctx, key, true); {
 	case errors.Is(err, bucket.ErrExists):
 		s.parts = true
 	case err != nil && !errors.Is(err, ErrUnconditional):
-		return s.explain("open", "", err)
+		return s.explain("try conditional writes in", "", err)
 	}
 	return nil
 }

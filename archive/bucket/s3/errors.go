@@ -24,8 +24,8 @@ var (
 	ErrAccess = errors.New("s3: access denied")
 	// ErrUnreachable says that the server didn't answer, or that it couldn't do its work, for as long as Options.Patience says.
 	ErrUnreachable = errors.New("s3: the server is unreachable")
-	// ErrUnconditional says that the server ignores If-None-Match, so that two writers may replace each other's objects. Open returns it,
-	// and a Put with Once of a body of more than 5 GiB, if the server knows the header only in a single request.
+	// ErrUnconditional says that the server ignores If-None-Match, so that two writers may replace each other's objects. Put returns it,
+	// also with Once for a body of more than 5 GiB, if the server knows the header only in a single request.
 	ErrUnconditional = errkind.New("s3: the server knows no conditional writes", errkind.ErrUnsupported)
 )
 

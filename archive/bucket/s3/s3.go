@@ -1,7 +1,8 @@
 // Package s3 is for buckets of S3 servers: Amazon's, and others that speak its protocol.
 //
 // What package bucket promises rests on the server here. A Put is one request, or for a larger body an upload in parts that ends
-// with one request, and Once is its header If-None-Match. Open refuses a server that ignores the header.
+// with one request, and Once is its header If-None-Match. The first Put finds out whether the server ignores the header, and refuses one that
+// does. Reading takes no right to write.
 //
 // An operation that fails because of the network or of the server is tried again. If the server had done it before, and only its
 // answer was lost, the second attempt of a Put with Once finds an object of its name. Put recognises its own: each Put writes
@@ -78,8 +79,10 @@ const (
 // Open returns the bucket of a URL s3://BUCKET/PREFIX, in which the names of objects come after the prefix and a slash. The prefix
 // may be empty. The URL may have the parameters endpoint, region and path-style; see Options. opts may be nil.
 //
-// Open stores an object of a name that isn't one of package bucket's, and removes it, to find out how the server takes
-// If-None-Match. The error is ErrURL, ErrUnreachable, ErrNoBucket, ErrAccess, or ErrUnconditional if the server ignores it.
+// Open changes nothing in the bucket. The error is ErrURL, ErrUnreachable, ErrNoBucket or ErrAccess.
+//
+// The first Put stores an object of a name that isn't one of package bucket's, and removes it, to find out how the server takes If-None-Match. The error
+// is ErrUnconditional if the server ignores it, and the next Put tries again.
 func Open(ctx context.Context, rawURL string, opts *Options) (bucket.Bucket, error) {
 	if opts == nil {
 		opts = &Options{}
@@ -100,8 +103,8 @@ func Open(ctx context.Context, rawURL string, opts *Options) (bucket.Bucket, err
 	if s.patience == 0 {
 		s.patience = 30 * time.Second
 	}
-	if err := s.probe(ctx); err != nil {
-		return nil, err
+	if err := s.try(ctx, s.listOne); err != nil {
+		return nil, s.explain("open", "", err)
 	}
 	return s, nil
 }

@@ -326,23 +326,36 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// TestOpenUnconditional tests that Open refuses servers on which two writers may mix.
-func TestOpenUnconditional(t *testing.T) {
+// TestUnconditional tests that servers are refused on which two writers may mix.
+func TestUnconditional(t *testing.T) {
 	for _, lack := range []s3fake.Lack{s3fake.Conditions, s3fake.Metadata, s3fake.Implementation} {
 		url, f := s3fake.Start(t)
 		f.Lack(lack)
-		if _, err := s3.Open(t.Context(), url, options()); !errors.Is(err, s3.ErrUnconditional) || !errors.Is(err, errkind.ErrUnsupported) {
+		b := open(t, url)
+		if err := bucket.PutBytes(t.Context(), b, "new", content(false), bucket.Once); !errors.Is(err, s3.ErrUnconditional) || !errors.Is(err, errkind.ErrUnsupported) {
 			t.Errorf("lack %d: %v", lack, err)
 		}
 	}
 }
 
-// TestOpenLeavesNothing tests that what Open tried isn't listed, whether it could be removed or not.
-func TestOpenLeavesNothing(t *testing.T) {
+// TestProbeLeavesNothing tests that what the first Put has tried isn't listed, whether it could be removed or not.
+func TestProbeLeavesNothing(t *testing.T) {
 	url, f := s3fake.Start(t)
-	for o, err := range open(t, url).List(t.Context(), "") {
-		t.Errorf("%+v, %v", o, err)
+	put := func(b bucket.Bucket) error {
+		return bucket.PutBytes(t.Context(), b, "new", content(false), bucket.Replacing)
 	}
+	empty := func(b bucket.Bucket) {
+		for o, err := range b.List(t.Context(), "") {
+			if o.Name != "new" || err != nil {
+				t.Errorf("%+v, %v", o, err)
+			}
+		}
+	}
+	b := open(t, url)
+	if err := put(b); err != nil {
+		t.Fatal(err)
+	}
+	empty(b)
 	f.Plan(func(r *http.Request) s3fake.Fault {
 		if r.Method == http.MethodDelete {
 			return s3fake.Busy
@@ -351,15 +364,41 @@ func TestOpenLeavesNothing(t *testing.T) {
 	})
 	opts := options()
 	opts.Patience = -1
-	if _, err := s3.Open(t.Context(), url, opts); !errors.Is(err, s3.ErrUnreachable) {
-		t.Errorf("Open that can't remove what it has tried: %v", err)
+	b, err := s3.Open(t.Context(), url, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := put(b); !errors.Is(err, s3.ErrUnreachable) {
+		t.Errorf("Put that can't remove what it has tried: %v", err)
 	}
 	f.Plan(nil)
-	for o, err := range open(t, url).List(t.Context(), "") {
-		t.Errorf("%+v, %v", o, err)
+	empty(b)
+	if err := put(b); err != nil {
+		t.Error(err)
 	}
 	if n := f.Uploads(); n > 1 {
 		t.Errorf("%d uploads are left", n)
+	}
+}
+
+// TestReads tests that what reads a bucket asks for nothing that changes it, so that it needs no right to.
+func TestReads(t *testing.T) {
+	url, f := s3fake.Start(t)
+	if err := bucket.PutBytes(t.Context(), open(t, url), "old", content(false), bucket.Once); err != nil {
+		t.Fatal(err)
+	}
+	f.Plan(func(r *http.Request) s3fake.Fault {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			t.Errorf("%s %s", r.Method, r.URL)
+		}
+		return s3fake.None
+	})
+	b := open(t, url)
+	if err := holds(t.Context(), b, "old", content(false)); err != nil {
+		t.Error(err)
+	}
+	if err := operations["List"](t.Context(), b); err != nil {
+		t.Error(err)
 	}
 }
 

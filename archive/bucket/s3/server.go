@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/minio/minio-go/v7"
@@ -19,7 +20,10 @@ type server struct {
 	prefix   string
 	endpoint string
 	patience time.Duration
-	// parts says that the server keeps to If-None-Match at the end of an upload in parts, too.
+
+	mu     sync.Mutex // held while the server is probed
+	probed bool       // +checklocks:mu
+	// parts says that the server keeps to If-None-Match at the end of an upload in parts, too: known once it was probed.
 	parts bool
 }
 
