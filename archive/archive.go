@@ -148,30 +148,58 @@ func (a *Archive) Verify(ctx context.Context, problem func(error), progress func
 }
 
 // At returns the last state at a time or before, and when its last commit was made, which for the first state of a lineage is when that began.
-// The error is ErrNoState if nothing of that time is kept.
+// Of lineages whose times overlap, because a clock was wrong, it is the state of the latest time. The error is ErrNoState if nothing of that time is kept.
 func (a *Archive) At(ctx context.Context, t time.Time) (m Bookmark, made time.Time, err error) {
-	lines, err := readLines(ctx, a.bucket)
-	if err != nil {
-		return m, made, err
-	}
-	for _, line := range slices.Backward(lines) {
-		err = again(func() error {
-			m, made, err = a.within(ctx, line.number, t)
-			return err
-		})
-		if err == nil || !errors.Is(err, ErrNoState) {
-			return m, made, err
+	found := false
+	err = a.backward(ctx, t, func(of Bookmark, at time.Time) bool {
+		if !found || at.After(made) {
+			found, m, made = true, of, at
 		}
+		return true
+	})
+	if err == nil && !found {
+		err = fmt.Errorf("%w: of %s or before", ErrNoState, t.UTC().Format(time.RFC3339))
 	}
-	return m, made, fmt.Errorf("%w: of %s or before", ErrNoState, t.UTC().Format(time.RFC3339))
+	return m, made, err
 }
 
 // Last returns the last state, whatever the clock of its store said, and when its last commit was made; see At.
 func (a *Archive) Last(ctx context.Context) (m Bookmark, made time.Time, err error) {
-	return a.At(ctx, time.UnixMilli(math.MaxInt64))
+	found := false
+	err = a.backward(ctx, time.UnixMilli(math.MaxInt64), func(of Bookmark, at time.Time) bool {
+		found, m, made = true, of, at
+		return false
+	})
+	if err == nil && !found {
+		err = ErrNoState
+	}
+	return m, made, err
 }
 
-// within is At in one lineage.
+// backward calls visit with the last state at a time or before of each lineage that has one, the last lineage first, until it returns false.
+func (a *Archive) backward(ctx context.Context, t time.Time, visit func(m Bookmark, made time.Time) bool) error {
+	lines, err := readLines(ctx, a.bucket)
+	if err != nil {
+		return err
+	}
+	for _, line := range slices.Backward(lines) {
+		var m Bookmark
+		var made time.Time
+		err := again(func() (err error) {
+			m, made, err = a.within(ctx, line.number, t)
+			return err
+		})
+		if errors.Is(err, ErrNoState) {
+			continue
+		}
+		if err != nil || !visit(m, made) {
+			return err
+		}
+	}
+	return nil
+}
+
+// within is At in one lineage; its ErrNoState says nothing of the time.
 func (a *Archive) within(ctx context.Context, line uint64, t time.Time) (m Bookmark, made time.Time, err error) {
 	bases, err := readBases(ctx, a.bucket, line)
 	if err != nil {
@@ -184,7 +212,7 @@ func (a *Archive) within(ctx context.Context, line uint64, t time.Time) (m Bookm
 	if err != nil {
 		return m, made, err
 	}
-	if first.Time.After(t) {
+	if first.Time.UnixMilli() > t.UnixMilli() { // times are shown, and given, in ms
 		return m, made, ErrNoState
 	}
 	log, err := readLog(ctx, a.bucket, line)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/archive/bucket"
+	"github.com/greenroomdb/greenroom/kv"
 )
 
 // minTableAge is how old a table without a base must be to be removed: a base that is being made may need a younger one. It is also for how long an epoch stays
@@ -38,9 +39,15 @@ func Collect(ctx context.Context, b bucket.Bucket, oldest time.Time) (c Collecte
 	}
 	used := map[string]bool{}
 	for i, line := range lines {
-		if i+1 < len(lines) && !lines[i+1].begun.After(oldest) {
+		over := i+1 < len(lines) && !lines[i+1].begun.After(oldest)
+		if over {
+			over, err = endedBy(ctx, b, line.number, oldest)
+		}
+		switch {
+		case err != nil:
+		case over:
 			err = c.line(ctx, b, line.number)
-		} else {
+		default:
 			err = c.within(ctx, b, line.number, oldest, used)
 		}
 		if err != nil {
@@ -62,6 +69,15 @@ func Collect(ctx context.Context, b bucket.Bucket, oldest time.Time) (c Collecte
 		}
 	}
 	return c, nil
+}
+
+// endedBy reports whether the last state of a lineage is of a time or before. The next lineage may have begun earlier, by a clock that was wrong.
+func endedBy(ctx context.Context, b bucket.Bucket, line uint64, t time.Time) (bool, error) {
+	at, err := lastPlace(ctx, b, line)
+	if errors.Is(err, kv.ErrCorrupt) || errors.Is(err, fs.ErrNotExist) {
+		return true, nil // nothing says when
+	}
+	return !time.UnixMilli(at.ms).After(t), err
 }
 
 // remove removes an object.

@@ -281,7 +281,7 @@ func TestBaseDiskFull(t *testing.T) {
 	m.start()
 	m.sync()
 	m.disk.SetFull(true)
-	if _, err := m.w.makeBase(t.Context(), known{}); !errors.Is(err, errNoBase) {
+	if _, err := m.w.makeBase(t.Context(), known{}, 0); !errors.Is(err, errNoBase) {
 		t.Errorf("a base on a full disk: %v", err)
 	}
 	m.disk.SetFull(false)

@@ -21,8 +21,8 @@ const minAsked = 64 << 10
 // errNoBase says that a base was given up, until later.
 var errNoBase = errors.New("archive: no base could be made")
 
-// makeBase makes a base of the newest state, and stores its tables that aren't in the bucket; storeBase stores the list.
-func (l *link) makeBase(ctx context.Context, have known) (_ *baseList, err error) {
+// makeBase makes a base of the newest state, and stores its tables that aren't in the bucket; storeBase stores the list. Its time is ms or later.
+func (l *link) makeBase(ctx context.Context, have known, ms int64) (_ *baseList, err error) {
 	base, err := l.records.Base(ctx)
 	if err != nil && !final(err) && ctx.Err() == nil {
 		err = fmt.Errorf("%w: %w", errNoBase, err) // the disk may be full, and have room later
@@ -31,7 +31,7 @@ func (l *link) makeBase(ctx context.Context, have known) (_ *baseList, err error
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, base.Close()) }()
-	list := &baseList{Format: formatVersion, Number: base.Number, Time: l.o.now().UTC()}
+	list := &baseList{Format: formatVersion, Number: base.Number, Time: later(l.o.now().UTC(), time.UnixMilli(ms).UTC())}
 	if base.Number > 0 {
 		switch r, err := l.record(ctx, base.Number); {
 		case err == nil:

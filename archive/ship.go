@@ -57,7 +57,7 @@ func (s *shipper) begin(ctx context.Context) error {
 	if err := s.know(ctx); err != nil {
 		return err
 	}
-	l, err := s.w.makeBase(ctx, s.known)
+	l, err := s.w.makeBase(ctx, s.known, 0)
 	if err == nil {
 		err = s.w.storeBase(ctx, s.at.line, l)
 	}
@@ -325,8 +325,9 @@ func (s *shipper) tend(ctx context.Context) error {
 	}
 	switch {
 	case s.made == nil && (s.since > max(int64(w.o.baseBytes), s.base/baseShare) || s.since > 0 && now.Sub(s.based) >= w.o.baseEvery):
+		last := s.at.ms // the clock may have gone back since
 		s.start(ctx, func(ctx context.Context) (func(*shipper), error) {
-			l, err := w.makeBase(ctx, s.known)
+			l, err := w.makeBase(ctx, s.known, last)
 			return func(s *shipper) { s.made = l }, err
 		})
 	default:
