@@ -26,7 +26,7 @@ type Archive struct {
 	manifest Manifest
 }
 
-// Open opens the backups in a bucket. The error is ErrNotArchive if there are none.
+// Open opens the backups in a bucket. The error is ErrNotArchive if there are none, and ErrEncrypted if b doesn't decrypt them.
 func Open(ctx context.Context, b bucket.Bucket) (*Archive, error) {
 	m, err := readManifest(ctx, b)
 	if err != nil {

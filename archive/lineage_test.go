@@ -17,6 +17,7 @@ import (
 	"github.com/greenroomdb/greenroom/archive/bucket/buckettest"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/pebblekv"
 )
 
 // wantLines tests how many lineages there are, and that the last state is the store's.
@@ -118,6 +119,9 @@ func TestOtherStore(t *testing.T) {
 	}
 	if err := other.w.Close(); !errors.Is(err, ErrOtherStore) {
 		t.Fatal(err)
+	}
+	if held := other.db.Records().Held(); held != (pebblekv.Held{}) {
+		t.Errorf("a store that was never backed up keeps its log: %+v", held)
 	}
 	other.opts.TakeOver = true
 	other.start()

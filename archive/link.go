@@ -176,7 +176,7 @@ func (l *link) retry(ctx context.Context, fn func() error) error {
 
 // final reports whether an error stays.
 func final(err error) bool {
-	for _, is := range []error{errAnew, errNoBase, errMoved, bucket.ErrExists, bucket.ErrName, ErrFenced, ErrOtherStore, ErrNotArchive, kv.ErrClosed, kv.ErrPoisoned, kv.ErrNewerFormat, pebblekv.ErrGone} {
+	for _, is := range []error{errAnew, errNoBase, errMoved, bucket.ErrExists, bucket.ErrName, ErrFenced, ErrOtherStore, ErrNotArchive, ErrEncrypted, kv.ErrClosed, kv.ErrPoisoned, kv.ErrNewerFormat, pebblekv.ErrGone} {
 		if errors.Is(err, is) {
 			return true
 		}

@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,6 +29,12 @@ var ErrElsewhere = errkind.New("archive: the destination has earlier backups of 
 
 // ErrNotArchive: a bucket, or the part of it below a prefix, has no backups.
 var ErrNotArchive = errkind.New("archive: there are no backups here", errkind.ErrNotFound)
+
+// ErrEncrypted: a backup is encrypted, and was opened without the identity that reads it.
+var ErrEncrypted = errors.New("archive: the backup is encrypted: to read it takes its key")
+
+// ageMagic is what the objects of such a backup begin with.
+const ageMagic = "age-encryption.org/"
 
 // formatVersion is the version of what is in a bucket.
 const formatVersion = 1
@@ -81,6 +88,9 @@ func readJSON(ctx context.Context, b bucket.Bucket, name string, into any) error
 	data, _, err := bucket.GetBytes(ctx, b, name, 0, maxJSON)
 	if err != nil {
 		return err
+	}
+	if bytes.HasPrefix(data, []byte(ageMagic)) {
+		return ErrEncrypted
 	}
 	if err := json.Unmarshal(data, into); err != nil {
 		return damaged(name, err)

@@ -28,7 +28,7 @@ const restoring = ".restoring"
 
 // Restore makes a store of a state in the directory dir, which must not exist or be empty. The store is there as a whole or not at all: it is
 // made in a directory beside, whose name ends with ".restoring", which an earlier attempt may have left, and which is removed after an
-// error.
+// error. If dir is a symbolic link it stays, and must lead to a directory.
 //
 // The checksum of each object is compared. The store goes on with a history of its own; a Writer of it may write to this
 // archive, where it begins a lineage.
@@ -44,6 +44,8 @@ func (a *Archive) Restore(ctx context.Context, m Bookmark, dir string, o *Restor
 	}
 	if real, err := filepath.EvalSymlinks(dir); err == nil { // the link stays, and the store is where it leads
 		dir = real
+	} else if _, lerr := os.Readlink(dir); lerr == nil {
+		return fmt.Errorf("archive: restore to %s, which is a symbolic link: %w", dir, err)
 	}
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
 		return fmt.Errorf("archive: restore to %s: %w", dir, fs.ErrExist)

@@ -155,12 +155,26 @@ func (w *Writer) Settle(ctx context.Context) error {
 // It doesn't wait for a call of the bucket that hangs: such a call may be done later, as one may that has failed, and another Writer expects that. It
 // reads nothing of the store then.
 func (w *Writer) Close() error {
-	w.db.Shared().CompareAndDelete(writerKey{}, w)
+	last := w.db.Shared().CompareAndDelete(writerKey{}, w)
 	w.stop()
 	<-w.done
+	if last {
+		w.letGo()
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.status.Fatal
+}
+
+// letGo keeps nothing of the log of a store that was never backed up: another Writer begins with a base, and there may be none.
+func (w *Writer) letGo() {
+	held := w.records.Held()
+	if parseOwner(held.For).line > 0 || held.From == 0 {
+		return
+	}
+	if err := w.records.Hold(pebblekv.Held{For: held.For}, true); err != nil {
+		w.o.Logger.Warn("archive: the store keeps its log, although it isn't backed up", "error", err)
+	}
 }
 
 // run is the Writer's goroutine.

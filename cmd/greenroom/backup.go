@@ -1,11 +1,12 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,8 @@ import (
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/archive"
 	"github.com/greenroomdb/greenroom/archive/bucket"
+	"github.com/greenroomdb/greenroom/archive/bucket/s3"
+	"github.com/greenroomdb/greenroom/archive/bucket/sealed"
 	"github.com/greenroomdb/greenroom/internal/errkind"
 	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
@@ -69,6 +72,9 @@ func (c *backup) run(ctx context.Context, url, dest string) error {
 	}
 	if kind != "pebble" {
 		return serving.Usage("backup is for a store in a directory: PostgreSQL has its own tools, see docs/postgres.md")
+	}
+	if c.keep == 0 {
+		return serving.Usage("--keep takes a time that is longer than 0")
 	}
 	if err := serving.Apart(dest, dir); err != nil {
 		return err
@@ -142,6 +148,8 @@ func patiently(ctx context.Context, w *archive.Writer) (mark archive.Bookmark, e
 		switch s := w.Status(); {
 		case s.Err == nil:
 			failing = time.Time{}
+		case hopeless(s.Err):
+			return mark, s.Err
 		case failing.IsZero():
 			failing = time.Now()
 		case time.Since(failing) > patience:
@@ -150,11 +158,23 @@ func patiently(ctx context.Context, w *archive.Writer) (mark archive.Bookmark, e
 	}
 }
 
+// hopeless reports whether an error of a destination stays until its user does something.
+func hopeless(err error) bool {
+	for _, is := range []error{s3.ErrAccess, s3.ErrNoBucket, s3.ErrUnconditional, sealed.ErrOtherIdentity, errkind.ErrCorrupt, fs.ErrPermission, syscall.ENOTDIR} {
+		if errors.Is(err, is) {
+			return true
+		}
+	}
+	return false
+}
+
 // backupError says what is wrong with a destination, if err isn't nil.
 func backupError(dest string, err error) error {
+	var said *errkind.Sentence
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, &said): // with what can be done here
 	case errors.Is(err, archive.ErrElsewhere):
 		return say(err, "%s: %s. Go on there, or say --take-over: then it goes on here, from what the store has now, and what is kept here of before stays. A store has one destination at a time",
 			dest, strings.TrimPrefix(err.Error(), "archive: "))
@@ -163,16 +183,27 @@ func backupError(dest string, err error) error {
 			dest, strings.TrimPrefix(err.Error(), "archive: "))
 	case errors.Is(err, archive.ErrNotArchive):
 		return say(err, "there are no backups in %s", dest)
+	case errors.Is(err, archive.ErrEncrypted):
+		return say(err, "the backup in %s is encrypted: name the file of its key", dest)
 	}
 	return fmt.Errorf("%s: %w", dest, err)
 }
 
+// openThere returns the bucket of a destination that may have backups.
+func openThere(f *serving.DestinationFlags, dest string) (bucket.Bucket, error) {
+	b, err := f.Open(dest)
+	if err != nil {
+		return nil, err
+	}
+	if err := serving.There(dest); err != nil {
+		return nil, say(errkind.ErrNotFound, "%v", err)
+	}
+	return b, nil
+}
+
 // withArchive runs fn with the backups in DEST.
 func withArchive(ctx context.Context, f *serving.DestinationFlags, dest string, fn func(*archive.Archive) error) error {
-	if err := serving.There(dest); err != nil {
-		return say(errkind.ErrNotFound, "%v", err)
-	}
-	b, err := f.Open(dest)
+	b, err := openThere(f, dest)
 	if err != nil {
 		return err
 	}
@@ -277,10 +308,10 @@ system's folder for temporary files as the store has.
   greenroom backup gc s3://backups/data --erase chat/lobby`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := serving.There(args[0]); err != nil {
-				return say(errkind.ErrNotFound, "%v", err)
+			if c.erase == "" && cmd.Flags().Changed("erase") {
+				return serving.Usage("--erase takes the name of an actor")
 			}
-			b, err := c.dest.Open(args[0])
+			b, err := openThere(&c.dest, args[0])
 			if err == nil {
 				err = backupError(args[0], c.remove(cmd.Context(), b))
 			}
@@ -297,7 +328,7 @@ system's folder for temporary files as the store has.
 // remove removes what is too old, or an actor.
 func (c *backup) remove(ctx context.Context, b bucket.Bucket) error {
 	if c.erase == "" {
-		removed, err := archive.Collect(ctx, b, time.Now().Add(-cmp.Or(time.Duration(c.keep), archive.DefaultKeep)))
+		removed, err := archive.Collect(ctx, b, time.Now().Add(-time.Duration(c.keep)))
 		if err == nil {
 			_, err = fmt.Fprintf(c.env.stdout, "removed %d objects, %s\n", removed.Objects, serving.SizeText(removed.Bytes))
 		}

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"filippo.io/age"
+
 	"github.com/greenroomdb/greenroom/archive"
 	"github.com/greenroomdb/greenroom/internal/serving"
 )
@@ -93,16 +95,30 @@ func TestBackup(t *testing.T) {
 		t.Errorf("a destination of before: %+v", r)
 	}
 	must(t, "backup", "other", "bk", "--take-over")
+	must(t, "backup", "gc", "bk", "--keep", "0s")
+	if lines := lineages(t, "bk"); len(lines) != 1 {
+		t.Errorf("of what is older than nothing it keeps %+v", lines)
+	}
 }
 
 // TestBackupRefuses tests what is refused before anything is stored.
 func TestBackupRefuses(t *testing.T) {
 	t.Chdir(t.TempDir())
 	must(t, "put", "data", "lobby", "k", "v")
+	if err := os.WriteFile("file", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct{ args, want string }{
 		{"backup data data/inside", "one within the other"},
 		{"backup data .", "one within the other"},
 		{"backup data ftp://backups/data", "DEST is a folder or s3://"},
+		{"backup data s3://b/p", "not the URL of a bucket"},
+		{"backup data file/bk", "not a directory"},
+		{"backup data bk --keep 0s", "longer than 0"},
+		{"backup ls gs://backups/data", "DEST is a folder or s3://"},
+		{"backup gc bk --erase=", "--erase takes the name"},
+		{"host data --demo --listen 127.0.0.1:0 --backup bk --backup-keep 0s", "longer than 0"},
+		{"host data --demo --listen 127.0.0.1:0 --backup bk --backup-every -1s", "longer than 0"},
 		{"backup mem: bk", "for a store in a directory"},
 		{"backup nowhere bk", "there is no store"},
 		{"backup data bk --recipients data", "--recipients takes --key"},
@@ -219,8 +235,22 @@ func TestBackupKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := program(t.Context(), strings.NewReader(""), "backup", "ls", "bk"); r.code == serving.ExitOK {
+	if r := program(t.Context(), strings.NewReader(""), "backup", "ls", "bk"); r.code == serving.ExitOK || !strings.Contains(r.stderr, "is encrypted") {
 		t.Errorf("without a key: %+v", r)
+	}
+	other, err := age.GenerateX25519Identity()
+	if err == nil {
+		err = os.WriteFile("other", []byte(other.String()), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ args, want string }{
+		{"backup data bk", "is encrypted"}, {"backup data bk --key other", "another identity"}, {"backup ls bk --key other", "another identity"},
+	} {
+		if r := program(t.Context(), strings.NewReader(""), strings.Fields(c.args)...); r.code == serving.ExitOK || !strings.Contains(r.stderr, c.want) {
+			t.Errorf("%s: %+v", c.args, r)
+		}
 	}
 	if err := os.Chmod("key", 0o644); err != nil {
 		t.Fatal(err)
@@ -349,7 +379,7 @@ func TestUndo(t *testing.T) {
 		{"bk other --actor room --undo --at " + mark, "another store"},
 	} {
 		r := program(t.Context(), strings.NewReader(""), append([]string{"restore"}, strings.Fields(refused[0])...)...)
-		if r.code == serving.ExitOK || !strings.Contains(r.stderr, refused[1]) {
+		if r.code == serving.ExitOK || !strings.Contains(r.stderr, refused[1]) || strings.Contains(r.stderr, "take-over") {
 			t.Errorf("restore %s: status %d, %s", refused[0], r.code, r.stderr)
 		}
 	}

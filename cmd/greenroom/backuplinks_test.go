@@ -41,6 +41,13 @@ func TestBackupLinks(t *testing.T) {
 	if got := must(t, "get", "disk", "lobby", "k"); got != "v" {
 		t.Errorf("the store has %q", got)
 	}
+	link("unplugged", "later")
+	if r := program(t.Context(), strings.NewReader(""), "restore", "bk", "later"); r.code == serving.ExitOK || !strings.Contains(r.stderr, "symbolic link") {
+		t.Errorf("to a link that leads nowhere: %+v", r)
+	}
+	if to, err := os.Readlink("later"); err != nil || to != "unplugged" {
+		t.Errorf("that link leads to %q, %v", to, err)
+	}
 	if r := program(t.Context(), strings.NewReader(""), "backup", "gc", "bk", "--keep", "-1h"); r.code == serving.ExitOK {
 		t.Errorf("a negative time: %+v", r)
 	}

@@ -211,9 +211,9 @@ func (c *restorer) back(ctx context.Context, url string) error {
 	})
 	switch {
 	case errors.Is(err, archive.ErrElsewhere):
-		return say(err, "the backups of the store have gone on elsewhere than in %s: name that destination", c.to)
+		return say(err, "the backups of the store have gone on elsewhere: name that destination")
 	case errors.Is(err, archive.ErrOtherStore):
-		return say(err, "%s has the backups of another store", c.to)
+		return say(err, "these are the backups of another store")
 	case err != nil:
 		return err
 	}

@@ -54,6 +54,9 @@ func (f *BackupFlags) Begin(st *storeurl.Store, url string, log *slog.Logger, si
 	if f.to == "" {
 		return &runningBackup{}, nil
 	}
+	if f.every <= 0 || f.keep == 0 {
+		return nil, Usage("--backup-every and --backup-keep take a time that is longer than 0")
+	}
 	if _, dir, err := storeurl.Parse(url); err == nil {
 		if err := Apart(f.to, dir); err != nil {
 			return nil, err

@@ -69,7 +69,7 @@ func (f *DestinationFlags) Open(dest string) (bucket.Bucket, error) {
 // openBucket returns the bucket of DEST, without encryption.
 func openBucket(dest string) (bucket.Bucket, error) {
 	if strings.HasPrefix(dest, "s3:") {
-		return bucket.Lazy(func(ctx context.Context) (bucket.Bucket, error) { return s3.Open(ctx, dest, nil) }), nil
+		return bucket.Lazy(func(ctx context.Context) (bucket.Bucket, error) { return s3.Open(ctx, dest, nil) }), s3.CheckURL(dest)
 	}
 	if scheme, _, ok := strings.Cut(dest, "://"); ok {
 		return nil, Usage(fmt.Sprintf("DEST is a folder or s3://BUCKET/PREFIX, not %s://…", scheme))

@@ -109,6 +109,12 @@ func Open(ctx context.Context, rawURL string, opts *Options) (bucket.Bucket, err
 	return s, nil
 }
 
+// CheckURL returns the error that Open has for a URL which is malformed, ErrURL, without asking a server.
+func CheckURL(rawURL string) error {
+	_, err := parse(rawURL, Options{})
+	return err
+}
+
 // place is what a URL and its options come to.
 type place struct {
 	bucket, prefix, region string
