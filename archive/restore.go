@@ -26,7 +26,7 @@ type RestoreOptions struct {
 // restoring is what the name of a directory ends with in which a store is being made.
 const restoring = ".restoring"
 
-// Restore makes a store of a state in the directory dir, which must not exist or be empty. The store is there as a whole or not at all: it is
+// Restore makes a store of a state in the directory dir, which must not exist, or be empty, and be no mount point. The store is there as a whole or not at all: it is
 // made in a directory beside, whose name ends with ".restoring", which an earlier attempt may have left, and which is removed after an
 // error. If dir is a symbolic link it stays, and must lead to a directory.
 //
@@ -67,17 +67,14 @@ func (a *Archive) Restore(ctx context.Context, m Bookmark, dir string, o *Restor
 		return err
 	})
 	if err == nil {
+		err = makeRoom(dir)
+	}
+	if err == nil {
 		err = a.build(ctx, p, at, o)
 	}
 	err = a.gone(ctx, m, err)
 	if err == nil && o.Check != nil {
 		err = o.Check(ctx, at)
-	}
-	if err == nil {
-		err = os.Remove(dir)
-		if errors.Is(err, fs.ErrNotExist) {
-			err = nil
-		}
 	}
 	if err == nil {
 		err = os.Rename(at, dir)
@@ -86,6 +83,14 @@ func (a *Archive) Restore(ctx context.Context, m Bookmark, dir string, o *Restor
 		err = syncFolder(filepath.Dir(dir))
 	}
 	return err
+}
+
+// makeRoom removes the empty folder that a store replaces, before much is read for it: one that can't be removed, as a disk is mounted on it, can't be replaced.
+func makeRoom(dir string) error {
+	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("archive: %s can't be replaced: restore to a folder in it: %w", dir, err)
+	}
+	return nil
 }
 
 // build makes the files of a store, and has it take in the records.
