@@ -225,3 +225,23 @@ func TestMergeBesideCollect(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+// TestFirstBaseBesideCollect tests that nothing is removed of the first base while it is being made, however long that takes.
+func TestFirstBaseBesideCollect(t *testing.T) {
+	b := &watched{Bucket: buckettest.NewMemory(), before: func(string) {}} // its objects are old
+	var collected atomic.Bool
+	m := newModel(t, 15, buckettest.NewFaulty(b, func(op, name string) buckettest.Fault {
+		if op == "put" && strings.HasPrefix(name, basesOf(1)) && !collected.Swap(true) {
+			if c, err := Collect(t.Context(), b, time.Now()); err != nil || c.Objects > 0 {
+				t.Errorf("%+v, %v", c, err)
+			}
+		}
+		return buckettest.None
+	}))
+	m.commit(20)
+	m.start()
+	m.wantLines(1)
+	if v, err := m.archive().Verify(t.Context(), func(err error) { t.Error(err) }, nil); err != nil || v.Tables == 0 || !collected.Load() {
+		t.Errorf("%+v, %v", v, err)
+	}
+}

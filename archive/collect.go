@@ -23,7 +23,7 @@ type Collected struct {
 	floors map[uint64]uint64 // of each lineage, up to which record its segments are gone
 }
 
-// Collect removes what no state at the time oldest or later needs, and epochs that were followed by others days ago. The last base of the last lineage stays in any case. It may run beside a
+// Collect removes what no state at the time oldest or later needs, and epochs that were followed by others days ago; nothing before the first lineage has begun. The last base of the last lineage stays in any case. It may run beside a
 // Writer; if it fails, or is cut short, what is left works, and the next one removes the rest.
 func Collect(ctx context.Context, b bucket.Bucket, oldest time.Time) (c Collected, err error) {
 	c.floors = map[uint64]uint64{}
@@ -31,7 +31,7 @@ func Collect(ctx context.Context, b bucket.Bucket, oldest time.Time) (c Collecte
 		return c, err
 	}
 	lines, err := readLines(ctx, b)
-	if err != nil {
+	if err != nil || len(lines) == 0 { // the first base of a large store may take longer than minTableAge
 		return c, err
 	}
 	if err := c.unlisted(ctx, b, lines); err != nil {
@@ -92,9 +92,6 @@ func (c *Collected) remove(ctx context.Context, b bucket.Bucket, name string, si
 // unlisted removes what is left of lineages that aren't there: another Collect was cut short, or they have never begun. One that is later than
 // all others may still begin.
 func (c *Collected) unlisted(ctx context.Context, b bucket.Bucket, lines []lineage) error {
-	if len(lines) == 0 {
-		return nil
-	}
 	for o, err := range b.List(ctx, linePrefix) {
 		if err != nil {
 			return err
