@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// wrong has the clock of a model's Writers be wrong, by a time that can be changed.
+// wrong returns by how much the clock of a model's Writers is wrong, which can be changed.
 func (m *model) wrong() *atomic.Int64 {
 	by := new(atomic.Int64)
 	m.opts.now = func() time.Time { return time.Now().Add(time.Duration(by.Load())) }
@@ -50,7 +50,7 @@ func TestClockBackBase(t *testing.T) {
 	}
 }
 
-// TestClockBackLineage tests a lineage that begins while the clock is years back, as that of a machine does which has just been switched on: what is
+// TestClockBackLineage tests a lineage that begins while the clock is years back, as that of a machine does which was just switched on: what is
 // of before is found by its times, and isn't taken for older than it is.
 func TestClockBackLineage(t *testing.T) {
 	m := newModel(t, 62, folder(t))

@@ -21,7 +21,7 @@ type plain struct {
 // plainErrors lists them all.
 var plainErrors = []plain{
 	{"a mistake in the program that calls, or in what it was configured with: nothing can be done about it while it runs", []string{
-		"actorstore.ErrID", "actorstore.ErrLabel", "actorstore.ErrName", "actorstore.ErrPosition", "archive.ErrBookmark", "archive.ErrOtherStore", "archive/bucket.ErrName",
+		"actorstore.ErrID", "actorstore.ErrLabel", "actorstore.ErrName", "actorstore.ErrPosition", "archive.ErrBookmark", "archive.ErrEncrypted", "archive.ErrOtherStore", "archive/bucket.ErrName",
 		"archive/bucket/sealed.ErrChanged", "archive/bucket/sealed.ErrKeys", "archive/bucket/sealed.ErrNoIdentity", "archive/bucket/sealed.ErrNoRecipient", "archive/bucket/sealed.ErrOtherIdentity",
 		"batch.ErrSettled",
 		"archive/bucket/s3.ErrAccess", "archive/bucket/s3.ErrURL",

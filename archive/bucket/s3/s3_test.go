@@ -338,7 +338,7 @@ func TestUnconditional(t *testing.T) {
 	}
 }
 
-// TestProbeLeavesNothing tests that what the first Put has tried isn't listed, whether it could be removed or not.
+// TestProbeLeavesNothing tests that what the first Put stores to try the server isn't listed, whether it could be removed or not.
 func TestProbeLeavesNothing(t *testing.T) {
 	url, f := s3fake.Start(t)
 	put := func(b bucket.Bucket) error {
