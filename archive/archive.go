@@ -142,8 +142,8 @@ func later(a, b time.Time) time.Time {
 
 // Verify reads everything that is kept: each base, each table of one, each segment, and compares checksums, and that segments follow each
 // other. It hands what is wrong to problem, each time with the name of an object, and goes on; progress, unless it is nil, is told how many
-// bytes were read. The error is that of the bucket or of ctx, which ends it.
-func (a *Archive) Verify(ctx context.Context, problem func(error), progress func(read int64)) (Verified, error) {
+// bytes were read, of about how many. The error is that of the bucket or of ctx, which ends it.
+func (a *Archive) Verify(ctx context.Context, problem func(error), progress func(read, total int64)) (Verified, error) {
 	return verify(ctx, a.bucket, problem, progress)
 }
 

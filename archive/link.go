@@ -78,6 +78,8 @@ type Status struct {
 	Lag time.Duration
 	// Behind is how many bytes the files of the store's log have in which those commits are that aren't in the bucket, or a little more.
 	Behind int64
+	// Base is how many bytes the tables of the base that is being made have that are still to be compared with those in the bucket, or to be stored there.
+	Base int64
 	// Objects and Bytes are how much was stored.
 	Objects, Bytes int64
 	// Err is the last error of the bucket, nil if what came after it went well. The Writer tries again.

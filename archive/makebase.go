@@ -62,6 +62,10 @@ func (l *link) storeBase(ctx context.Context, line uint64, list *baseList) error
 // storeFiles has the files of a base be in the bucket, and returns their list.
 func (l *link) storeFiles(ctx context.Context, base *pebblekv.Base, have known) ([]baseFile, error) {
 	files := make([]baseFile, len(base.Files))
+	for _, f := range base.Files {
+		l.update(func(s *Status) { s.Base += f.Size })
+	}
+	defer l.update(func(s *Status) { s.Base = 0 })
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var wg sync.WaitGroup
@@ -73,6 +77,7 @@ func (l *link) storeFiles(ctx context.Context, base *pebblekv.Base, have known) 
 			if err := l.storeFile(ctx, base, f, &files[i], have); err != nil {
 				cancel(err)
 			}
+			l.update(func(s *Status) { s.Base -= f.Size })
 		})
 	}
 	wg.Wait()

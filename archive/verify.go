@@ -25,12 +25,20 @@ type Verified struct {
 }
 
 // verify is Archive.Verify.
-func verify(ctx context.Context, b bucket.Bucket, problem func(error), progress func(read int64)) (v Verified, err error) {
+func verify(ctx context.Context, b bucket.Bucket, problem func(error), progress func(read, total int64)) (v Verified, err error) {
 	r := &verifier{bucket: b, v: &v, tables: map[string]tableOf{}, problem: problem, progress: progress}
 	if r.z, err = newDecoder(); err != nil {
 		return v, err
 	}
 	defer r.z.Close()
+	if progress != nil {
+		for o, err := range b.List(ctx, "") {
+			if err != nil {
+				return v, err
+			}
+			r.total += o.Size
+		}
+	}
 	lines, err := readLines(ctx, b)
 	if err != nil {
 		return v, err
@@ -57,7 +65,8 @@ type verifier struct {
 	z        *zstd.Decoder
 	tables   map[string]tableOf
 	problem  func(error)
-	progress func(int64)
+	progress func(read, total int64)
+	total    int64 // bytes that the bucket has, for progress
 }
 
 // saw counts an error that is damage, and returns others.
@@ -74,7 +83,7 @@ func (r *verifier) saw(err error) error {
 func (r *verifier) read(n int64) {
 	r.v.Bytes += n
 	if r.progress != nil {
-		r.progress(r.v.Bytes)
+		r.progress(r.v.Bytes, r.total)
 	}
 }
 

@@ -88,9 +88,9 @@ func (c *backup) run(ctx context.Context, url, dest string) error {
 		if err != nil {
 			return err
 		}
-		hide := showHint(c.env.progress, "storing …")
-		mark, err := patiently(ctx, w)
-		hide()
+		p := newProgress(c.env.progress)
+		mark, err := patiently(ctx, w, p)
+		p.end()
 		s := w.Status()
 		if cerr := w.Close(); err == nil {
 			err = cerr
@@ -133,10 +133,10 @@ func backupInUse(ctx context.Context, url, dest string, inUse error) error {
 const patience = 2 * time.Minute
 
 // patiently waits until all is stored, and what is due besides is done, unless the bucket fails for too long, and returns the state.
-func patiently(ctx context.Context, w *archive.Writer) (mark archive.Bookmark, err error) {
+func patiently(ctx context.Context, w *archive.Writer, p *progress) (mark archive.Bookmark, err error) {
 	var failing time.Time
 	for {
-		until, cancel := context.WithTimeout(ctx, time.Second)
+		until, cancel := context.WithTimeout(ctx, time.Second/4)
 		err := w.Settle(until)
 		if err == nil {
 			mark, err = w.Bookmark(until)
@@ -145,7 +145,9 @@ func patiently(ctx context.Context, w *archive.Writer) (mark archive.Bookmark, e
 		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
 			return mark, err
 		}
-		switch s := w.Status(); {
+		s := w.Status()
+		p.show(s.Bytes, s.Bytes+s.Base+s.Behind)
+		switch {
 		case s.Err == nil:
 			failing = time.Time{}
 		case hopeless(s.Err):
@@ -271,12 +273,12 @@ again, and checked as greenroom check does it. The status is 1 if something is w
 }
 
 func (c *backup) verifyAll(ctx context.Context, a *archive.Archive) error {
-	hide := showHint(c.env.progress, "reading …")
+	p := newProgress(c.env.progress)
 	v, err := a.Verify(ctx, func(problem error) {
-		hide()
+		p.end()
 		fmt.Fprintln(c.env.stdout, oneLine("damaged: "+strings.TrimPrefix(problem.Error(), kv.ErrCorrupt.Error()+": ")))
-	}, nil)
-	hide()
+	}, p.show)
+	p.end()
 	if err != nil {
 		return err
 	}

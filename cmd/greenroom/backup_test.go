@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -28,6 +29,18 @@ func lineages(t *testing.T, dest string, flags ...string) (lines []struct {
 		t.Fatal(err)
 	}
 	return lines
+}
+
+// TestBackupBar tests that reading a backup draws a bar.
+func TestBackupBar(t *testing.T) {
+	t.Chdir(t.TempDir())
+	must(t, "put", "data", "lobby", "k", "one")
+	must(t, "backup", "data", "bk")
+	var bar strings.Builder
+	e := &env{stdout: io.Discard, stderr: io.Discard, progress: &bar, getenv: func(string) string { return "" }, signals: &serving.Signals{End: func() {}}}
+	if code := run(t.Context(), e, []string{"backup", "verify", "bk"}); code != serving.ExitOK || !strings.Contains(bar.String(), "% [") || !strings.HasSuffix(bar.String(), clearLine) {
+		t.Errorf("status %d, and %q", code, bar.String())
+	}
 }
 
 // TestBackup tests that a store is backed up when nothing has it open, and that it and its actors are restored as of each state.
@@ -176,8 +189,8 @@ func TestBackupDamaged(t *testing.T) {
 func TestBackupInUse(t *testing.T) {
 	t.Chdir(t.TempDir())
 	p := startHost(t, "", "data", "--demo")
-	r := program(t.Context(), strings.NewReader(""), "backup", "data", "s3://bk/data")
-	for _, want := range []string{fmt.Sprintf("the store data is in use by process %d", p.cmd.Process.Pid), "start it with --backup s3://bk/data"} {
+	r := program(t.Context(), strings.NewReader(""), "backup", "data", "s3://backups/data")
+	for _, want := range []string{fmt.Sprintf("the store data is in use by process %d", p.cmd.Process.Pid), "start it with --backup s3://backups/data"} {
 		if r.code == serving.ExitOK || !strings.Contains(r.stderr, want) || strings.Contains(r.stderr, "lets no tools in") {
 			t.Errorf("want %q: %+v", want, r)
 		}
