@@ -63,10 +63,7 @@ func (a *Actor) update(ctx context.Context, fn func(tx *Tx) error, commit func(*
 var errPanic = errors.New("greenroom: the function of the update panicked")
 
 // Package host has no other way to these functions, and they are nothing for programs.
-var _ = opentx.Provide(opentx.Hooks[*Actor, *Tx]{Begin: beginFor, Nested: nestedIn, WithUpdater: withUpdater})
-
-// nestedIn is Actor.outside, for package host.
-func nestedIn(ctx context.Context, a *Actor) error { return a.outside(ctx) }
+var _ = opentx.Provide(opentx.Hooks[*Actor, *Tx]{Begin: beginFor, Goroutine: goroutine, WithUpdater: withUpdater})
 
 // beginFor is begin, for package host.
 func beginFor(ctx context.Context, a *Actor, opts opentx.Options) (*Tx, opentx.Transaction, error) {

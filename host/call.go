@@ -54,9 +54,9 @@ type Call struct {
 // safely make a call with an IdempotencyKey again.
 //
 // The context has the caller: see WithCaller. A turn must not wait for itself. A call of the turn's own actor is greenroom.ErrNested, and
-// so is one of an actor that waits for the caller: A calls B, which calls A. The second is
-// known by its context, which must be the Context of the turn that calls, or one that is made
-// from it.
+// so is one of an actor that waits for the caller: A calls B, which calls A. A turn that calls is
+// known by its goroutine, whatever the context. On a goroutine that it has started, the context must be that of
+// the turn, or one that is made from it: with another one a circle waits until that ends.
 //
 // Errors: what the action returns, and then nothing of the turn has landed; ErrNoType,
 // ErrAddress, ErrNoAction, ErrNoActor, ErrNoConn, ErrArgs, ErrIdempotencyKey,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/greenroomdb/greenroom"
 )
@@ -35,13 +36,52 @@ var errRestored = errors.New("host: actor was restored")
 //
 // +checklocks:l.host.mu
 func nested(ctx context.Context, l *life) error {
-	for c := turnOf(ctx); c != nil; c = c.caller {
+	for c := waiter(ctx); c != nil; c = c.caller {
 		if c.runs() && (c.life == l || slices.Contains(c.beside, l.name)) || slices.Contains(c.remote, l.name) {
 			return fmt.Errorf("host: call of %s, which waits for the caller: %w", l.name, greenroom.ErrNested)
 		}
 	}
-	if l.door != nil && transactions.Nested(ctx, l.door) != nil {
-		return fmt.Errorf("host: call of %s in a turn of its own: %w", l.name, greenroom.ErrNested)
-	}
 	return nil
+}
+
+// waiter returns the context of the turn that waits for what the calling goroutine does with ctx: the one that runs on it, else the
+// one to which ctx belongs; nil for none.
+func waiter(ctx context.Context) *turnContext {
+	if l := runners.current(); l != nil && l.turn != nil {
+		return turnOf(l.turn)
+	}
+	return turnOf(ctx)
+}
+
+// runners are the goroutines of actors, of all hosts of the process.
+var runners = goroutines{lives: map[int64]*life{}}
+
+// goroutines are known by their numbers.
+type goroutines struct {
+	mu    sync.RWMutex
+	lives map[int64]*life // +checklocks:mu
+}
+
+// enter makes the calling goroutine that of l, until it calls leave.
+func (g *goroutines) enter(l *life) (leave func()) {
+	number := transactions.Goroutine()
+	if number == 0 {
+		return func() {}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.lives[number] = l
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		delete(g.lives, number)
+	}
+}
+
+// current returns the life whose goroutine calls it, nil if none's does.
+func (g *goroutines) current() *life {
+	number := transactions.Goroutine()
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return g.lives[number]
 }

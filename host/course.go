@@ -31,7 +31,9 @@ type stage func() stage
 
 // main is the actor's goroutine.
 func (c *course) main() {
+	leave := runners.enter(c.life)
 	defer func() {
+		leave()
 		if c.next != nil {
 			go c.main()
 		}

@@ -189,7 +189,7 @@ func (f *forwarder) Release(a Address, id conn.ID, t Transport) {
 
 // waiting returns the names of the actors that wait, in turns, for what is done with a context.
 func waiting(ctx context.Context) (names []string) {
-	for c := turnOf(ctx); c != nil; c = c.caller {
+	for c := waiter(ctx); c != nil; c = c.caller {
 		names = append(names, c.remote...)
 		if c.life != nil && c.runs() {
 			names = append(append(names, c.life.name), c.beside...)

@@ -263,7 +263,7 @@ func (h *Host) newLife(kind *kind, a Address, name string, b *birth) *life {
 
 // turn runs t in the actor and returns when t's effects are durable.
 func (h *Host) turn(ctx context.Context, a Address, b *birth, t *turn) error {
-	t.caller = turnOf(ctx)
+	t.caller = waiter(ctx)
 	for {
 		l, err := h.enter(ctx, a, b, t.by())
 		if err != nil {

@@ -53,6 +53,7 @@ type life struct {
 	gate     gate
 	out      outbox
 	used     usage
+	turn     context.Context                 // of the turn that runs, nil for none
 	seen     map[mailrow.Sender]mailrow.Seen // what has come from other actors, of those of late
 	answered *callrow.Index                  // calls with idempotency keys whose results are stored; nil until the first one of the stay
 	had      actorstore.Wake                 // what the store said when it woke

@@ -10,7 +10,7 @@ import (
 
 // A call that waits for the turn that makes it is refused, and doesn't block the actor or the host.
 func TestNestedCall(t *testing.T) {
-	var r *rig
+	var r, other *rig
 	var a, b *Action[string, string]
 	contexts := map[string]func(c *Context) context.Context{
 		"own":        func(c *Context) context.Context { return c },
@@ -28,6 +28,10 @@ func TestNestedCall(t *testing.T) {
 			return b.Call(c, r.Host, "b", c.Address().Key)
 		case "other":
 			return b.Call(c, r.Host, "b", "another")
+		case "circle without contexts":
+			return b.Call(context.Background(), r.Host, "without", c.Address().Key)
+		case "circle of two hosts":
+			return b.Call(context.Background(), other.Host, "without", c.Address().Key)
 		case "goroutine":
 			done := make(chan error)
 			go func() { _, err := a.Call(c, r.Host, c.Address().Key, "stop"); done <- err }()
@@ -40,7 +44,11 @@ func TestNestedCall(t *testing.T) {
 		return self(c, how)
 	})
 	b = NewAction("b", func(c *Context, key string) (string, error) {
-		return a.Call(c, r.Host, key, "stop")
+		how := "own"
+		if c.Address().Key == "without" {
+			how = "background"
+		}
+		return a.Call(contexts[how](c), r.Host, key, "stop")
 	})
 	var inWake string
 	kind := &Type{Name: "a", Actions: []AnyAction{a}, Wake: func(c *Context) error {
@@ -50,10 +58,11 @@ func TestNestedCall(t *testing.T) {
 		}
 		return nil
 	}}
-	r = newRig(t, Options{}, kind, &Type{Name: "b", Actions: []AnyAction{b}})
+	kinds := []*Type{kind, {Name: "b", Actions: []AnyAction{b}}}
+	r, other = newRig(t, Options{}, kinds...), newRig(t, Options{}, kinds...)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	for _, how := range []string{"own", "made of it", "background", "goroutine", "circle", "close", "destroy"} {
+	for _, how := range []string{"own", "made of it", "background", "goroutine", "circle", "circle without contexts", "circle of two hosts", "close", "destroy"} {
 		t.Run(how, func(t *testing.T) {
 			_, err := a.Call(ctx, r.Host, "x", how)
 			wantErr(t, err, greenroom.ErrNested)
@@ -66,6 +75,7 @@ func TestNestedCall(t *testing.T) {
 	// What doesn't wait for itself goes on.
 	_, err := a.Call(ctx, r.Host, "x", "other")
 	must(t, err)
+	other.close()
 	must(t, r.Host.Close(ctx))
 }
 

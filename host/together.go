@@ -105,7 +105,7 @@ func (m *member) joins(k *kind, action string, args Raw) (*coordinator, error) {
 
 // run takes the turns, and returns when all have landed durably, or none.
 func (g *coordinator) run(ctx context.Context) error {
-	if turnOf(ctx) != nil {
+	if waiter(ctx) != nil {
 		return fmt.Errorf("host: a turn of several actors within a turn: %w", greenroom.ErrNested)
 	}
 	g.refused = g.take(ctx)

@@ -164,7 +164,7 @@ func Turn(ctx context.Context, fn func(c *Context) error) error {
 		return err
 	}
 	t := newTurn(spanTurn, fn)
-	t.caller = turnOf(ctx)
+	t.caller = waiter(ctx)
 	if t.parent = traces.FromContext(ctx); l.traces == nil {
 		t.parent = nil // another actor's
 	}
@@ -201,6 +201,7 @@ func (l *life) exec(t *turn) {
 		t.finish(refused)
 		return
 	}
+	l.turn = c.ends
 	err := errGoexit // unless it returns
 	// Deferred, because code that ends its goroutine returns to nowhere else. The caller of exec
 	// sees to it that there is another one then.
@@ -231,6 +232,7 @@ func (l *life) conclude(c *Context, err error, began time.Time) {
 		err = ran(err)
 	}
 	c.ends.end()
+	l.turn = nil
 	endSpan(c.Span(), err)
 	if cause := l.actor.Err(); cause != nil && err != nil && c.landing {
 		err = c.unknown(cause, err)

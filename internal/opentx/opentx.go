@@ -46,9 +46,9 @@ type Hooks[A, T any] struct {
 	// Begin begins a transaction of an actor, when the one before has ended. ctx is the transaction's. The goroutine that
 	// calls it counts as the transaction's: what would wait for the transaction is greenroom.ErrNested there.
 	Begin func(ctx context.Context, actor A, o Options) (T, Transaction, error)
-	// Nested returns greenroom.ErrNested if the calling goroutine, or ctx, belongs to a transaction of the actor that isn't
-	// over: to wait for another one there is to wait for ever.
-	Nested func(ctx context.Context, actor A) error
+	// Goroutine returns the number of the calling goroutine, by which code that runs in a transaction is known whatever
+	// context it has; 0 if goroutines can't be told apart.
+	Goroutine func() int64
 	// WithUpdater returns a context with which the steps of the actor's workflow that are transactions are run by update,
 	// and not by the actor itself.
 	WithUpdater func(ctx context.Context, actor A, update func(ctx context.Context, fn func(tx T) error) error) context.Context
