@@ -67,7 +67,8 @@
 // and isn't a flag comes after "--".
 //
 // sql, import and put create the store and the actor that they name, with the first statement that writes, and say
-// so on standard error; host, copy and import-rivetkit create the store. All others, and a query of sql, refuse what isn't
+// so on standard error. docs mkdir, docs put, docs import and copy create the store, and say so;
+// host and import-rivetkit create it, too. All others, and a query of sql, refuse what isn't
 // there, and say which names are near. Those that only read (ls, get, export, check, and
 // sql with --read-only) write nothing to the store and see one state of it throughout; they read a store
 // that they may not write to, on a read-only mount for instance. With --without-log-rest they read a store whose log is

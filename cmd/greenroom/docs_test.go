@@ -165,7 +165,7 @@ func TestDocsImportFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := program(t.Context(), strings.NewReader(""), "docs", "import", "data", "files")
-	if want := fmt.Sprintf("greenroom: the name of the file %s is not a key in hexadecimal\n", filepath.Join("files", "readme.txt")); r.stderr != want {
+	if want := fmt.Sprintf("made the store data\ngreenroom: the name of the file %s is not a key in hexadecimal\n", filepath.Join("files", "readme.txt")); r.stderr != want {
 		t.Errorf("got %q, want %q", r.stderr, want)
 	}
 }

@@ -76,9 +76,10 @@ func (c *modelCommand[S]) jsonFlag(cmd *cobra.Command, usage string) *cobra.Comm
 	return cmd
 }
 
-// on runs fn with the store that is meant.
+// on runs fn with the store that is meant. If it has made what is in url, it says so.
 func (c *modelCommand[S]) on(ctx context.Context, url string, a access, fn func(*S) error) error {
-	return withEngine(ctx, url, storeurl.Reach, greenroom.Options{MustExist: a != makes, ReadOnly: a == reads}, func(e kv.Engine) error {
+	opts := greenroom.Options{MustExist: true, ReadOnly: a == reads}
+	run := func(e kv.Engine) error {
 		name, err := c.find(ctx, e, url, a == makes)
 		if err != nil {
 			return err
@@ -88,6 +89,15 @@ func (c *modelCommand[S]) on(ctx context.Context, url string, a access, fn func(
 			err = fn(s)
 		}
 		return c.said(err)
+	}
+	err := withEngine(ctx, url, storeurl.Reach, opts, run)
+	if a != makes || !errors.Is(err, kv.ErrNoStore) {
+		return err
+	}
+	opts.MustExist = false
+	return withEngine(ctx, url, storeurl.Reach, opts, func(e kv.Engine) error {
+		(&target{url: url, env: c.env}).made("store", storeurl.Display(url))
+		return run(e)
 	})
 }
 
