@@ -313,31 +313,47 @@ func (w *wreck) stateIn(dir, actor string) (state string) {
 	return state
 }
 
-// TestSalvageManifest loses the list of the tables of stores that were closed, or not: every actor is as it was acknowledged, and the old store isn't changed.
+// TestSalvageManifest loses what says which tables a store has, of stores that were closed, or not: every actor is as it was acknowledged, and the old store isn't changed.
 func TestSalvageManifest(t *testing.T) {
-	for _, closed := range []bool{true, false} {
-		w := newWreck(t, closed)
-		for _, name := range w.files() {
-			if strings.HasPrefix(name, "MANIFEST-") || strings.HasPrefix(name, "marker.manifest.") {
-				if err := os.Remove(filepath.Join(w.dir, name)); err != nil {
-					t.Fatal(err)
+	for _, lost := range [][]string{
+		{"MANIFEST-", "marker.manifest."}, {"MANIFEST-"}, {"marker.manifest."}, {"marker.format-version."}, {"OPTIONS-"},
+		{"MANIFEST-", "marker.", "OPTIONS-"},
+	} {
+		for _, closed := range []bool{true, false} {
+			w := newWreck(t, closed)
+			removed := map[string]bool{}
+			for _, name := range w.files() {
+				for _, prefix := range lost {
+					if strings.HasPrefix(name, prefix) {
+						removed[prefix] = true
+						succeed(t, os.Remove(filepath.Join(w.dir, name)))
+					}
 				}
 			}
-		}
-		before := sums(t, w.dir+string(filepath.Separator))
-		parent := t.TempDir()
-		r := program(t.Context(), strings.NewReader(""), "salvage", w.dir, filepath.Join(parent, "new"))
-		if r.code != serving.ExitFailed || r.stderr != "" || !strings.HasSuffix(r.stdout, "3 actors whole, 0 not\n") || !strings.Contains(r.stdout, "keys: whole if all tables are there") {
-			t.Errorf("closed %v: %s", closed, report(r))
-			continue
-		}
-		for kind, all := range w.states {
-			if state := w.stateIn(filepath.Join(parent, "new"), kind); state != all[len(all)-1] {
-				t.Errorf("closed %v: %s is %.300s", closed, kind, state)
+			if len(removed) != len(lost) {
+				t.Fatalf("of %q there were %v", lost, removed)
 			}
+			w.salvageAll(fmt.Sprintf("closed %v, without %q", closed, lost))
 		}
-		if left, err := os.ReadDir(parent); err != nil || len(left) != 1 || sums(t, w.dir+string(filepath.Separator)) != before {
-			t.Errorf("closed %v: left %v, %v, or the old store is changed", closed, left, err)
+	}
+}
+
+// salvageAll salvages a store that has lost nothing but its list of tables.
+func (w *wreck) salvageAll(what string) {
+	w.t.Helper()
+	before := sums(w.t, w.dir+string(filepath.Separator))
+	parent := w.t.TempDir()
+	r := program(w.t.Context(), strings.NewReader(""), "salvage", w.dir, filepath.Join(parent, "new"))
+	if r.code != serving.ExitFailed || r.stderr != "" || !strings.HasSuffix(r.stdout, "3 actors whole, 0 not\n") || !strings.Contains(r.stdout, "keys: whole if all tables are there") {
+		w.t.Errorf("%s: %s", what, report(r))
+		return
+	}
+	for kind, all := range w.states {
+		if state := w.stateIn(filepath.Join(parent, "new"), kind); state != all[len(all)-1] {
+			w.t.Errorf("%s: %s is %.300s", what, kind, state)
 		}
+	}
+	if left, err := os.ReadDir(parent); err != nil || len(left) != 1 || sums(w.t, w.dir+string(filepath.Separator)) != before {
+		w.t.Errorf("%s: left %v, %v, or the old store is changed", what, left, err)
 	}
 }

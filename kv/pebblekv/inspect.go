@@ -53,10 +53,17 @@ func inspect(dir string, opts *Options, disk vfs.FS) error {
 			return fmt.Errorf("%w: it holds %q, but no manifest", kv.ErrNotAStore, name)
 		}
 	}
-	if opts.MustExist || opts.ReadOnly {
-		return kv.ErrNoStore
+	if !opts.MustExist && !opts.ReadOnly {
+		return nil
 	}
-	return nil
+	if orphans := refuseOrphans(disk, dir); orphans != nil {
+		// A marker that is there by now is that of a process that makes the store.
+		if exists, err = hasManifest(disk, dir); err == nil && !exists {
+			err = orphans
+		}
+		return err
+	}
+	return kv.ErrNoStore
 }
 
 // makeDir makes a directory with its missing parents so that a crash doesn't take

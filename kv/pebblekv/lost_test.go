@@ -256,6 +256,31 @@ func TestLostFirst(t *testing.T) {
 	}
 }
 
+// TestOnlyLog: a store of which nothing but the log is left is damaged for each kind of Open. What was committed is in what Rebuild makes of it.
+func TestOnlyLog(t *testing.T) {
+	dir, left := filepath.Join(t.TempDir(), "s"), t.TempDir()
+	db, err := Open(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(db.Commit(ctx, numbered(1)), os.CopyFS(filepath.Join(left, logDir), os.DirFS(filepath.Join(dir, logDir)))); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	want, err := readStore(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, opts := range []*Options{{MustExist: true}, {ReadOnly: true}, nil} {
+		wantOpenErr(t, left, opts, kv.ErrCorrupt)
+	}
+	if rows, damage := rebuilt(t, left); !maps.Equal(rows, want) || len(rows) == 0 || damage != nil {
+		t.Errorf("rebuilt: %v, want %v; damage %v", rows, want, damage)
+	}
+}
+
 // TestOptionsCut cuts off the file of options of a store that was killed, and changes a bit of it, in many places: everything is there, or
 // it is said what is damaged.
 func TestOptionsCut(t *testing.T) {
