@@ -107,7 +107,7 @@ func TestStartAgainFaults(t *testing.T) {
 	}
 }
 
-// TestStartAgainBusy: while the run of a cancelled workflow ends, it can't be started again, and
+// TestStartAgainBusy: while the run of a cancelled workflow ends, it can't be started again, is over for Start, and
 // what the old run leaves behind changes nothing of the new one.
 func TestStartAgainBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -127,6 +127,7 @@ func TestStartAgainBusy(t *testing.T) {
 		later(time.Second)
 		must(t, w.Cancel(ctx))
 		wantErr(t, "start again", w.StartAgain(ctx, "new"), ErrRunning)
+		wantErr(t, "start", w.Start(ctx, "new"), ErrOver)
 		wantErr(t, "live", <-done, ErrCancelled) // after the grace of the step
 		must(t, w.StartAgain(ctx, "new"))
 		close(release)

@@ -60,7 +60,7 @@ func (w *Workflow) start(ctx context.Context, input []byte, land func(*history.T
 			return err
 		}
 		if w.h.Input() != nil {
-			return nil
+			return Over(State(w.h.State())) // it may have been cancelled, or have returned, a moment ago
 		}
 		// Without an input it is busy for a moment: a run finds that, or another start stores one.
 		w.mu.Lock()
