@@ -210,3 +210,34 @@ func TestAuthorizeEnds(t *testing.T) {
 	again.send(&wire.Request{Type: wire.TypeResume, Token: p.token, Conn: conn.ID(p.conn)})
 	again.want(wire.TypeConnected)
 }
+
+// TestAuthorizePanics: an Authorize that panics refuses what it is asked about, over HTTP, through a socket, and about a socket that is open; the program goes on, and serves others.
+func TestAuthorizePanics(t *testing.T) {
+	var still atomic.Bool
+	r := newRig(t, Options{PingInterval: time.Millisecond, Authorize: func(_ context.Context, r *http.Request, a *Access) (*host.Caller, error) {
+		if user := r.Header.Get("User"); a.Action == "secret" || a.Event == "secret" || user == "eve" && still.Load() {
+			panic("the key of tenant 7 is missing")
+		}
+		return &host.Caller{ID: "ann"}, nil
+	}}, guarded())
+	if status, answer := r.post("secret", "null"); status != 500 || !strings.Contains(answer, `"internal"`) || strings.Contains(answer, "tenant") {
+		t.Errorf("%d %s", status, answer)
+	}
+	p := r.join(mediaJSON, wire.Request{})
+	for i, m := range []wire.Request{{Type: wire.TypeCall, Action: "secret"}, {Type: wire.TypeSubscribe, Event: "secret"}} {
+		m.ID = uint64(i + 1)
+		p.send(&m)
+		if got := p.want(wire.TypeError); got.ID != m.ID || got.Code != "internal" || strings.Contains(got.Message, "tenant") {
+			t.Errorf("%s: %+v", m.Type, got)
+		}
+	}
+	eve := r.join(mediaJSON, wire.Request{}, "User", "eve")
+	still.Store(true)
+	if got := eve.want(wire.TypeError); got.Code != "internal" {
+		t.Errorf("about a socket: %+v", got)
+	}
+	eve.wantClose(wire.CloseRefused)
+	if got := p.call("who", nil); got != `"ann ann"` {
+		t.Errorf("afterwards: %s", got)
+	}
+}

@@ -6,9 +6,11 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"errors"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -47,13 +49,27 @@ func (g *guard) admit(ctx context.Context, r *http.Request, a *Access) (*host.Ca
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.CallTimeout)
 	defer cancel()
-	caller, err := g.Authorize(ctx, r, a)
+	caller, err := g.ask(ctx, r, a)
 	if err != nil {
 		g.meter.Count(metricRefused, 1)
-		return nil, forbidden(err)
+		return nil, err
 	}
 	if caller == nil {
 		caller = &host.Caller{}
+	}
+	return caller, nil
+}
+
+// ask calls Authorize, and returns of its error what a client is told. A panic refuses the request: it isn't that of a handler, which net/http would catch, where a socket asks for something.
+func (g *guard) ask(ctx context.Context, r *http.Request, a *Access) (caller *host.Caller, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			g.Logger.Error("front: panic of Authorize", slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+			err = errAuthorize
+		}
+	}()
+	if caller, err = g.Authorize(ctx, r, a); err != nil {
+		return nil, forbidden(err)
 	}
 	return caller, nil
 }

@@ -22,6 +22,7 @@ var (
 func refusal(code, message string) error { return &host.Error{Code: code, Message: message} }
 
 var (
+	errAuthorize = refusal("internal", "It could not be found out whether this is allowed.")
 	errToken     = refusal("unauthorized", "A bearer token is needed.")
 	errOrigin    = refusal("forbidden_origin", "Pages of this origin are not served.")
 	errHost      = refusal("forbidden_host", "This is not the name of this server.")

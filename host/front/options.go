@@ -26,8 +26,8 @@ type Options struct {
 	// which the client is told, or any other one, which the client isn't told. Of what goes through a socket the request is that of the socket, so what
 	// isn't right any more, such as a token that has ended, ends calls and subscriptions; and about an open socket it is asked every PingInterval, as AccessConnect, so
 	// that no more events reach it then: an error but for "unavailable", "timeout" and "cancelled" closes the socket. A connection is resumed by a caller with the ID of the one that made it.
-	// Authorize must not change or keep the request or read its body; its context ends with CallTimeout. It is called from many goroutines at once. nil refuses
-	// everything.
+	// Authorize must not change or keep the request or read its body; its context ends with CallTimeout. It is called from many goroutines at once. A panic of it refuses the request, is
+	// "internal" to the client, and is logged. nil refuses everything.
 	Authorize func(ctx context.Context, r *http.Request, a *Access) (*host.Caller, error)
 	// WithoutToken serves without tokens: then only what comes to a loopback address of this
 	// machine, and is addressed to it by such a name, so that no page of the web gets here
