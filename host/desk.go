@@ -69,7 +69,7 @@ const (
 	sweepEvery = time.Minute
 	// lineCheck is how often a claim that waits looks whether it has its place still: a desk takes out of the line what hasn't claimed in time.
 	lineCheck = time.Minute
-	// tidyEvery is how often records that say nothing, and permits that are over, are removed.
+	// tidyEvery is how often records that say nothing, permits that are over, and the lines of limits that there aren't any more are removed.
 	tidyEvery = time.Hour
 )
 
@@ -92,51 +92,107 @@ func newLimiters(types map[string]*kind) (*limiters, error) {
 // start begins to look after lines that there are already, and such as other hosts have.
 func (ls *limiters) start(h *Host) {
 	ls.host = h
+	ls.work.Go(func() { ls.again(tidyEvery, ls.tidy) })
 	if len(ls.named) > 0 {
-		ls.work.Go(ls.patrol)
+		ls.work.Go(func() { ls.again(h.opts.Rescan, ls.findAll) })
 	}
 }
 
-// patrol looks for lines, again and again.
-func (ls *limiters) patrol() {
+// again calls fn, again and again.
+func (ls *limiters) again(every time.Duration, fn func() error) {
 	h := ls.host
-	var tidied time.Time
 	for {
-		now := h.clock()
-		for name := range ls.named {
-			err := ls.find(name)
-			if err == nil && now.Sub(tidied) >= tidyEvery {
-				err = ls.tidy(name, now)
-			}
-			if err != nil && h.ctx.Err() == nil {
-				h.log.Warn("host: look for lines of a limit", slog.String("limit", name), slog.Any("error", err))
-			}
-		}
-		if now.Sub(tidied) >= tidyEvery {
-			tidied = now
+		if err := fn(); err != nil && h.ctx.Err() == nil {
+			h.log.Warn("host: look for lines of limits", slog.Any("error", err))
 		}
 		select {
-		case <-time.After(h.opts.Rescan):
+		case <-time.After(every):
 		case <-h.ctx.Done():
 			return
 		}
 	}
 }
 
-// tidy takes back the permits of a limit that are over, also such as no other claimant waits for, and removes records that say nothing.
-func (ls *limiters) tidy(name string, now time.Time) error {
-	for value, err := range limits.Held(ls.host.ctx, ls.host.engine, name) {
+// findAll looks for lines.
+func (ls *limiters) findAll() error {
+	var all error
+	for name := range ls.named {
+		if err := ls.find(name); err != nil {
+			all = errors.Join(all, fmt.Errorf("limit %q: %w", name, err))
+		}
+	}
+	return all
+}
+
+// tidy takes back the permits that are over, also such as no other claimant waits for, and removes records that say nothing: of all limits of the store, since a program that doesn't have a
+// limit any more leaves them behind.
+func (ls *limiters) tidy() error {
+	var all error
+	for name, err := range limits.Names(ls.host.ctx, ls.host.engine) {
 		if err != nil {
 			return err
 		}
-		d := ls.enter(ls.named[name], value)
+		if err := ls.tidyOne(name); err != nil {
+			all = errors.Join(all, fmt.Errorf("limit %q: %w", name, err))
+		}
+	}
+	return all
+}
+
+// tidyOne is tidy for one limit.
+func (ls *limiters) tidyOne(name string) error {
+	ctx, h := ls.host.ctx, ls.host
+	m := ls.named[name]
+	if m == nil {
+		m = &Limit{Name: name}
+		if err := ls.abandon(m); err != nil {
+			return err
+		}
+	}
+	for value, err := range limits.Held(ctx, h.engine, name) {
+		if err != nil {
+			return err
+		}
+		d := ls.enter(m, value)
 		_, err = d.sweep()
 		d.leave()
 		if err != nil {
 			return err
 		}
 	}
-	return limits.Tidy(ls.host.ctx, ls.host.engine, name, now)
+	return limits.Tidy(ctx, h.engine, name, h.clock())
+}
+
+// abandon wakes the actors that wait for a limit that the program doesn't have any more, and takes them out of its lines. Actors of types that only other hosts have stay.
+func (ls *limiters) abandon(m *Limit) error {
+	ctx, h := ls.host.ctx, ls.host
+	for value, err := range limits.Lines(ctx, h.engine, m.Name) {
+		if err != nil {
+			return err
+		}
+		for head, err := range limits.Line(ctx, h.engine, m.Name, value) {
+			if err != nil {
+				return err
+			}
+			a, err := ParseAddress(head.Actor)
+			if err != nil || h.kind(a.Type) == nil {
+				continue
+			}
+			l, err := h.enter(ctx, a, nil, byAlarm)
+			if err == nil {
+				l.leave()
+			} else if !noActor(err) {
+				continue // the next time; or another host has it
+			}
+			d := ls.enter(m, value)
+			err = d.Leave(ctx, head.Claimant)
+			d.leave()
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // find opens the desks of a limit that have lines.
@@ -332,7 +388,8 @@ var overStates = []string{workflow.Completed.String(), workflow.Failed.String(),
 // claim that one's permit.
 func (d *desk) dead(c limits.Claimant) (bool, error) {
 	h := d.all.host
-	if l := h.life(c.Actor); l != nil {
+	has := d.all.named[d.Name] != nil // else the label isn't known, and the actor doesn't give the permit back
+	if l := h.life(c.Actor); l != nil && has {
 		return !d.known(claimKey{c.Actor, c.Part}) && d.other(l), nil // else the actor gives it back by itself
 	}
 	id, err := h.store.Lookup(h.ctx, c.Actor)
@@ -341,7 +398,8 @@ func (d *desk) dead(c limits.Claimant) (bool, error) {
 		if err = err2; err == nil {
 			info := v.Info()
 			over := info.Attributes.Workflow == "" || slices.Contains(overStates, info.Attributes.Workflow)
-			return over || info.Host == actorstore.HostID{} && info.Attributes.Labels[d.label] != d.Value, v.Close()
+			moved := has && info.Host == actorstore.HostID{} && info.Attributes.Labels[d.label] != d.Value
+			return over || moved, v.Close()
 		}
 	}
 	if errors.Is(err, actorstore.ErrUnknownActor) {

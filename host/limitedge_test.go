@@ -4,13 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/internal/errkind"
+	"github.com/greenroomdb/greenroom/internal/limits"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/kv/pebblekv"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/workflow"
 )
@@ -135,4 +140,93 @@ func TestLimitFullDisk(t *testing.T) {
 			}
 		})
 	}, kind)
+}
+
+// TestLimitRenamed: where a program has another limit, or none, than before, actors that sleep in the line of the old one don't wait for it, and nothing of it is left.
+func TestLimitRenamed(t *testing.T) {
+	for _, flows := range []bool{false, true} {
+		for _, now := range [][]*Limit{nil, {{Name: "new", Concurrency: 2}}} {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLedger()
+				kind := func(all ...*Limit) []*Type {
+					if flows {
+						return []*Type{{Name: "thing", Workflow: napper(l), WorkflowLimits: all}}
+					}
+					return []*Type{limited(l, 1, all...)}
+				}
+				r := newRig(t, Options{IdleTimeout: time.Second}, kind(&Limit{Name: "old", Concurrency: 1})...)
+				for _, a := range []string{"a-1", "a-2", "a-3", "a-4", "a-5"} {
+					if flows {
+						must(t, testkit.Second(r.StartWorkflow(r.ctx, Address{"thing", a}, a)))
+					} else {
+						r.jobs(1, a)
+					}
+				}
+				pass(10 * time.Second)
+				r.close()
+				r.types = kind(now...)
+				r.open()
+				pass(4 * time.Minute)
+				seen := map[string]bool{}
+				l.look(func() {
+					for _, what := range l.begun {
+						seen[what[:3]] = true
+					}
+					if most := l.most[""]; len(seen) != 5 || !flows && now != nil && most > 2 {
+						t.Errorf("begun %v, at once %d", l.begun, most)
+					}
+				})
+				pass(2 * time.Hour)
+				for _, name := range []string{"old", "new"} {
+					for e, err := range limitRows(r.ctx, r.engine, name) {
+						t.Errorf("left is %x, %v", e.Key, err)
+					}
+				}
+				r.close()
+			})
+		}
+	}
+}
+
+// TestLimitPowerLoss: a token is stored before the work for which it was taken begins, so that a machine that loses its memory at any time doesn't give it again.
+func TestLimitPowerLoss(t *testing.T) {
+	for _, flows := range []bool{false, true} {
+		for seed := range uint64(testkit.Pick(3, 10, 100)) {
+			disk, begun := pebblekv.NewCrashDisk(), make(chan struct{}, 2)
+			kind, all := &Type{Name: "thing"}, []*Limit{{Name: "one", Concurrency: 1}, {Name: "calls", Rate: 1, Per: time.Hour, Burst: 2}}
+			if flows {
+				kind.WorkflowLimits = all
+				kind.Workflow = NewWorkflow(func(c *workflow.Context, _ string) (struct{}, error) {
+					return struct{}{}, workflow.Do(c, "call", func(context.Context) error { begun <- struct{}{}; return nil })
+				}, nil)
+			} else {
+				kind.Limits = all
+				kind.Work = &Work{Do: func(context.Context, *queue.Message) (func(*Context) error, error) {
+					begun <- struct{}{}
+					return nil, nil
+				}}
+			}
+			engine, err := disk.Open(nil)
+			must(t, err)
+			h, err := Open(t.Context(), engine, []*Type{kind}, &Options{Logger: quiet})
+			must(t, err)
+			for _, key := range []string{"a", "b"} {
+				if at := (Address{"thing", key}); flows {
+					must(t, testkit.Second(h.StartWorkflow(t.Context(), at, key)))
+				} else {
+					must(t, testkit.Second(h.Send(t.Context(), at, queue.Send{Name: "job"})))
+				}
+			}
+			<-begun
+			<-begun
+			crashed, err := disk.Crash(0, rand.New(rand.NewPCG(seed, 28))).Open(nil)
+			must(t, err)
+			for info, err := range limits.List(t.Context(), crashed, "calls", nil) {
+				if must(t, err); time.Until(info.Full) < 90*time.Minute {
+					t.Errorf("seed %d, workflows %v: a token is there again in %v", seed, flows, time.Until(info.Full))
+				}
+			}
+			must(t, errors.Join(crashed.Close(), h.Close(t.Context()), engine.Close()))
+		}
+	}
 }

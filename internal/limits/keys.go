@@ -321,6 +321,11 @@ func (s *state) clear(key []byte) {
 	s.ops, s.changed = append(s.ops, kv.Clear(key)), true
 }
 
+// Names yields the names of the limits of which something is stored.
+func Names(ctx context.Context, engine kv.Engine) iter.Seq2[string, error] {
+	return keys.Texts(ctx, engine, root)
+}
+
 // Lines yields the values of the limit of that name for which claimants wait.
 func Lines(ctx context.Context, engine kv.Engine, name string) iter.Seq2[string, error] {
 	return keys.Texts(ctx, engine, root.Sub(name, int64(kindLine)))
