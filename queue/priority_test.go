@@ -135,6 +135,25 @@ func TestPriorityKept(t *testing.T) {
 	})
 }
 
+// TestPriorityDelay: a message that is hidden holds up none, whatever its priority, and is received by that when it is due, also after a restart.
+func TestPriorityDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Options{})
+		for _, s := range []Send{{Priority: 9, Delay: 2 * time.Second}, {Priority: -9}, {Priority: 9, Delay: time.Second}, {}, {Priority: 5, Delay: time.Second}} {
+			s.Name = "a"
+			_, err := r.q.Enqueue(ctx, s)
+			must(t, err)
+		}
+		wantIDs(t, "at first", ids(r.try(ReceiveOptions{Count: 1, AtMostOnce: true})), 4)
+		r.reopen()
+		later(time.Second)
+		wantIDs(t, "after a second", ids(r.try(ReceiveOptions{Count: 2, AtMostOnce: true})), 3, 5)
+		r.wantGot("the last one that is hidden", r.receiving(ReceiveOptions{Names: []string{"b", "a"}}), 0, 2)
+		r.wantGot("when it is due", r.receiving(ReceiveOptions{}), time.Second, 1)
+		r.verify("in the end")
+	})
+}
+
 // TestPriorityOwn: what a batch enqueues itself stands behind what is stored of the same priority.
 func TestPriorityOwn(t *testing.T) {
 	r := newRig(t, Options{})

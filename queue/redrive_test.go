@@ -7,6 +7,8 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -149,6 +151,31 @@ func TestRedriveLeased(t *testing.T) {
 	l.holds("redriven", "a:1 a.dlq:1")
 	testkit.Must(t, ms[0].Complete(t.Context(), nil))
 	l.holds("completed", "a:1")
+}
+
+// TestRedriveAtOnce: dead letters that several move at once, are messages again once each, and one of them counts each.
+func TestRedriveAtOnce(t *testing.T) {
+	const most = 60
+	names := strings.Split(strings.Repeat("a ", most-1)+"a", " ")
+	l := newLetters(t, queue.Options{}, batch.Limits{Entries: 9, AtomicBatches: 1})
+	l.bury(names...)
+	var all sync.WaitGroup
+	var moved atomic.Int64
+	for range 8 {
+		all.Go(func() {
+			n, err := l.q.Redrive(t.Context(), nil)
+			if moved.Add(int64(n)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if n := moved.Load(); n != most {
+		t.Errorf("%d are counted, want %d", n, most)
+	}
+	l.holds("afterwards", fmt.Sprintf("a:%d", most))
+	l.reopen()
+	l.holds("after a restart", fmt.Sprintf("a:%d", most))
 }
 
 // TestRedrivePages: whatever fails, and whatever a commit has room for, each message is there once, as a dead letter or again.
