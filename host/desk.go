@@ -149,15 +149,31 @@ func (ls *limiters) tidyOne(name string) error {
 			return err
 		}
 	}
+	var held []*desk
+	defer func() {
+		for _, d := range held {
+			d.leave()
+		}
+	}()
 	for value, err := range limits.Held(ctx, h.engine, name) {
 		if err != nil {
 			return err
 		}
-		d := ls.enter(m, value)
-		_, err = d.sweep()
-		d.leave()
-		if err != nil {
-			return err
+		held = append(held, ls.enter(m, value))
+	}
+	for look := range 2 { // what hasn't changed in between is over
+		for _, d := range held {
+			if _, err := d.sweep(); err != nil {
+				return err
+			}
+		}
+		if look > 0 || len(held) == 0 {
+			break
+		}
+		select {
+		case <-time.After(limits.Lease):
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 	return limits.Tidy(ctx, h.engine, name, h.clock())

@@ -19,8 +19,8 @@ import (
 // sleep meanwhile. The line is served in the order in which the actors came, one message of each at a time, so that an actor with many messages doesn't hold up
 // the others.
 //
-// After a crash the actor has its permit of Concurrency still, on any host, and does the work again under it. A permit for a message ends 30 seconds after the host
-// last renewed it; that of a workflow lasts until the workflow is over, also while it sleeps. A token of Rate that was taken is spent, even if
+// After a crash the actor has its permit of Concurrency still, on any host, and does the work again under it. A permit for a message is free when it
+// hasn't been renewed for 30 seconds, as another host sees it; that of a workflow lasts until the workflow is over, also while it sleeps. A token of Rate that was taken is spent, even if
 // the work wasn't begun, and a message that is worked on again takes another one. So a limit never gives more than it may, as long as the clocks of the hosts agree: by as much as they differ a token may come early.
 //
 // An actor that has several limits claims their permits one after the other, those with a Label first, and keeps what it has while it waits for the next one.

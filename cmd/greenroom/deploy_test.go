@@ -63,7 +63,7 @@ func TestBoard(t *testing.T) {
 	}
 }
 
-// TestAlerts has promtool try the alert rules.
+// TestAlerts has promtool try the alert rules, and look at the names, units and help texts of a host's metrics.
 func TestAlerts(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
@@ -75,5 +75,11 @@ func TestAlerts(t *testing.T) {
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("promtool %q: %v\n%s", args, err, out)
 		}
+	}
+	p := startHost(t, "", "--demo", filepath.Join(t.TempDir(), "data"))
+	cmd := exec.CommandContext(t.Context(), promtool, "check", "metrics")
+	cmd.Stdin = strings.NewReader(fetch(t, p.url+"/metrics"))
+	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("promtool check metrics: %v\n%s", err, out)
 	}
 }

@@ -76,7 +76,9 @@ func newTracesShow(e *env) *cobra.Command {
 took, and when, from the left to the right. A span that failed has an exclamation mark
 and says why, one that runs has a bar that is open. TRACE is the id, which ls shows.
 
-With --details each span has its attributes, links and events. JSON is the spans in OTLP.`,
+With --details each span has its attributes, links and events. Those of an actor are
+named rivet.*, as RivetKit names them: one reader takes the traces of both. JSON is the
+spans in OTLP.`,
 		Example: "  greenroom traces show data lobby 0af7651916cd43dd8448eb211c80319c",
 		Args:    cobra.ExactArgs(3),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -60,6 +60,8 @@ type Limit struct {
 	mu    sync.Mutex // held for a change, so that those of one process don't conflict
 	spent int64      // the record's, when this Limit took a token last  +checklocks:mu
 	by    Claimant   // for which it took it  +checklocks:mu
+
+	seen map[Claimant]sighting // permits with an end, as Sweep has found them last  +checklocks:mu
 }
 
 // A record is what is stored of a limit as a whole.

@@ -24,11 +24,11 @@ import (
 // mostHeads bounds how many claimants are called at once.
 const mostHeads = 64
 
-// Lease is how long permits that have an end last from when they are claimed, or extended. One with an end that is later than that was given before the clock was set back.
+// Lease is for how long a permit that has an end is held after it was claimed or extended last: Sweep takes it back when it has seen it unchanged for that long.
 const Lease = 30 * time.Second
 
 // Claim gives c a permit, or a place in the line. It gives one if c had it already, which is exchanged for another one where there is a rate and an until; if c is among the first of the line, and there are as many
-// permits to be given; or if there are more than the line is long. Sweep takes permits back from until on; a zero until is for one that lasts until
+// permits to be given; or if there are more than the line is long. an until changes with each claim, so that Sweep sees that the permit is held; a zero until is for one that lasts until
 // Release, or until Sweep is told that it is of no more use.
 //
 // Without a bound of concurrency, a permit with an until isn't kept: each claim takes another one from the bucket.
@@ -232,35 +232,48 @@ func (l *Limit) Skip(ctx context.Context, h Head, leave bool) error {
 	})
 }
 
-// Sweep takes back permits that are over, and those without an end that dead says are of no more use. next is when the next one is over, zero for never.
+// Sweep takes back permits with an end that l has seen unchanged for a Lease, and those without one that dead says are of no more use. Which time the permits say doesn't count, since the clocks of
+// hosts differ, and may be set. next is when to look again, zero for never.
 func (l *Limit) Sweep(ctx context.Context, dead func(c Claimant) (bool, error)) (next time.Time, err error) {
+	now, seen := time.Now(), map[Claimant]sighting{}
 	err = l.change(ctx, func(s *state) error {
 		next = time.Time{}
 		for h, err := range s.allHeld() {
 			if err != nil {
 				return err
 			}
-			if latest := s.now.Add(Lease); h.until.After(latest.Add(maxSkew)) {
-				h.until = latest
-				s.hold(&h.Claimant, latest)
-			}
-			over := !h.until.IsZero() && !h.until.After(s.now)
+			over := false
 			if h.until.IsZero() {
 				if over, err = dead(h.Claimant); err != nil {
 					return err
 				}
+			} else {
+				at, ok := l.seen[h.Claimant]
+				if !ok || !at.until.Equal(h.until) {
+					at = sighting{h.until, now}
+				}
+				seen[h.Claimant] = at
+				over = now.Sub(at.since) >= Lease
 			}
 			switch {
 			case over:
 				s.free(h)
-			case !h.until.IsZero() && (next.IsZero() || h.until.Before(next)):
-				next = h.until
+			case !h.until.IsZero():
+				next = now.Add(Lease / 3)
 			}
 		}
 		return nil
 	})
+	if err == nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.seen = seen
+	}
 	return next, err
 }
+
+// A sighting is when a permit was seen first as it is, by this process's monotonic clock.
+type sighting struct{ until, since time.Time }
 
 // Key returns the key of the record of the limit, which each change changes.
 func (l *Limit) Key() []byte { return root.Pack(tuple.Tuple{l.Name, int64(kindRecord), l.Value}) }

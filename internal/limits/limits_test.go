@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/greenroomdb/greenroom/internal/testkit"
@@ -34,6 +35,19 @@ func newRig(t *testing.T, hosts int, rule Rule) *rig {
 		r.hosts = append(r.hosts, &Limit{Engine: r.engine, Name: "l", Value: "v", Rule: rule, Now: func() time.Time { return r.now }})
 	}
 	return r
+}
+
+// pass lets time pass, in a bubble.
+func (r *rig) pass(d time.Duration) {
+	<-time.After(d)
+	r.now = r.now.Add(d)
+}
+
+// sweep has a host sweep, which isn't asked about permits without an end.
+func (r *rig) sweep(host int) {
+	r.Helper()
+	_, err := r.hosts[host].Sweep(r.Context(), func(Claimant) (bool, error) { return false, nil })
+	must(r, err)
 }
 
 func (r *rig) claim(c Claimant, until time.Duration) bool {
@@ -115,16 +129,24 @@ func TestOrder(t *testing.T) {
 
 // TestNumbers: a part may hold several permits, and finds those that it had.
 func TestNumbers(t *testing.T) {
+	synctest.Test(t, testNumbers)
+}
+
+func testNumbers(t *testing.T) {
 	r := newRig(t, 1, Rule{Concurrency: 2})
 	first, second := Claimant{Actor: "a", Part: "work"}, Claimant{Actor: "a", Part: "work", Number: 1}
 	if !r.claim(first, 10*time.Second) || !r.claim(second, 10*time.Second) || !r.claim(first, time.Minute) || r.claim(named("b"), time.Minute) {
 		t.Error("wrong permits")
 	}
-	r.now = r.now.Add(20 * time.Second)
 	never := func(Claimant) (bool, error) { return false, errors.New("it was asked about a permit with an end") }
+	must(t, testkit.Second(r.hosts[0].Sweep(t.Context(), never)))
+	r.pass(Lease)
+	if !r.claim(first, time.Minute) {
+		t.Error("a permit that is held isn't")
+	}
 	next, err := r.hosts[0].Sweep(t.Context(), never)
-	if must(t, err); !next.Equal(r.now.Add(40 * time.Second)) {
-		t.Errorf("the next one ends at %v", next)
+	if must(t, err); !next.Equal(time.Now().Add(Lease / 3)) {
+		t.Errorf("the next look is at %v", next)
 	}
 	if held, err := r.hosts[0].Extend(t.Context(), second, r.now.Add(time.Hour)); held || err != nil {
 		t.Errorf("a permit that is over was extended: %v", err)
@@ -269,30 +291,38 @@ func TestUnusedLate(t *testing.T) {
 	}
 }
 
-// TestClockSetBack: a permit that was given before the clock was set back, to a host that is gone, is over as soon as it would have been.
-func TestClockSetBack(t *testing.T) {
-	r := newRig(t, 1, Rule{Concurrency: 1})
-	if !r.claim(named("1"), Lease) || r.claim(named("2"), Lease) {
-		t.Fatal("not one permit")
-	}
-	r.now = r.now.Add(-24 * time.Hour)
-	sweep := func() (next time.Time) {
-		t.Helper()
-		next, err := r.hosts[0].Sweep(t.Context(), func(Claimant) (bool, error) { return false, nil })
-		must(t, err)
-		return next
-	}
-	sweep()
-	for range 3 {
-		r.now = r.now.Add(Lease)
-		sweep()
-	}
-	if !r.claim(named("2"), Lease) {
-		t.Error("the permit of before isn't over")
-	}
-	r.now = r.now.Add(-maxSkew) // the clock of another host
-	if sweep(); r.claim(named("3"), Lease) {
-		t.Error("clocks that differ end a permit")
+// TestClocks: a permit that is renewed is held whatever the clocks of the hosts say, and however they are set; one that isn't, because its host is gone, is over as soon as another host has seen it
+// for so long.
+func TestClocks(t *testing.T) {
+	for _, jump := range []time.Duration{0, 25 * time.Second, 24 * time.Hour, -24 * time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, 2, Rule{Concurrency: 1})
+			other := r.hosts[1]
+			other.Now = func() time.Time { return r.now.Add(jump) }
+			if !r.claim(named("1"), Lease) || r.claim(named("2"), Lease) {
+				t.Fatal("not one permit")
+			}
+			r.sweep(1)
+			for range 9 {
+				r.pass(Lease / 3)
+				held, err := r.hosts[0].Extend(t.Context(), named("1"), r.now.Add(Lease))
+				if r.sweep(1); !held || err != nil {
+					t.Fatalf("%v: the permit of a host that lives was taken back: %v", jump, err)
+				}
+			}
+			if jump != 0 {
+				r.now = r.now.Add(jump) // of all clocks
+			}
+			r.pass(Lease - time.Second)
+			r.sweep(1)
+			if r.claim(named("2"), Lease) {
+				t.Errorf("%v: the permit is over too early", jump)
+			}
+			r.pass(time.Second)
+			if r.sweep(1); !r.claim(named("2"), Lease) {
+				t.Errorf("%v: the permit isn't over", jump)
+			}
+		})
 	}
 }
 
@@ -348,8 +378,8 @@ func TestValues(t *testing.T) {
 
 // A holder is what the model knows of a claimant.
 type holder struct {
-	held  bool
-	until time.Time // zero for none
+	held         bool
+	until, since time.Time // until is zero for none; since when it is so
 }
 
 // TestModel has several hosts do what they may in any order, with commits that fail, or land without saying so: never are more permits held than the rule
@@ -361,7 +391,7 @@ func TestModel(t *testing.T) {
 		if rule.Concurrency == 0 || rnd.IntN(2) == 0 {
 			rule.Every, rule.Burst = time.Second, 1+rnd.IntN(3)
 		}
-		modelRun(newRig(t, 3, rule), rnd)
+		synctest.Test(t, func(t *testing.T) { modelRun(newRig(t, 3, rule), rnd) })
 		if t.Failed() {
 			t.Fatalf("seed %d, rule %+v", seed, rule)
 		}
@@ -402,17 +432,19 @@ func modelRun(r *rig, rnd *rand.Rand) {
 				given = append(given, r.now)
 			}
 			if got && (rule.Concurrency > 0 || until.IsZero() || h.held) {
-				h.held, h.until = true, until
+				h.held, h.until, h.since = true, until, r.now
 			}
 		case 3:
 			_, err = l.Release(ctx, c, false)
 			h.held = h.held && err != nil
 		case 4:
 			_, err = l.Sweep(ctx, func(Claimant) (bool, error) { return false, nil })
-			if err == nil {
-				for _, h := range model {
-					h.held = h.held && (h.until.IsZero() || h.until.After(r.now))
+			for c, h := range model {
+				p := r.permit(l, c)
+				if gone := h.held && p == nil; gone && (h.until.IsZero() || r.now.Sub(h.since) < Lease) {
+					r.Errorf("a permit was taken back %v after it was claimed", r.now.Sub(h.since))
 				}
+				h.held = p != nil
 			}
 		case 5:
 			var call Call
@@ -420,7 +452,10 @@ func modelRun(r *rig, rnd *rand.Rand) {
 				err = l.Skip(ctx, call.Heads[0], rnd.IntN(2) == 0)
 			}
 		default:
-			r.now = r.now.Add(time.Duration(rnd.IntN(1500)) * time.Millisecond)
+			r.pass(time.Duration(rnd.IntN(1500)) * time.Millisecond)
+			if rnd.IntN(5) == 0 {
+				r.pass(time.Duration(rnd.IntN(20)) * time.Second)
+			}
 		}
 		if fault != nil {
 			fault.Remove()
@@ -429,10 +464,9 @@ func modelRun(r *rig, rnd *rand.Rand) {
 		}
 		if err != nil { // it has happened, or not
 			for c, h := range model {
-				p, err := (&state{ctx: ctx, limit: l, permits: root.Sub("l", int64(kindHeld), "v")}).held(&c)
-				must(r, err)
-				if h.held = p != nil; h.held {
-					h.until = p.until
+				p := r.permit(l, c)
+				if h.held = p != nil; h.held && !h.until.Equal(p.until) {
+					h.until, h.since = p.until, r.now
 				}
 			}
 		}
@@ -441,6 +475,14 @@ func modelRun(r *rig, rnd *rand.Rand) {
 			verifyRate(r.T, rule, given)
 		}
 	}
+}
+
+// permit returns the permit that c holds, nil for none.
+func (r *rig) permit(l *Limit, c Claimant) *permit {
+	r.Helper()
+	p, err := (&state{ctx: r.Context(), limit: l, permits: root.Sub("l", int64(kindHeld), "v")}).held(&c)
+	must(r, err)
+	return p
 }
 
 // verify holds the rows against each other, and the permits against the rule.
