@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/workflow"
 )
 
@@ -188,4 +191,51 @@ func TestSlowStep(t *testing.T) {
 		r.wantAwake(0)
 		r.wantAnswers("re: why?\n")
 	}, kind)
+}
+
+// TestHandOverKeptAwake: an actor that KeepAwake keeps stays where it is, and answers, while its host gives the others away; when its work is done it goes, too.
+func TestHandOverKeptAwake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var runs atomic.Int64
+		ended := make(chan error, 1)
+		f := newPeers(t, func() []*Type {
+			kinds := counters()
+			kinds[0].Run = func(ctx context.Context) error {
+				if runs.Add(1) > 1 {
+					return nil
+				}
+				release, err := KeepAwake(ctx)
+				if err != nil {
+					return err
+				}
+				defer release()
+				_, err = model(ctx, "why?")
+				ended <- err
+				return err
+			}
+			return kinds
+		})
+		a, b := f.open("a:1", func(o *Options) { o.Peers.Here = true }), f.open("b:1")
+		ctx := t.Context()
+		must(t, testkit.Second(invoke[int](ctx, a, lobby, "add", 1)))
+		synctest.Wait()
+		must(t, testkit.Second(invoke[int](ctx, a, Address{"thing", "idle"}, "add", 1)))
+		over := make(chan error, 1)
+		go func() { over <- a.HandOver(ctx) }()
+		pass(modelTime - time.Second)
+		for key, want := range map[string]string{"lobby": "a:1", "idle": "b:1"} {
+			if where, err := invoke[string](ctx, b, Address{"thing", key}, "host", nil); where != want || err != nil {
+				t.Errorf("%s is at %s, want %s: %v", key, where, want, err)
+			}
+		}
+		if len(over)+len(ended) != 0 {
+			t.Error("the work wasn't waited for")
+		}
+		pass(2 * time.Second)
+		must(t, errors.Join(<-ended, <-over))
+		if where, err := invoke[string](ctx, a, lobby, "host", nil); where != "b:1" || err != nil {
+			t.Errorf("afterwards it is at %s: %v", where, err)
+		}
+		f.close()
+	})
 }

@@ -24,11 +24,11 @@ import (
 // mostHeads bounds how many claimants are called at once.
 const mostHeads = 64
 
-// Lease is for how long a permit that has an end is held after it was claimed or extended last: Sweep takes it back when it has seen it unchanged for that long.
+// Lease is for how long a permit that has an end is held after it was claimed or extended last: Sweep takes it back when it didn't change for that long.
 const Lease = 30 * time.Second
 
 // Claim gives c a permit, or a place in the line. It gives one if c had it already, which is exchanged for another one where there is a rate and an until; if c is among the first of the line, and there are as many
-// permits to be given; or if there are more than the line is long. an until changes with each claim, so that Sweep sees that the permit is held; a zero until is for one that lasts until
+// permits to be given; or if there are more than the line is long. Each claim has another until, by which Sweep sees that the permit is held; a zero until is for one that lasts until
 // Release, or until Sweep is told that it is of no more use.
 //
 // Without a bound of concurrency, a permit with an until isn't kept: each claim takes another one from the bucket.
@@ -232,8 +232,8 @@ func (l *Limit) Skip(ctx context.Context, h Head, leave bool) error {
 	})
 }
 
-// Sweep takes back permits with an end that l has seen unchanged for a Lease, and those without one that dead says are of no more use. Which time the permits say doesn't count, since the clocks of
-// hosts differ, and may be set. next is when to look again, zero for never.
+// Sweep takes back permits with an end that didn't change for a Lease, as l has seen them, and those without one that dead says are of no more use. Which time the permits say doesn't count, since the
+// clocks of hosts differ, and may be set. next is when to look again, zero for never.
 func (l *Limit) Sweep(ctx context.Context, dead func(c Claimant) (bool, error)) (next time.Time, err error) {
 	now, seen := time.Now(), map[Claimant]sighting{}
 	err = l.change(ctx, func(s *state) error {
