@@ -54,7 +54,7 @@ func commitSeveral(ctx context.Context, writes []write, d kv.Durability) (wrote 
 	}
 	for _, w := range writes {
 		if err := several.add(ctx, w); err != nil {
-			return nil, fmt.Errorf("actorstore: commit of %d actors: %s: %w", len(writes), cmp.Or(w.Actor.Name(), w.Actor.id.String()), err)
+			return nil, fmt.Errorf("actorstore: commit of %s: %w", cmp.Or(w.Actor.Name(), w.Actor.id.String()), err)
 		}
 	}
 	if err := several.merge(); err != nil {
