@@ -47,7 +47,7 @@ type creation struct {
 func (m *creation) take() error {
 	l := m.life
 	for {
-		door, err := l.host.door.Actor(l.ctx, l.name, m.options())
+		door, err := m.open()
 		if errors.Is(err, actorstore.ErrUnknownActor) {
 			return ErrNoActor
 		}
@@ -190,6 +190,28 @@ func (m *creation) undo() bool {
 	return true
 }
 
+// open takes the actor, unless its database is of a newer version of the program.
+func (m *creation) open() (*greenroom.Actor, error) {
+	l := m.life
+	o := m.options()
+	if o.MaxSchema = l.kind.Migrations.Latest(); o.MaxSchema == 0 {
+		o.MaxSchema = actorstore.NoSchema
+	}
+	door, err := l.host.door.Actor(l.ctx, l.name, o)
+	if len(l.kind.Migrations) > 0 || !errors.Is(err, greenroom.ErrNewerSchema) {
+		return door, err
+	}
+	versioned, rerr := versionedType(l.ctx, l.host.engine, l.kind.Name)
+	if rerr != nil {
+		return nil, rerr
+	}
+	if versioned {
+		return nil, err
+	}
+	o.MaxSchema = 0 // the version is the program's own
+	return l.host.door.Actor(l.ctx, l.name, o)
+}
+
 // options returns those of the actor. The gate waits until what turns have written is on
 // stable storage, so that its database doesn't.
 func (m *creation) options() *greenroom.ActorOptions {
@@ -197,7 +219,7 @@ func (m *creation) options() *greenroom.ActorOptions {
 	db := l.kind.DB
 	db.Pragmas = append(slices.Clone(db.Pragmas), "synchronous=NORMAL")
 	o := &greenroom.ActorOptions{
-		MustExist: l.birth == nil, MaxSchema: l.host.maxSchema(l.ctx, l.kind), DB: &db, Queue: &l.kind.Queue, Traces: l.host.opts.Traces,
+		MustExist: l.birth == nil, DB: &db, Queue: &l.kind.Queue, Traces: l.host.opts.Traces,
 	}
 	if l.birth != nil {
 		o.Input = l.birth.input

@@ -207,15 +207,6 @@ func (f *forwarder) owner(err error) *actorstore.HostInfo {
 	return &in.Host
 }
 
-// maxSchema returns the version above which an actor's database is of a newer version of the program. A type without migrations takes any, unless another host has some for it: then the
-// program is that of before the first one.
-func (f *forwarder) maxSchema(ctx context.Context, k *kind) uint64 {
-	if len(k.Migrations) == 0 && f.routes != nil && f.routes.Newest(ctx, k.Name) > 0 {
-		return actorstore.NoSchema
-	}
-	return k.Migrations.Latest()
-}
-
 // forwardedKey is the key of a context of what another host has forwarded.
 type forwardedKey struct{}
 

@@ -141,21 +141,31 @@ func Open(ctx context.Context, engine kv.Engine, types []*Type, opts *Options) (
 	h.ctx, h.stop = context.WithCancel(context.Background())
 	h.couriers = h.newCouriers()
 	h.alarms = h.newAlarms()
-	if err = h.meet(ctx, h); err != nil { // before anything wakes actors
-		err = fmt.Errorf("host: tell other hosts: %w", err)
-	} else {
-		h.limits.start(h)
-		if err = h.alarms.start(ctx); err != nil {
-			err = fmt.Errorf("host: read when actors must be woken: %w", err)
-		}
-	}
-	if err != nil {
+	if err := h.begin(ctx, kinds); err != nil {
 		h.alarms.Close()
 		h.stop()
 		h.limits.work.Wait()
 		return nil, errors.Join(err, store.Close())
 	}
 	return h, nil
+}
+
+// begin tells the other hosts of this one, and wakes the actors whose time has come.
+func (h *Host) begin(ctx context.Context, kinds *kinds) error {
+	for _, k := range kinds.byName {
+		// Without room the first actor that is brought up does it.
+		if err := k.noteVersioned(ctx, h.engine); err != nil && !errors.Is(err, greenroom.ErrNoSpace) {
+			return err
+		}
+	}
+	if err := h.meet(ctx, h); err != nil { // before anything wakes actors
+		return fmt.Errorf("host: tell other hosts: %w", err)
+	}
+	h.limits.start(h)
+	if err := h.alarms.start(ctx); err != nil {
+		return fmt.Errorf("host: read when actors must be woken: %w", err)
+	}
+	return nil
 }
 
 // enter returns the actor awake, and counts the caller among its users until leave.

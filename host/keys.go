@@ -3,9 +3,11 @@ package host
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/bare"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/tuple"
 )
@@ -14,12 +16,42 @@ import (
 //
 //	("greenroom.host", 1, name)        a row of a store of before: the actor of that name (type,
 //	                                   slash, key) must be woken some time. See alarms.go
+//	("greenroom.host", 4, type)        v1: a host ran the type with migrations. Empty
 //
 // What actors send each other a host keeps among their own keys: package mailrow. So it does what calls with an idempotency key
 // have returned: package callrow.
 
 // oldAlarms are rows of stores that had no index of when actors must be woken.
 var oldAlarms = tuple.NewSubspace(tuple.Tuple{"greenroom.host", int64(1)})
+
+// versionedTypes are rows that say which types a host ran with migrations. A host whose type has none is of before the first one then,
+// and takes no actor whose database has a version. A host writes the row before it brings up an actor of the type, and the row stays.
+var versionedTypes = tuple.NewSubspace(tuple.Tuple{"greenroom.host", int64(4)})
+
+const versionedVersion = 1
+
+func versionedKey(typ string) []byte { return versionedTypes.Pack(tuple.Tuple{typ}) }
+
+// versionedType says whether the row of a type is there.
+func versionedType(ctx context.Context, r kv.Reader, typ string) (bool, error) {
+	row, err := r.Get(ctx, versionedKey(typ), nil)
+	if errors.Is(err, kv.ErrNotFound) {
+		return false, nil
+	}
+	if err == nil {
+		v, rest, verr := bare.Version(row)
+		switch {
+		case verr == nil && v > versionedVersion:
+			err = &kv.FormatError{What: "row of a type with migrations", Found: uint64(v), Known: versionedVersion}
+		case verr != nil || v < versionedVersion || len(rest) > 0:
+			err = fmt.Errorf("%w: the row is %x", kv.ErrCorrupt, row)
+		}
+	}
+	if err != nil {
+		return false, fmt.Errorf("host: read whether type %q has migrations: %w", typ, err)
+	}
+	return true, nil
+}
 
 // parseOldAlarm returns the name of the actor whose row it is.
 func parseOldAlarm(key []byte) (name string, err error) {

@@ -2,12 +2,15 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/memkv"
 	"github.com/greenroomdb/greenroom/persist"
 )
 
@@ -119,7 +122,7 @@ func TestHandOverSchema(t *testing.T) {
 	})
 }
 
-// TestForwardFirstSchema: a host whose type has no migrations takes no actor for which another host has the first one, not for an alarm either; without such a host it takes any.
+// TestForwardFirstSchema: a host whose type has no migrations takes no actor for which another host has the first one, or had it, not for an alarm either.
 func TestForwardFirstSchema(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -147,10 +150,64 @@ func TestForwardFirstSchema(t *testing.T) {
 		delete(f.hosts, "b:1")
 		time.Sleep(time.Minute)
 		for _, x := range all {
-			if at, err := invoke[string](ctx, a, x, "host", nil); at != "a:1" || err != nil {
-				t.Errorf("%s is at %q, %v", x, at, err)
-			}
+			_, err := invoke[string](ctx, a, x, "host", nil)
+			wantErr(t, err, greenroom.ErrNewerSchema)
+		}
+		if at, err := invoke[string](ctx, a, Address{"thing", "new"}, "host", nil); at != "a:1" || err != nil {
+			t.Errorf("one without a version is at %q, %v", at, err)
 		}
 		f.close()
 	})
+}
+
+// TestOwnVersion: a type that never had migrations sets the versions of its databases itself; from the first migration on it can't, in a store of one host too, or after a Replace.
+func TestOwnVersion(t *testing.T) {
+	pragma := NewCommand("version", func(c *Context, n int) error {
+		_, err := c.Exec(fmt.Sprintf("pragma user_version = %d", n))
+		return err
+	})
+	kind := func(all greenroom.Migrations) *Type {
+		return &Type{Name: "thing", Actions: []AnyAction{pragma}, Migrations: all}
+	}
+	first := greenroom.Migrations{{Version: 7, SQL: "create table t(x)"}}
+	for _, replaced := range []bool{false, true} {
+		bubble(t, Options{IdleTimeout: time.Second}, func(r *rig) {
+			next := func(k *Type) {
+				r.close()
+				r.types = []*Type{k}
+				r.open()
+			}
+			own := Address{"thing", "own"}
+			for range 2 {
+				r.call(own, "version", 7)
+				next(kind(nil))
+			}
+			if replaced {
+				_, err := r.Replace(r.ctx, kind(first), 0)
+				must(t, err)
+			} else {
+				next(kind(first))
+			}
+			next(kind(nil))
+			_, err := invoke[struct{}](r.ctx, r.Host, own, "version", 8)
+			wantErr(t, err, greenroom.ErrNewerSchema)
+			next(kind(first))
+			r.call(own, "version", 7)
+		}, kind(nil))
+	}
+}
+
+// TestVersionedRow: a row that can't be read is said to be damaged, or of a newer version, and no actor is taken for it.
+func TestVersionedRow(t *testing.T) {
+	for row, want := range map[string]error{"\x01": kv.ErrCorrupt, "\x01\x00x": kv.ErrCorrupt, "\x00\x00": kv.ErrCorrupt, "\x02\x00": kv.ErrNewerFormat} {
+		e := memkv.New()
+		must(t, e.Commit(t.Context(), &kv.Commit{Ops: []kv.Op{kv.Set(versionedKey("thing"), []byte(row))}}))
+		if _, err := versionedType(t.Context(), e, "thing"); !errors.Is(err, want) {
+			t.Errorf("%x: %v, want %v", row, err, want)
+		}
+		if has, err := versionedType(t.Context(), e, "other"); has || err != nil {
+			t.Errorf("another type: %v, %v", has, err)
+		}
+		must(t, e.Close())
+	}
 }

@@ -15,7 +15,7 @@ import (
 // version, connections that don't hibernate are closed, and a running step of a workflow is done again. The channel is closed when no actor has the old version any more. If ctx ends before, it never is, and the actors that
 // are left keep theirs until they sleep.
 //
-// Errors: ErrTypes, if no type has that name, t makes no sense, or t has a limit that none of the types of Open has. Nothing is replaced then.
+// Errors: those of the engine; ErrTypes, if no type has that name, t makes no sense, or t has a limit that none of the types of Open has. Nothing is replaced then.
 func (u *upgrader) Replace(ctx context.Context, t *Type, keep time.Duration) (gone <-chan struct{}, err error) {
 	k, err := newKind(t)
 	if err != nil {
@@ -25,6 +25,9 @@ func (u *upgrader) Replace(ctx context.Context, t *Type, keep time.Duration) (go
 		if has := u.host.limits.named[m.Name]; has == nil || *has != *m {
 			return nil, fmt.Errorf("%w: the limit %q isn't one that the host began with", ErrTypes, m.Name)
 		}
+	}
+	if err := k.noteVersioned(ctx, u.host.engine); err != nil {
+		return nil, err
 	}
 	before, err := u.swap(k)
 	if err != nil {

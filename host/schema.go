@@ -21,6 +21,9 @@ func (l schema) run(c *Context) error {
 	if len(all) == 0 {
 		return nil
 	}
+	if err := l.kind.noteVersioned(l.ctx, l.host.engine); err != nil {
+		return err
+	}
 	from, err := all.Run(c.Tx)
 	if err == nil && from != all.Latest() {
 		c.AfterCommit(func() { l.log.Info("host: schema", slog.Uint64("from", from), slog.Uint64("to", all.Latest())) })

@@ -8,10 +8,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/host/internal/abi"
+	"github.com/greenroomdb/greenroom/internal/bare"
+	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/metrics"
 	"github.com/greenroomdb/greenroom/persist"
 	"github.com/greenroomdb/greenroom/queue"
@@ -35,7 +38,7 @@ type Type struct {
 
 	// Migrations bring the database of each actor to their latest version: when the actor wakes, in a transaction of its own before any of its code sees the actor, or, of one that is
 	// created, in the turn of Create, before that. If one fails the actor doesn't wake, and its database stays as it is. An actor with a newer version than the latest doesn't wake:
-	// greenroom.ErrNewerSchema. Without migrations any version is known, unless another host of the store has some for the type.
+	// greenroom.ErrNewerSchema. Without migrations any version is known, unless a host of the store ever ran the type with some.
 	Migrations greenroom.Migrations
 
 	// Create is called once in the life of an actor, in its first turn. If it fails, the
@@ -249,6 +252,7 @@ type kind struct {
 	metrics     *kindMetrics
 	// limits and flowLimits are those of the Type, in order.
 	limits, flowLimits []*Limit
+	versioned          atomic.Bool // noteVersioned need not look again
 }
 
 // newKind returns a type with its actions looked up.
@@ -278,6 +282,22 @@ func newKind(t *Type) (*kind, error) {
 
 // ownPrefix begins the names of the scheduled events that are the host's own.
 const ownPrefix = "host:"
+
+// noteVersioned stores that the type is run with migrations, if it is and the store lacks that.
+func (k *kind) noteVersioned(ctx context.Context, e kv.Engine) error {
+	if len(k.Migrations) == 0 || k.versioned.Load() {
+		return nil
+	}
+	has, err := versionedType(ctx, e, k.Name)
+	if err == nil && !has {
+		row := kv.Set(versionedKey(k.Name), bare.AppendVersion(nil, versionedVersion))
+		if err = e.Commit(ctx, &kv.Commit{Ops: []kv.Op{row}}); err != nil {
+			err = fmt.Errorf("host: store that type %q has migrations: %w", k.Name, err)
+		}
+	}
+	k.versioned.Store(err == nil)
+	return err
+}
 
 // handler returns what an action of that name calls, nil for an unknown name.
 func (k *kind) handler(action string) func(c *Context, args Raw) (Raw, error) {

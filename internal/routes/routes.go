@@ -103,19 +103,6 @@ func (t *Table) Newer(ctx context.Context, typ, name string, schema uint64) (to 
 	return to, ok
 }
 
-// Newest returns the latest version of the schema of a type's databases that another living host knows, 0 without one.
-func (t *Table) Newest(ctx context.Context, typ string) (latest uint64) {
-	t.list(ctx)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for i := range t.hosts {
-		if r := t.hosts[i].Offer.Runs(typ); r != nil {
-			latest = max(latest, uint64(r.Schema))
-		}
-	}
-	return latest
-}
-
 // Runs says whether a living host runs actors of a type.
 func (t *Table) Runs(ctx context.Context, typ string) bool {
 	t.list(ctx)
