@@ -3,6 +3,8 @@ package lint
 import (
 	"bufio"
 	"bytes"
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +17,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -84,7 +87,10 @@ func TestPageFails(t *testing.T) {
 		{hello + "```console\n$ rm -r /\n```\n", `can't be typed: "rm -r /"`},
 		{hello, "is not run"},
 	} {
-		err := newReader(t).read(tt.page)
+		programs, err := buildPages(t.Context(), t.TempDir(), tt.page)
+		if err == nil {
+			err = newReader(t, programs[tt.page]).read(tt.page)
+		}
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("got %v, want an error with %q", err, tt.want)
 		}
@@ -95,7 +101,14 @@ func TestPageFails(t *testing.T) {
 // commands.
 func checkPage(t *testing.T, page string) (files, commands int) {
 	t.Helper()
-	r := newReader(t)
+	programs, err := builtPages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(slices.Collect(maps.Keys(programs)), page) {
+		t.Fatal("the list pagesRead lacks the page")
+	}
+	r := newReader(t, programs[page])
 	if err := r.read(page); err != nil {
 		t.Error(err)
 	}
@@ -116,17 +129,14 @@ type reader struct {
 	written, typed int
 }
 
-func newReader(t *testing.T) *reader {
-	return &reader{t: t, folder: t.TempDir(), files: map[string]string{}}
+func newReader(t *testing.T, programs []string) *reader {
+	return &reader{t: t, folder: t.TempDir(), files: map[string]string{}, built: programs}
 }
 
 // read does what the blocks of a page say, one after the other. A server runs until the end of
 // the block that starts it.
 func (r *reader) read(page string) (err error) {
 	defer func() { err = errors.Join(err, r.stop()) }()
-	if err := r.build(page); err != nil {
-		return err
-	}
 	for _, block := range fence.FindAllStringSubmatch(page, -1) {
 		if block[1] == "go" {
 			r.files[fileOf(block[2])] = block[2]
@@ -257,51 +267,127 @@ func programsOf(page string) (programs []map[string]string) {
 	return programs
 }
 
-// build builds the programs of a page, in the module, which they only seem to be in. It
-// builds them at the same time, and without what is for debuggers: a linker takes most of
-// the time of reading a page.
-func (r *reader) build(page string) error {
+// pagesRead are the pages whose programs are built together.
+var pagesRead = []string{
+	"README.md", "docs/tutorial.md", "docs/items.md", "docs/documents.md",
+	"docs/fake-time.md", "docs/sql.md", "docs/sizes.md", "docs/slow-work.md", "docs/flow-control.md", "docs/testing-actors.md",
+}
+
+// scratch is a folder for all tests.
+var scratch string
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		var err error
+		if scratch, err = os.MkdirTemp("", "lint"); err != nil {
+			panic(err)
+		}
+		defer os.RemoveAll(scratch)
+		return m.Run()
+	}())
+}
+
+// builtPages returns what buildPages does of the pages that are read.
+var builtPages = sync.OnceValues(func() (map[string][]string, error) {
+	var pages []string
+	for _, name := range pagesRead {
+		page, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			return nil, err
+		}
+		pages = append(pages, string(page))
+	}
+	return buildPages(context.Background(), scratch, pages...)
+})
+
+// mainPackage and mainFunction are what makes a file the begin of a program.
+var mainPackage, mainFunction = regexp.MustCompile(`(?m)^package main$`), regexp.MustCompile(`(?m)^func main\(\)`)
+
+// A builder has the files of programs, which seem to be in the module.
+type builder struct {
+	ctx     context.Context
+	dir     string // where they are
+	replace map[string]string
+}
+
+// add adds a file, which seems to be at path in the module.
+func (b *builder) add(path, text string) error {
+	to := filepath.Join(b.dir, strings.ReplaceAll(path, "/", "."))
+	b.replace[path] = to
+	return os.WriteFile(to, []byte(text), 0o600)
+}
+
+// command runs the command go at the root of the module, with the files.
+func (b *builder) command(args ...string) error {
 	abs, err := filepath.Abs(root)
 	if err != nil {
 		return err
 	}
-	dir := r.t.TempDir()
-	replace, verb := map[string]string{}, []string{"build"}
-	args := []string{"-ldflags=-w -s", "-overlay", filepath.Join(dir, "overlay.json"), "-o", dir + "/"}
-	for i, files := range programsOf(page) {
-		name := fmt.Sprintf("page%d", i)
-		program := filepath.Join(dir, name)
-		for file := range files {
-			if strings.HasSuffix(file, "_test.go") { // so all programs of the page are tests
-				verb, program = []string{"test", "-c", "-vet=off"}, filepath.Join(dir, name+".test")
-			}
-		}
-		args, r.built = append(args, "./"+name), append(r.built, program)
-		for file, text := range files {
-			if strings.Contains(text, "/internal/") {
-				return fmt.Errorf("%s imports what a reader can't", file)
-			}
-			to := filepath.Join(dir, fmt.Sprint(i, file))
-			replace[filepath.Join(abs, name, file)] = to
-			if err := os.WriteFile(to, []byte(text), 0o600); err != nil {
-				return err
-			}
-		}
-	}
-	if len(r.built) == 0 {
-		return nil
+	replace := map[string]string{}
+	for path, to := range b.replace {
+		replace[filepath.Join(abs, path)] = to
 	}
 	overlay, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600); err != nil {
+	file := filepath.Join(b.dir, "overlay.json")
+	if err := os.WriteFile(file, overlay, 0o600); err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(r.t.Context(), "go", slices.Concat(verb, args)...)
+	cmd := exec.CommandContext(b.ctx, "go", append(args[:1:1], append([]string{"-ldflags=-w -s", "-overlay", file}, args[1:]...)...)...)
 	cmd.Dir = abs
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w\n%s", err, out)
 	}
 	return nil
+}
+
+// buildPages builds the programs of pages into dir, and returns the paths of those of each page in the order in which it runs them. Those that aren't
+// tests become one, which does by its name what the page's would do, without what is for debuggers: a linker takes most of the time of
+// reading a page.
+func buildPages(ctx context.Context, dir string, pages ...string) (programs map[string][]string, err error) {
+	b := &builder{ctx, dir, map[string]string{}}
+	programs = map[string][]string{}
+	var imports, calls strings.Builder
+	test := []string{"test", "-c", "-vet=off", "-o", dir + "/"}
+	for i, page := range pages {
+		for j, files := range programsOf(page) {
+			name := fmt.Sprintf("page%dx%d", i, j)
+			tested := slices.ContainsFunc(slices.Collect(maps.Keys(files)), func(file string) bool { return strings.HasSuffix(file, "_test.go") })
+			for file, text := range files {
+				if strings.Contains(text, "/internal/") {
+					return nil, fmt.Errorf("%s imports what a reader can't", file)
+				}
+				if !tested {
+					text = mainFunction.ReplaceAllString(mainPackage.ReplaceAllString(text, "package "+name), "func Main()")
+				}
+				if err := b.add(name+"/"+file, text); err != nil {
+					return nil, err
+				}
+			}
+			program := filepath.Join(dir, name)
+			if tested {
+				program += ".test"
+				test = append(test, "./"+name)
+			} else {
+				fmt.Fprintf(&imports, "import %q\n", "github.com/greenroomdb/greenroom/"+name)
+				fmt.Fprintf(&calls, "\tcase %q:\n\t\t%s.Main()\n", name, name)
+				if err := os.Symlink("pages", program); err != nil {
+					return nil, err
+				}
+			}
+			programs[page] = append(programs[page], program)
+		}
+	}
+	if calls.Len() > 0 {
+		text := "package main\n\nimport \"os\"\nimport \"path/filepath\"\n" + imports.String() + "\nfunc main() {\n\tswitch filepath.Base(os.Args[0]) {\n" + calls.String() + "\t}\n}\n"
+		if err := cmp.Or(b.add("pages/main.go", text), b.command("build", "-o", filepath.Join(dir, "pages"), "./pages")); err != nil {
+			return nil, err
+		}
+	}
+	if strings.HasPrefix(test[len(test)-1], "./") {
+		err = b.command(test...)
+	}
+	return programs, err
 }
