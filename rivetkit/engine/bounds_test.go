@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -28,7 +29,7 @@ const (
 // attacks are what one client, or some, do while others are served.
 var attacks = map[string]func(*crowd){
 	"flood": flood, "floods": floods, "uploads": uploads, "half messages": halfMessages, "unread answers": unreadAnswers,
-	"half bodies": halfBodies, "unread messages": unreadMessages, "gone senders": goneSenders,
+	"half bodies": halfBodies, "unread messages": unreadMessages, "gone senders": goneSenders, "unacknowledged": unacknowledged,
 }
 
 // TestLargeAttacks makes them with 20 times as much, as much as an engine has for clients that was told nothing else.
@@ -60,7 +61,7 @@ func inCrowd(t *testing.T, scale int, attack func(c *crowd)) {
 	synctest.Test(t, func(t *testing.T) {
 		opts := quiet()
 		opts.Memory, opts.MaxBody = int64(scale)*crowdMemory, int64(scale)*crowdBody
-		opts.MaxPending, opts.MaxQueued = scale<<22, scale<<24
+		opts.MaxPending, opts.MaxQueued, opts.MaxKept = scale<<22, scale<<24, scale<<20
 		c := &crowd{rig: &rig{TB: t, kv: memkv.New(), piped: true, opts: opts}, scale: scale}
 		c.start()
 		c.p = c.connect("default", "k")
@@ -296,6 +297,46 @@ func goneSenders(c *crowd) {
 	c.most = max(c.most, c.opts.Memory/8)
 }
 
+// TestUnacknowledged: what clients have sent that have gone, and the actor doesn't acknowledge, is stored up to a bound, and isn't in memory.
+func TestUnacknowledged(t *testing.T) { inCrowd(t, 1, unacknowledged) }
+
+func unacknowledged(c *crowd) {
+	const size = 100 << 10
+	stays := make(chan error, 1)
+	for n := range 50 {
+		ws := c.dial("/gateway/"+c.id+"/connect", "rivet")
+		toActor[rp.SocketOpen](c.p)
+		ctx, cancel := context.WithTimeout(c.Context(), 20*time.Second)
+		if n == 0 {
+			ctx = c.Context()
+			go func() {
+				_, _, err := ws.Read(ctx)
+				stays <- err
+			}()
+		}
+		go func() {
+			defer cancel()
+			for ws.Write(ctx, websocket.MessageBinary, make([]byte, size)) == nil { // until it isn't read from any more
+			}
+			_ = ws.CloseNow()
+		}()
+	}
+	for range 30 {
+		pass(time.Second)
+		c.served()
+	}
+	pass(5 * time.Minute)
+	if n := c.engine.Held(); n != 0 {
+		c.Errorf("when the clients have gone %d bytes are in memory", n)
+	}
+	if err := <-stays; !strings.Contains(err.Error(), "guard.gateway_response_start_timeout") {
+		c.Errorf("a client that has stayed hears %v", err)
+	}
+	if n := c.kept(c.id) * size; n < c.opts.MaxKept-50*size || n > 2*c.opts.MaxKept {
+		c.Errorf("%d bytes are kept", n)
+	}
+}
+
 // TestSlowRunner: a runner that takes its time isn't cut off, one that takes nothing is.
 func TestSlowRunner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -389,6 +430,40 @@ func TestRepeated(t *testing.T) {
 			eventually(t, "all is given back", func() bool { return r.engine.Held() == 0 })
 		}
 	}
+}
+
+// TestManySockets: an actor that sleeps beside many sockets that hibernate has all of them when it is woken, and nothing is left when they
+// have gone.
+func TestManySockets(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		p := r.connect("default", "k")
+		id := r.actor("counter", "a")
+		at, _ := p.started(id)
+		open := map[rp.TunnelID]*websocket.Conn{}
+		for range testkit.Pick(50, 300, 3000) {
+			ws := r.dial("/gateway/"+id+"/connect", "rivet")
+			open[toActor[rp.SocketOpen](p).ID.Tunnel] = ws
+		}
+		p.event(at, rp.Intent(rp.IntentSleep))
+		p.toldToStop(id)
+		synctest.Wait()
+		r.want(http.StatusOK, "GET /x", "GET", "/gateway/"+id+"/x", "")
+		_, start := p.started(id)
+		if len(start.Hibernating) != len(open) {
+			t.Errorf("it has %d sockets, not %d", len(start.Hibernating), len(open))
+		}
+		for tunnel, ws := range open {
+			pair{p, ws, tunnel}.talk()
+			must(t, ws.CloseNow())
+			if gone := toActor[rp.ClientClose](p); gone.ID.Tunnel != tunnel {
+				t.Errorf("%v has gone, and the actor is told that of %v", tunnel, gone.ID.Tunnel)
+			}
+		}
+		pass(time.Minute)
+		if n := r.engine.Held(); n != 0 {
+			t.Errorf("%d bytes are left", n)
+		}
+	})
 }
 
 // TestSocketsBounded: of the WebSockets that may be open one address has half; requests are served all the same.

@@ -29,7 +29,8 @@ type Options struct {
 	StartThreshold, StopThreshold time.Duration
 	// ReadyTimeout is how long a request waits for its actor to run. 0 means 10 seconds.
 	ReadyTimeout time.Duration
-	// AnswerTimeout is how long a request waits until its answer begins, and a WebSocket until the actor takes it. 0 means 5 minutes.
+	// AnswerTimeout is how long a request waits until its answer begins, a WebSocket until the actor takes it, and a message over one until
+	// it may be stored. 0 means 5 minutes.
 	AnswerTimeout time.Duration
 	// PingInterval is how often runners are pinged. 0 means 3 seconds.
 	PingInterval time.Duration

@@ -196,7 +196,8 @@ func (s *socket) pass(ctx context.Context, t *tunnel, m received) bool {
 func (s *socket) has(t *tunnel) bool { return t.client == client(s) && t.isOpen() }
 
 // awaitRoom waits until n bytes more may be kept for the actor. A socket for which nothing is kept has room for longer than one
-// that has much. It returns false at the end of the tunnel.
+// that has much. It returns false at the end of the tunnel, which comes when it has waited for too long: nothing is read from the client
+// meanwhile, which may have gone.
 //
 // +checklocks:s.e.mu
 func (s *socket) awaitRoom(ctx context.Context, t *tunnel, n int) bool {
@@ -204,15 +205,27 @@ func (s *socket) awaitRoom(ctx context.Context, t *tunnel, n int) bool {
 		o, kept := &s.e.opts, t.a.mail.kept+n
 		return t.bytes > 0 && (t.bytes+n > o.MaxPending || kept > o.MaxKept) || kept > 2*o.MaxKept && t.a.mail.kept > 0
 	}
+	if !full() {
+		return true
+	}
+	late := time.NewTimer(s.e.opts.AnswerTimeout)
+	defer late.Stop()
 	for full() {
-		room := t.a.mail.room
+		room, isLate := t.a.mail.room, false
 		s.e.mu.Unlock()
 		select {
 		case <-room:
+		case <-late.C:
+			isLate = true
 		case <-ctx.Done():
 		}
 		s.e.mu.Lock()
 		if ctx.Err() != nil || !s.has(t) {
+			return false
+		}
+		if isLate {
+			t.leave(errNoAnswer)
+			t.part()
 			return false
 		}
 	}
@@ -239,9 +252,7 @@ func (s *socket) hangUp(t *tunnel, err error) {
 		return
 	}
 	t.closing, t.ending = true, end
-	if t.flush(); t.closing && len(t.pending) == 0 && !t.a.told {
-		t.remove() // a start of the actor that doesn't name the socket says so
-	}
+	t.part()
 }
 
 // sent implements client.

@@ -120,6 +120,16 @@ func (t *tunnel) leave(err error) {
 	}
 }
 
+// part sends what it can of a tunnel whose client has gone. One of which nothing is kept ends if the actor isn't running: the
+// actor's next start doesn't name it.
+//
+// +checklocks:t.e.mu
+func (t *tunnel) part() {
+	if t.flush(); len(t.pending) == 0 && !t.a.told {
+		t.remove()
+	}
+}
+
 // first returns the number of the oldest message that isn't acknowledged.
 //
 // +checklocks:t.e.mu
@@ -240,10 +250,7 @@ func (t *tunnel) refuse(err error) {
 		return !p.stored
 	})
 	t.leave(err)
-	t.flush()
-	if len(t.pending) == 0 && !t.a.told {
-		t.remove()
-	}
+	t.part()
 }
 
 // release says that the data of the message has left memory.
