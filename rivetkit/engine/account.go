@@ -82,8 +82,9 @@ func (a *account) await(what int, waits bool) {
 	}
 }
 
-// read reads from r, which is the client, until its end. hint is how many bytes there may be, or less than 0.
-func (a *account) read(ctx context.Context, r io.Reader, hint int64) ([]byte, error) {
+// read reads from r, which is the client, until its end. hint is how many bytes there may be, or less than 0. What was read is the account's, and beside
+// it as many bytes as beside says.
+func (a *account) read(ctx context.Context, r io.Reader, hint, beside int64) ([]byte, error) {
 	defer a.whole()
 	var b []byte
 	for {
@@ -91,9 +92,10 @@ func (a *account) read(ctx context.Context, r io.Reader, hint int64) ([]byte, er
 		if rest := hint - int64(len(b)); rest > 0 {
 			step = int(min(piece, rest))
 		}
-		if err := a.take(ctx, int64(step)); err != nil {
+		if err := a.take(ctx, int64(step)+beside); err != nil {
 			return nil, err
 		}
+		beside = 0
 		b = slices.Grow(b, step)
 		at := len(b)
 		for len(b) < at+step {

@@ -29,7 +29,7 @@ const (
 // attacks are what one client, or some, do while others are served.
 var attacks = map[string]func(*crowd){
 	"flood": flood, "floods": floods, "uploads": uploads, "half messages": halfMessages, "unread answers": unreadAnswers,
-	"half bodies": halfBodies, "unread messages": unreadMessages, "gone senders": goneSenders, "unacknowledged": unacknowledged,
+	"half bodies": halfBodies, "unread messages": unreadMessages, "gone senders": goneSenders, "unacknowledged": unacknowledged, "tiny messages": tinyMessages,
 }
 
 // TestLargeAttacks makes them with 20 times as much, as much as an engine has for clients that was told nothing else.
@@ -303,9 +303,10 @@ func TestUnacknowledged(t *testing.T) { inCrowd(t, 1, unacknowledged) }
 func unacknowledged(c *crowd) {
 	const size = 100 << 10
 	stays := make(chan error, 1)
+	var tunnels []rp.TunnelID
 	for n := range 50 {
 		ws := c.dial("/gateway/"+c.id+"/connect", "rivet")
-		toActor[rp.SocketOpen](c.p)
+		tunnels = append(tunnels, toActor[rp.SocketOpen](c.p).ID.Tunnel)
 		ctx, cancel := context.WithTimeout(c.Context(), 20*time.Second)
 		if n == 0 {
 			ctx = c.Context()
@@ -326,15 +327,44 @@ func unacknowledged(c *crowd) {
 		c.served()
 	}
 	pass(5 * time.Minute)
-	if n := c.engine.Held(); n != 0 {
-		c.Errorf("when the clients have gone %d bytes are in memory", n)
+	kept := c.kept(c.id)
+	if n := c.engine.Held(); n != int64(kept*engine.MessageOverhead) {
+		c.Errorf("when the clients have gone %d bytes are in memory, of %d messages", n, kept)
 	}
 	if err := <-stays; !strings.Contains(err.Error(), "guard.gateway_response_start_timeout") {
 		c.Errorf("a client that has stayed hears %v", err)
 	}
-	if n := c.kept(c.id) * size; n < c.opts.MaxKept-50*size || n > 2*c.opts.MaxKept {
+	if n := kept * size; n < c.opts.MaxKept-50*size || n > 2*c.opts.MaxKept {
 		c.Errorf("%d bytes are kept", n)
 	}
+	for _, tunnel := range tunnels {
+		c.p.toClient(tunnel, rp.SocketAck{Index: 1000}) // of all
+	}
+}
+
+// TestTinyMessages: messages of a byte count for what they take.
+func TestTinyMessages(t *testing.T) { inCrowd(t, 1, tinyMessages) }
+
+func tinyMessages(c *crowd) {
+	var all sync.WaitGroup
+	var sockets []*websocket.Conn
+	for range 20 {
+		ws, _ := c.p.socket(c.id)
+		sockets = append(sockets, ws)
+	}
+	c.busy(10 * time.Microsecond)
+	for _, ws := range sockets {
+		all.Go(func() {
+			for range 1000 * min(c.scale, 5) {
+				must(c, ws.Write(c.Context(), websocket.MessageText, []byte("x")))
+			}
+		})
+	}
+	for range 10 {
+		pass(10 * time.Millisecond)
+		c.served()
+	}
+	all.Wait()
 }
 
 // TestSlowRunner: a runner that takes its time isn't cut off, one that takes nothing is.
@@ -454,6 +484,7 @@ func TestManySockets(t *testing.T) {
 		}
 		for tunnel, ws := range open {
 			pair{p, ws, tunnel}.talk()
+			p.toClient(tunnel, rp.SocketAck{Index: 1000}) // of all
 			must(t, ws.CloseNow())
 			if gone := toActor[rp.ClientClose](p); gone.ID.Tunnel != tunnel {
 				t.Errorf("%v has gone, and the actor is told that of %v", tunnel, gone.ID.Tunnel)

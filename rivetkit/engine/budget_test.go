@@ -177,7 +177,7 @@ func TestBudgetShares(t *testing.T) {
 		body := func(a *account) (done *bool) {
 			done = new(bool)
 			go func() {
-				got, err := a.read(t.Context(), bytes.NewReader(make([]byte, 1<<20)), -1)
+				got, err := a.read(t.Context(), bytes.NewReader(make([]byte, 1<<20)), -1, 0)
 				*done = err == nil && len(got) == 1<<20
 			}()
 			return done
@@ -248,7 +248,7 @@ func TestBudgetCut(t *testing.T) {
 		}
 		late.close()
 		early := b.open(netip.Addr{}, actorstore.ID{}, func() {})
-		if _, err := early.read(t.Context(), io.MultiReader(strings.NewReader("x"), errReader{}), 10); err == nil || early.held != 1 {
+		if _, err := early.read(t.Context(), io.MultiReader(strings.NewReader("x"), errReader{}), 10, 0); err == nil || early.held != 1 {
 			t.Errorf("%v, and %d bytes are held", err, early.held)
 		}
 		for a := range b.accounts {

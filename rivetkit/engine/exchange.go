@@ -71,7 +71,7 @@ func (x *exchange) body(limit int64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(x.ctx, bodyTimeout)
 	defer cancel()
 	until, _ := ctx.Deadline()
-	b, err := x.account.read(ctx, timedBody{http.MaxBytesReader(x.w, x.r.Body, limit), x, until}, x.r.ContentLength)
+	b, err := x.account.read(ctx, timedBody{http.MaxBytesReader(x.w, x.r.Body, limit), x, until}, x.r.ContentLength, 0)
 	if err == nil {
 		_ = x.control.SetReadDeadline(time.Time{})
 		return b, nil

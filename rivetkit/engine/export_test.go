@@ -6,3 +6,6 @@ func (e *Engine) Held() int64 {
 	defer e.budget.mu.Unlock()
 	return e.budget.all.used
 }
+
+// MessageOverhead is what counts for a message beside its data, in bytes.
+const MessageOverhead = messageOverhead

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"time"
 
@@ -22,6 +23,12 @@ type received struct {
 	data   []byte
 }
 
+// messageOverhead is what counts for a message beside its data, in bytes: what the engine knows of it takes memory, too.
+const messageOverhead = 256
+
+// cost returns how many bytes of the account the message has.
+func (m received) cost() int64 { return int64(len(m.data)) + messageOverhead }
+
 // messageTimeout is how long a message may take to come, from its first byte on.
 const messageTimeout = time.Minute
 
@@ -42,7 +49,7 @@ func (in *incoming) read() {
 	}
 }
 
-// next reads a message. Its bytes are the account's.
+// next reads a message. Its cost is the account's.
 func (in *incoming) next() (m received, err error) {
 	ctx, cancel := context.WithCancel(in.ctx)
 	defer cancel()
@@ -52,6 +59,9 @@ func (in *incoming) next() (m received, err error) {
 	}
 	late := time.AfterFunc(messageTimeout, cancel)
 	defer late.Stop()
-	data, err := in.account.read(ctx, r, -1)
+	data, err := in.account.read(ctx, r, -1, messageOverhead)
+	if len(data) <= messageOverhead {
+		data = bytes.Clone(data) // what it was read into is larger
+	}
 	return received{kind == websocket.MessageBinary, data}, err
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -18,6 +19,11 @@ func newCore() *core {
 	e := &core{pools: pools{}}
 	e.alarms = &alarms{e: e, late: map[poolKey]map[string]struct{}{}}
 	return e
+}
+
+// newAccount returns an account of a client with room for all.
+func newAccount() *account {
+	return newBudget(&Options{Memory: 1 << 30, MaxBody: 1 << 20}).open(netip.Addr{}, actorstore.ID{}, func() {})
 }
 
 // TestArrival: a runner that comes tells the actors that wait for one of its pool, and no others, and their alarms are
@@ -77,9 +83,10 @@ func TestFreshMessages(t *testing.T) {
 	tn, other := newTunnel(a, rp.TunnelID{}), newTunnel(a, rp.TunnelID{Request: [4]byte{1}})
 	tn.track()
 	other.track()
+	of := newAccount()
 	for range 10 {
-		tn.keep(rivetstore.Message{Data: []byte("x")})
-		other.keep(rivetstore.Message{Data: []byte("x")})
+		tn.keep(rivetstore.Message{Data: []byte("x")}, of)
+		other.keep(rivetstore.Message{Data: []byte("x")}, of)
 	}
 	if len(a.mail.fresh) != 20 || len(a.jobs) != 1 {
 		t.Errorf("%d messages and %d jobs", len(a.mail.fresh), len(a.jobs))
@@ -122,13 +129,13 @@ func TestMessageAsItSleeps(t *testing.T) {
 	stays.track()
 	stays.client = &socket{}
 
-	gone.keep(rivetstore.Message{Data: []byte("x")}) // a job is to store it, behind others
-	gone.remove()                                    // its socket ends
+	gone.keep(rivetstore.Message{Data: []byte("x")}, newAccount()) // a job is to store it, behind others
+	gone.remove()                                                  // its socket ends
 	a.stopped(true)
 	if a.phase != asleep {
 		t.Fatal("it doesn't sleep")
 	}
-	stays.keep(rivetstore.Message{Data: []byte("y")}) // as socket.pass does
+	stays.keep(rivetstore.Message{Data: []byte("y")}, newAccount()) // as socket.pass does
 	for _, job := range a.jobs {
 		job()
 	}

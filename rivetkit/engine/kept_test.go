@@ -76,7 +76,7 @@ func (r *rig) kept(id string) (n int) {
 func TestKeptBound(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		const size, each = 1 << 10, 8
-		r.opts.MaxKept = 4 * (size + 128)
+		r.opts.MaxKept = 4 * (size + 256)
 		r.reopen()
 		p := r.connect("default", "k")
 		id := r.actor("counter", "a")

@@ -83,7 +83,7 @@ func (b *mailbox) yield() {
 		delete(a.tunnels, id)
 		for _, p := range t.pending {
 			if p.stored {
-				p.release()
+				p.repay()
 			}
 		}
 		if c := t.client; c != nil {
@@ -140,7 +140,7 @@ func (b *mailbox) landed(c *changes, failed map[*tunnel]error) {
 		t := p.t
 		switch {
 		case !t.isOpen(): // it has ended
-			p.release()
+			p.repay()
 		case !p.stored:
 			t.refuse(errUnavailable)
 		case p.n >= t.sent:

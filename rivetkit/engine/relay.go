@@ -57,7 +57,7 @@ func (s *socket) forth(ctx context.Context, far *websocket.Conn, in *incoming) {
 			kind = websocket.MessageBinary
 		}
 		err := far.Write(ctx, kind, m.data)
-		s.account.give(int64(len(m.data)))
+		s.account.give(m.cost())
 		return err == nil
 	}
 	if in.first != nil && !write(*in.first) {

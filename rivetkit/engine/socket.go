@@ -172,7 +172,7 @@ func (s *socket) pass(ctx context.Context, t *tunnel, m received) bool {
 	case !s.has(t):
 		return false
 	case !t.hibernates:
-		n := int64(len(m.data))
+		n := m.cost()
 		s.account.lend(n)
 		t.sendThen(rp.SocketMessage{Data: m.data, Binary: m.binary}, func() { s.account.repaid(n, false) })
 		return true
@@ -182,8 +182,7 @@ func (s *socket) pass(ctx context.Context, t *tunnel, m received) bool {
 	case !s.awaitRoom(ctx, t, len(m.data)):
 		return false
 	}
-	t.keep(rivetstore.Message{Binary: m.binary, Data: m.data})
-	t.pending[len(t.pending)-1].done = func() { s.account.give(int64(len(m.data))) }
+	t.keep(rivetstore.Message{Binary: m.binary, Data: m.data}, s.account)
 	if a := t.a; a.phase == asleep && !a.wake() {
 		e.alarms.ring(a)
 	}

@@ -278,13 +278,14 @@ type tunnel struct {
 
 // A pendingMessage is what a client has sent.
 type pendingMessage struct {
-	t      *tunnel
-	n      uint64
-	size   int                 // of its data
-	m      *rivetstore.Message // nil while it is in the store alone
-	stored bool                // it is durable
-	gone   bool                // it was acknowledged, or its tunnel has ended
-	done   func()              // called once, when its data has left memory; may be nil
+	t       *tunnel
+	n       uint64
+	size    int                 // of its data
+	m       *rivetstore.Message // nil while it is in the store alone
+	stored  bool                // it is durable
+	gone    bool                // it was acknowledged, or its tunnel has ended
+	done    func()              // called once, when its data has left memory; may be nil
+	account *account            // of the client; nil when it has nothing for the message any more
 }
 
 // A client waits at the other end of a tunnel. Its methods don't wait, and are called under core.mu.

@@ -177,9 +177,6 @@ func (t *tunnel) unsent() []*pendingMessage {
 	return t.pending[first:]
 }
 
-// messageOverhead is what the engine counts for a message beside its data, in bytes.
-const messageOverhead = 128
-
 // add adds a message to those that aren't acknowledged.
 //
 // +checklocks:t.e.mu
@@ -190,11 +187,14 @@ func (t *tunnel) add(p *pendingMessage) {
 	t.a.mail.kept += p.size + messageOverhead
 }
 
-// keep stores a message of the client, and sends it then.
+// keep stores a message of the client, and sends it then. The account has its data until that has left memory, and its overhead until it is
+// acknowledged.
 //
 // +checklocks:t.e.mu
-func (t *tunnel) keep(m rivetstore.Message) {
-	p := &pendingMessage{t: t, n: t.n, size: len(m.Data), m: &m}
+func (t *tunnel) keep(m rivetstore.Message, of *account) {
+	n := int64(len(m.Data))
+	p := &pendingMessage{t: t, n: t.n, size: len(m.Data), m: &m, account: of, done: func() { of.give(n) }}
+	of.lend(messageOverhead)
 	t.add(p)
 	t.a.mail.fresh = append(t.a.mail.fresh, p)
 	t.a.mail.store()
@@ -232,7 +232,7 @@ func (t *tunnel) acknowledged(index uint16) {
 // +checklocks:t.e.mu
 func (t *tunnel) forget(p *pendingMessage) {
 	p.gone = true
-	p.release()
+	p.repay()
 	t.bytes -= p.size + messageOverhead
 	t.a.mail.kept -= p.size + messageOverhead
 	t.a.mail.forget(rivetstore.MessageKey(rivetstore.Socket(t.id), p.n))
@@ -251,6 +251,17 @@ func (t *tunnel) refuse(err error) {
 	})
 	t.leave(err)
 	t.part()
+}
+
+// repay gives back what the account of the client has for the message.
+//
+// +checklocks:p.t.e.mu
+func (p *pendingMessage) repay() {
+	p.release()
+	if p.account != nil {
+		p.account.repaid(messageOverhead, false)
+		p.account = nil
+	}
 }
 
 // release says that the data of the message has left memory.
