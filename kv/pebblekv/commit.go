@@ -8,6 +8,7 @@ import (
 	"io"
 	"sync/atomic"
 
+	"github.com/greenroomdb/greenroom/internal/errkind"
 	"github.com/greenroomdb/greenroom/kv/internal/optimistic"
 	"github.com/greenroomdb/greenroom/kv/internal/outcomes"
 	"github.com/greenroomdb/greenroom/kv/pebblekv/internal/workaround"
@@ -53,7 +54,8 @@ func (w *committer) run(ctx context.Context, c *kv.Commit) (_ *pebble.Batch, num
 	if err := w.room.admit(int64(size), c.Ops); err != nil {
 		return nil, 0, err
 	}
-	if err := w.gate.Wait(ctx); err != nil {
+	// Without room for tables the gate is closed until something is removed.
+	if err := w.gate.Wait(ctx); err != nil && !(errors.Is(err, errkind.ErrNoSpace) && removes(c.Ops)) {
 		return nil, 0, err
 	}
 	// The version is read before the batch is encoded from the state at that
@@ -78,7 +80,9 @@ func (w *committer) apply(c *kv.Commit, b *pebble.Batch, size int, version uint6
 	if err := w.fault.Get(); err != nil {
 		return 0, err
 	}
-	err = w.check(c.Checks)
+	if err = w.room.admit(int64(size), c.Ops); err == nil { // others may have used it up meanwhile
+		err = w.check(c.Checks)
+	}
 	if err == nil && w.version.Load() != version && (hasRanges(c) || !w.memory.supposed(e)) {
 		b.Reset()
 		err = w.encode(b, c, size, e)
@@ -118,6 +122,7 @@ func (w *committer) finish(c *kv.Commit, b *pebble.Batch, number uint64) error {
 	if c.OnApply != nil {
 		c.OnApply()
 	}
+	w.reclaimer.applied(c.Ops)
 	// A durable commit makes all earlier ones durable, also when it changes nothing itself.
 	safe := w.log.Write
 	if c.Durability == kv.Durable {

@@ -67,10 +67,10 @@ func start(dir string, opts *Options, disk vfs.FS, lock *pebble.Lock) (*DB, erro
 	memtable, mostLog := cmp.Or(opts.MemtableBytes, defaultMemtable), cmp.Or(opts.maxLog, maxLog)
 	s := &store{
 		dir: dir, onDisk: disk == workaround.OnDisk, readOnly: opts.ReadOnly, lock: lock, fault: fault, life: life,
-		meter: metrics.Meter{To: opts.Metrics}, gate: workaround.NewGate(fault, life.Closing(), memtable),
+		meter: metrics.Meter{To: opts.Metrics}, gate: workaround.NewGate(fault, life.Closing(), memtable, smallStore(opts)/2),
 	}
-	s.fence = workaround.NewFence(disk, dir, fault, s.gate, func(name string) { s.meter.Count(fsyncsOf(name), 1) })
-	s.room = newRoom(leastFree(opts), s.free, s.gate.Poke)
+	s.fence = workaround.NewFence(disk, dir, leastFree(opts)/4, fault, s.gate, func(name string) { s.meter.Count(fsyncsOf(name), 1) })
+	s.room = newRoom(leastFree(opts), s.free, s.behind, s.gate.Poke)
 	o := &opener{store: s, opts: opts, disk: disk, fileBytes: min(memtable, maxLogFile, mostLog/4)}
 	version, err := o.open()
 	if s.db != nil {
@@ -87,6 +87,7 @@ func start(dir string, opts *Options, disk vfs.FS, lock *pebble.Lock) (*DB, erro
 		return nil, workaround.OpenError(err, logDir)
 	}
 	s.fence.Arm()
+	s.compactor.Start()
 	if o.rest != nil {
 		opts.WithoutLogRest(o.rest.cause)
 	}
@@ -100,6 +101,7 @@ func start(dir string, opts *Options, disk vfs.FS, lock *pebble.Lock) (*DB, erro
 	d.commits.txs = optimistic.New(&txStore{d.commits, d.reads})
 	if !s.readOnly {
 		s.gate.Watch(s.db, d.commits.lacking(mostLog))
+		s.reclaimer = newReclaimer(s)
 	}
 	return d, nil
 }

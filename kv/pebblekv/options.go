@@ -65,3 +65,11 @@ func leastFree(o *Options) int64 {
 	}
 	return cmp.Or(o.MinFree, o.MemtableBytes, defaultMemtable)
 }
+
+// smallStore returns what of the disk stays free if that is less than Pebble's own figures are made for, else 0.
+func smallStore(o *Options) int64 {
+	if least := leastFree(o); least >= 0 && least < defaultMemtable {
+		return least
+	}
+	return 0
+}

@@ -10,6 +10,9 @@ import (
 	"github.com/greenroomdb/greenroom/kv/pebblekv/internal/workaround"
 )
 
+// minTable is the least size of a table in bytes.
+const minTable = 64 << 10
+
 // pebbleOptions are Pebble's options for a store; the caller must Unref the
 // cache. Every value that isn't Pebble's default says why.
 //
@@ -35,7 +38,7 @@ func pebbleOptions(opts *Options, s *store) *pebble.Options {
 		Merger:           workaround.Patches(),
 		ErrorIfNotExists: opts.MustExist || opts.ReadOnly,
 		Logger:           log,
-		EventListener:    workaround.Events(s.gate, log),
+		EventListener:    workaround.Events(s.gate, s.compactor, log),
 		// Stores are made by this version or older ones, never read by older ones.
 		FormatMajorVersion: pebble.FormatNewest,
 		// 4 MiB, the default, wrote 40 % more to the disk than 64 MiB. 32 MiB wrote
@@ -56,6 +59,16 @@ func pebbleOptions(opts *Options, s *store) *pebble.Options {
 			return 1, min(4, max(1, runtime.GOMAXPROCS(0)-1))
 		},
 	}
+	if least := smallStore(opts); least > 0 {
+		// What is free at the mark has room for any one compaction: of level 0, which the gate bounds to half of it, into the
+		// first level, or of a table into the ten or so that it overlaps.
+		o.LBaseMaxBytes = max(minTable, least/4)
+		o.L0CompactionFileThreshold = 4
+		for i := range o.TargetFileSizes {
+			o.TargetFileSizes[i] = max(minTable, least/32)
+		}
+	}
+	o.Experimental.CompactionScheduler = s.compactor
 	for i := range o.Levels {
 		l := &o.Levels[i]
 		// Ten bits per key let one read in a hundred look into a table in vain.

@@ -123,6 +123,7 @@ func (o *opener) leavePebble() error {
 
 // openPebble opens Pebble with the store.
 func (o *opener) openPebble(opts *Options) error {
+	o.compactor = workaround.NewCompactor()
 	with := pebbleOptions(opts, o.store)
 	defer with.Cache.Unref()
 	with.WALDir, with.DisableWAL = o.format, o.format == ownLog

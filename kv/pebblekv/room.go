@@ -28,6 +28,8 @@ type room struct {
 	bytes int64
 	// free asks the disk. See kv.Spacer.
 	free func() (free int64, known bool, err error)
+	// behind returns how many bytes are in no table yet.
+	behind func() int64
 	// reached is called when the mark is reached.
 	reached func()
 
@@ -41,8 +43,8 @@ type room struct {
 }
 
 // newRoom returns a room with a mark in bytes, negative for none. The first commit asks the disk.
-func newRoom(least int64, free func() (int64, bool, error), reached func()) *room {
-	r := &room{least: least, bytes: min(askBytes, max(1, least/8)), free: free, reached: reached}
+func newRoom(least int64, free func() (int64, bool, error), behind func() int64, reached func()) *room {
+	r := &room{least: least, bytes: min(askBytes, max(1, least/8)), free: free, behind: behind, reached: reached}
 	r.seen.Store(math.MaxInt64)
 	r.old.Store(true)
 	return r
@@ -62,12 +64,15 @@ func (r *room) admit(size int64, ops []kv.Op) error {
 	if size < r.bytes {
 		size = 0 // many such ones come between two questions
 	}
-	free := r.seen.Load()
-	if free-size >= r.least || free >= r.least/2 && removes(ops) {
+	free, mark := r.seen.Load()-r.used.Load(), r.mark()
+	if free-size >= mark || free >= r.least/2 && removes(ops) {
 		return nil
 	}
-	return r.refusal(free, size)
+	return refusal(free, mark, size)
 }
+
+// mark returns what must be free for commits: least, and what must still be written to tables beyond a quarter of that.
+func (r *room) mark() int64 { return r.least + max(0, r.behind()-r.least/4) }
 
 // check asks the disk, and returns what a small commit gets then.
 func (r *room) check() error {
@@ -78,19 +83,19 @@ func (r *room) check() error {
 	if err := r.ask(); err != nil {
 		return err
 	}
-	if free := r.seen.Load(); free < r.least {
-		return r.refusal(free, 0)
+	if free, mark := r.seen.Load(), r.mark(); free < mark {
+		return refusal(free, mark, 0)
 	}
 	return nil
 }
 
 // refusal is the error of what the disk has no room for.
-func (r *room) refusal(free, size int64) error {
+func refusal(free, mark, size int64) error {
 	if size > 0 {
 		return fmt.Errorf("pebblekv: %w: the store's disk has %d bytes free, of which %d are kept, and a commit takes %d",
-			errkind.ErrNoSpace, free, r.least, size)
+			errkind.ErrNoSpace, free, mark, size)
 	}
-	return fmt.Errorf("pebblekv: %w: the store's disk has %d bytes free, and less than %d", errkind.ErrNoSpace, free, r.least)
+	return fmt.Errorf("pebblekv: %w: the store's disk has %d bytes free, and less than %d", errkind.ErrNoSpace, free, mark)
 }
 
 // wrote says that so many bytes were written.
@@ -113,7 +118,7 @@ func (r *room) ask() error {
 	} else {
 		r.timer.Reset(askEvery)
 	}
-	if low := free < r.least; r.low.Swap(low) != low && low {
+	if low := free < r.mark(); r.low.Swap(low) != low && low {
 		r.reached()
 	}
 	return err

@@ -27,11 +27,13 @@ type store struct {
 	lock     *pebble.Lock
 	meter    metrics.Meter
 
-	fence *workaround.Fence
-	fault *workaround.Fault
-	gate  *workaround.Gate
-	life  *workaround.Life
-	room  *room
+	fence     *workaround.Fence
+	fault     *workaround.Fault
+	gate      *workaround.Gate
+	compactor *workaround.Compactor // of db
+	life      *workaround.Life
+	room      *room
+	reclaimer *reclaimer // nil in a store that is only read, and before it is open
 }
 
 // free returns how many bytes the disk has free for the process. See kv.Spacer.
@@ -42,6 +44,9 @@ func (s *store) free() (free int64, known bool, err error) {
 	}
 	return int64(min(u.AvailBytes, math.MaxInt64)), err == nil, wrap(err)
 }
+
+// behind returns how many bytes of what is written are in no table yet.
+func (s *store) behind() int64 { return s.log.Size() }
 
 // begin starts a call: s.life.leave must follow when it returned nil.
 func (s *store) begin(ctx context.Context) error {
@@ -91,6 +96,9 @@ func (s *store) teardown() error {
 func (s *store) closePebble() error {
 	return wrap(s.fault.Close(func() (err error) {
 		s.gate.Unwatched()
+		if s.reclaimer != nil {
+			s.reclaimer.stop()
+		}
 		s.newest.Close()
 		if s.log != nil {
 			s.drainLog()

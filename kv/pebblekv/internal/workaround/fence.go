@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -51,6 +52,8 @@ type Fence struct {
 	armed atomic.Bool
 	// closing is closed when the store starts to close.
 	closing <-chan struct{}
+	// kept is how many bytes of the disk no compaction takes.
+	kept int64
 	// failures counts the failed operations on tables since the last that
 	// succeeded.
 	failures atomic.Int32
@@ -63,10 +66,10 @@ var (
 	_       vfs.FS = (*Fence)(nil)
 )
 
-// NewFence returns the Fence of the store in the directory dir of a disk. synced is told of each fsync, with the name of the file,
-// and may be called concurrently.
-func NewFence(disk vfs.FS, dir string, fault *Fault, gate *Gate, synced func(name string)) *Fence {
-	return &Fence{FS: disk, dir: dir, fault: fault, gate: gate, closing: gate.closing, synced: synced}
+// NewFence returns the Fence of the store in the directory dir of a disk, of which compactions leave so many bytes to all else,
+// if kept isn't 0. synced is told of each fsync, with the name of the file, and may be called concurrently.
+func NewFence(disk vfs.FS, dir string, kept int64, fault *Fault, gate *Gate, synced func(name string)) *Fence {
+	return &Fence{FS: disk, dir: dir, kept: kept, fault: fault, gate: gate, closing: gate.closing, synced: synced}
 }
 
 // Arm says that the store is open.
@@ -196,7 +199,11 @@ func (f *Fence) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	}
 	var file vfs.File
 	err := f.patient(name, func() (err error) { file, err = f.FS.Create(name, c); return err })
-	return f.opened("create", name, file, err)
+	out, err := f.opened("create", name, file, err)
+	if err == nil {
+		out.(*fencedFile).compacts = c == "pebble-compaction"
+	}
+	return out, err
 }
 
 // OpenReadWrite opens a file for writing.
@@ -271,7 +278,31 @@ type fencedFile struct {
 	fence *Fence
 	name  string
 	table bool
+	// compacts says that a compaction writes the file, alone, which may take asked more bytes before the disk is asked again.
+	compacts bool
+	asked    int
 }
+
+// keptEvery is after how many bytes of a table the disk is asked whether a compaction may go on.
+const keptEvery = 256 << 10
+
+// scant returns an error if a compaction may not write so many bytes more.
+func (f *fencedFile) scant(n int) error {
+	if !f.compacts || f.fence.kept <= 0 {
+		return nil
+	}
+	if f.asked -= n; f.asked >= 0 {
+		return nil
+	}
+	f.asked = max(0, keptEvery-n)
+	if u, err := f.fence.GetDiskUsage(f.fence.dir); err != nil || u.AvailBytes >= uint64(f.fence.kept)+keptEvery {
+		return nil // a disk that doesn't say has room
+	}
+	return errKept
+}
+
+// errKept is what a compaction gets that would take what is left of the disk.
+var errKept = fmt.Errorf("pebblekv: what the disk has left is not for compactions: %w", syscall.ENOSPC)
 
 // do runs one writing operation: not at all once the store is dead, and with
 // its failure noted otherwise.
@@ -288,6 +319,9 @@ func (f *fencedFile) do(op string, fn func() error) error {
 func (f *fencedFile) Write(p []byte) (int, error) {
 	n := 0
 	err := f.do("write", func() error {
+		if err := f.scant(len(p)); err != nil {
+			return err
+		}
 		return f.fence.patient(f.name, func() error {
 			m, err := f.File.Write(p[n:])
 			n += m

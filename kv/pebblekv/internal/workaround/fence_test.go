@@ -18,7 +18,7 @@ func (p partly) SyncTo(int64) (bool, error) { return p.full, nil }
 func TestFsyncsPartly(t *testing.T) {
 	const name = "store/000001.sst"
 	n, fault := 0, NewFault()
-	f := NewFence(vfs.NewMem(), "store", fault, NewGate(fault, nil, 1), func(of string) {
+	f := NewFence(vfs.NewMem(), "store", 0, fault, NewGate(fault, nil, 1, 0), func(of string) {
 		if n++; of != name {
 			t.Errorf("an fsync of %s", of)
 		}

@@ -36,6 +36,8 @@ type Gate struct {
 	closing <-chan struct{}
 	// maxUnflushed is maxMemtables in bytes.
 	maxUnflushed uint64
+	// maxLevel0 bounds the bytes of level 0, 0 for no bound.
+	maxLevel0 int64
 	// nudge tells the watcher that the state may have changed.
 	nudge chan struct{}
 	// watcher runs watch.
@@ -51,9 +53,11 @@ type Gate struct {
 	failing error // +checklocks:mu
 }
 
-// NewGate returns an open Gate. closing is closed when the store begins to close, memtable the size of a memtable in bytes.
-func NewGate(f *Fault, closing <-chan struct{}, memtable int64) *Gate {
+// NewGate returns an open Gate. closing is closed when the store begins to close, memtable the size of a memtable, and maxLevel0 what
+// level 0 may have before writers wait, in bytes, 0 for no bound.
+func NewGate(f *Fault, closing <-chan struct{}, memtable, maxLevel0 int64) *Gate {
 	return &Gate{
+		maxLevel0:    maxLevel0,
 		maxUnflushed: maxMemtables * uint64(memtable),
 		fault:        f,
 		closing:      closing,
@@ -156,7 +160,8 @@ func (g *Gate) watch(db *pebble.DB, lacking func() bool) {
 			return
 		}
 		m := db.Metrics()
-		behind := lacking() || m.MemTable.Size >= g.maxUnflushed || m.Levels[0].Sublevels >= maxSublevels
+		behind := lacking() || m.MemTable.Size >= g.maxUnflushed || m.Levels[0].Sublevels >= maxSublevels ||
+			g.maxLevel0 > 0 && m.Levels[0].TablesSize >= g.maxLevel0
 		g.mu.Lock()
 		if g.behind.Swap(behind) != behind {
 			g.signal()

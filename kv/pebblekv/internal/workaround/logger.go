@@ -9,12 +9,16 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Events are the callbacks that the gate lives on. Pebble calls them with its
+// Events are the callbacks that the gate and the compactor live on. Pebble calls them with its
 // mutex held.
-func Events(g *Gate, log Logger) *pebble.EventListener {
+func Events(g *Gate, c *Compactor, log Logger) *pebble.EventListener {
 	return &pebble.EventListener{
-		FlushEnd:        func(i pebble.FlushInfo) { g.worked(failure(i.Err)) },
-		CompactionEnd:   func(i pebble.CompactionInfo) { g.worked(failure(i.Err)) },
+		FlushEnd: func(i pebble.FlushInfo) { g.worked(failure(i.Err)) },
+
+		CompactionEnd: func(i pebble.CompactionInfo) {
+			g.worked(failure(i.Err))
+			c.ended(i.Err)
+		},
 		BackgroundError: func(err error) { log.Errorf("background work: %v", err) },
 		// The default ends the process. A reader of the corrupt block gets
 		// kv.ErrCorrupt.

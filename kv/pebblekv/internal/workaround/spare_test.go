@@ -29,8 +29,8 @@ type rig struct {
 func newRig(t *testing.T, disk vfs.FS) *rig {
 	t.Helper()
 	r := &rig{T: t, fault: NewFault(), life: NewLife()}
-	gate := NewGate(r.fault, r.life.Closing(), memtable)
-	fence := NewFence(disk, "store", r.fault, gate, func(string) {})
+	gate := NewGate(r.fault, r.life.Closing(), memtable, 0)
+	fence := NewFence(disk, "store", 0, r.fault, gate, func(string) {})
 	db, err := pebble.Open("store", &pebble.Options{FS: fence, DisableWAL: true, MemTableSize: memtable, Logger: Logger{Fault: r.fault}, FormatMajorVersion: pebble.FormatNewest})
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,160 @@
+package workaround
+
+import (
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// A Compactor says when Pebble compacts. It is Pebble's scheduler of compactions.
+//
+// Why: Pebble begins to compact while it is being opened, and takes the room that the replay of the log needs; and a compaction that
+// has found no room it tries again at once. All that time the tables that it reads count as being compacted, and no
+// compaction that only deletes tables, which takes no room, can have them. So there are no compactions before Start, and
+// none for a while after one without room. Those that only delete tables don't ask, and go on.
+type Compactor struct {
+	db     pebble.DBForCompaction // set before any other call of Pebble's
+	nudge  chan struct{}
+	stop   chan struct{}
+	worker sync.WaitGroup
+
+	// mu is taken with Pebble's mutex held.
+	mu      sync.Mutex
+	open    bool        // between Start and the end  +checklocks:mu
+	running int         // +checklocks:mu
+	lacked  int         // so many in succession have found no room  +checklocks:mu
+	pause   *time.Timer // until it ends none begins, nil for no pause  +checklocks:mu
+}
+
+// longestPause is how long no compaction begins after many that have found no room.
+const longestPause = 10 * time.Second
+
+var _ pebble.CompactionScheduler = (*Compactor)(nil)
+
+// NewCompactor returns the Compactor of one store.
+func NewCompactor() *Compactor {
+	return &Compactor{nudge: make(chan struct{}, 1), stop: make(chan struct{})}
+}
+
+// Start says that the store is open.
+func (c *Compactor) Start() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open = true
+	c.worker.Go(c.work)
+	c.poke()
+}
+
+// work has compactions begin that were refused before.
+func (c *Compactor) work() {
+	for {
+		select {
+		case <-c.nudge:
+		case <-c.stop:
+			return
+		}
+		for c.take() {
+			if waiting, _ := c.db.GetWaitingCompaction(); !waiting || !c.db.Schedule(c) {
+				c.give()
+				break
+			}
+		}
+	}
+}
+
+// poke has work look again; it never blocks.
+func (c *Compactor) poke() {
+	select {
+	case c.nudge <- struct{}{}:
+	default:
+	}
+}
+
+// take reports whether a compaction may begin, which counts as running then.
+func (c *Compactor) take() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.open || c.pause != nil || c.running >= c.db.GetAllowedWithoutPermission() {
+		return false
+	}
+	c.running++
+	return true
+}
+
+// give ends what take began.
+func (c *Compactor) give() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.running--
+}
+
+// ended notes how a compaction ended. It is called with Pebble's mutex held. After one that has found room, or only deleted, there
+// may be more.
+func (c *Compactor) ended(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case vfs.IsNoSpaceError(err):
+		c.lacked++
+		if c.pause == nil {
+			c.pause = time.AfterFunc(min(longestPause, 10*time.Millisecond<<min(c.lacked, 10)), c.resume)
+		}
+	case err == nil:
+		c.lacked = 0
+		if c.pause != nil && c.pause.Stop() {
+			c.pause = nil
+			c.poke()
+		}
+	}
+}
+
+// resume ends a pause.
+func (c *Compactor) resume() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pause = nil
+	c.poke()
+}
+
+// Register is called by Pebble while it is opened.
+func (c *Compactor) Register(_ int, db pebble.DBForCompaction) { c.db = db }
+
+// Unregister is called by Pebble when it is closed, which nothing of db is called after.
+func (c *Compactor) Unregister() {
+	c.mu.Lock()
+	if c.open = false; c.pause != nil {
+		c.pause.Stop()
+	}
+	c.mu.Unlock()
+	close(c.stop)
+	c.worker.Wait()
+}
+
+// TrySchedule is called by Pebble, with its mutex held, when it wants to compact.
+func (c *Compactor) TrySchedule() (bool, pebble.CompactionGrantHandle) {
+	if c.take() {
+		return true, c
+	}
+	c.poke() // what held it up may have ended meanwhile
+	return false, nil
+}
+
+// UpdateGetAllowedWithoutPermission is called by Pebble when more compactions may be allowed.
+func (c *Compactor) UpdateGetAllowedWithoutPermission() { c.poke() }
+
+// Done is called by Pebble when a compaction has ended.
+func (c *Compactor) Done() {
+	c.give()
+	c.poke()
+}
+
+// Started is called by Pebble when a compaction begins.
+func (c *Compactor) Started() {}
+
+// MeasureCPU is called by Pebble within a compaction.
+func (c *Compactor) MeasureCPU(pebble.CompactionGoroutineKind) {}
+
+// CumulativeStats is called by Pebble within a compaction.
+func (c *Compactor) CumulativeStats(pebble.CompactionGrantHandleStats) {}
