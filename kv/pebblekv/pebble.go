@@ -63,7 +63,7 @@ func pebbleOptions(opts *Options, s *store) *pebble.Options {
 		// What is free at the mark has room for any one compaction: of level 0, which the gate bounds to half of it, into the
 		// first level, or of a table into the ten or so that it overlaps.
 		o.LBaseMaxBytes = max(minTable, least/4)
-		o.L0CompactionFileThreshold = 4
+		o.L0CompactionFileThreshold = workaround.Level0Tables
 		for i := range o.TargetFileSizes {
 			o.TargetFileSizes[i] = max(minTable, least/32)
 		}

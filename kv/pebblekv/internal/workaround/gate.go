@@ -20,6 +20,9 @@ const (
 	// maxSublevels bounds how many tables a read may have to look at in level 0.
 	// It is Pebble's own default.
 	maxSublevels = 12
+	// Level0Tables is how many tables level 0 of a store on a small disk may have before they are compacted, for
+	// Pebble's options. With fewer no writer waits for that.
+	Level0Tables = 4
 )
 
 // A Gate makes writers wait while Pebble is behind with its background work.
@@ -161,7 +164,7 @@ func (g *Gate) watch(db *pebble.DB, lacking func() bool) {
 		}
 		m := db.Metrics()
 		behind := lacking() || m.MemTable.Size >= g.maxUnflushed || m.Levels[0].Sublevels >= maxSublevels ||
-			g.maxLevel0 > 0 && m.Levels[0].TablesSize >= g.maxLevel0
+			g.maxLevel0 > 0 && m.Levels[0].TablesSize >= g.maxLevel0 && m.Levels[0].TablesCount >= Level0Tables
 		g.mu.Lock()
 		if g.behind.Swap(behind) != behind {
 			g.signal()
