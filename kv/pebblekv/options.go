@@ -23,6 +23,8 @@ type Options struct {
 	PatchBytes int
 	// MinFree is how many bytes of the disk stay free: while it has fewer, commits are refused with an error of the kind
 	// greenroom.ErrNoSpace, and reads go on. Commits go on by themselves when there is room, within a quarter of a second.
+	// What is in no table yet counts as used beyond a quarter of these bytes, and a quarter is out of the reach of compactions.
+	// Below 64 MiB tables and levels are smaller, too, so that compactions fit.
 	// Commits that only remove may use half of these bytes. 0 means as many as MemtableBytes, so that what is in
 	// memory has room in a table; a negative value turns this off. Where the system doesn't say what is free nothing is refused.
 	MinFree int64

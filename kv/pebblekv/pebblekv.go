@@ -12,7 +12,7 @@ package pebblekv
 // Files, from the top down:
 //
 //	stats.go archived.go base.go erase.go salvage.go rebuild.go crashdisk.go open.go recover.go tx.go version.go pebblekv.go commit.go
-//	snapshot.go exposed.go read.go encode.go pebble.go logrest.go memory.go inspect.go options.go records.go
+//	reclaim.go snapshot.go exposed.go read.go encode.go pebble.go logrest.go memory.go inspect.go options.go records.go
 //	log.go held.go metrics.go cleared.go record.go store.go room.go errors.go format.go own.go
 
 import (

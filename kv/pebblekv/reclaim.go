@@ -76,7 +76,7 @@ func (r *reclaimer) next() (of kv.Range, ok bool) {
 	return of, true
 }
 
-// run compacts one range after the other. One for which there is no room comes again after the others; the compactor paces that.
+// run compacts one range after the other. A range without room comes again after the others; the compactor paces that.
 func (r *reclaimer) run() {
 	defer close(r.over)
 	for {

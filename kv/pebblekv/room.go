@@ -36,7 +36,7 @@ type room struct {
 	used atomic.Int64 // bytes written since the disk was asked
 	old  atomic.Bool  // that was askEvery ago; a commit doesn't look at the clock for it
 	seen atomic.Int64 // what it has answered, math.MaxInt64 if that isn't known
-	low  atomic.Bool  // that is less than least
+	low  atomic.Bool  // that is less than the mark
 
 	asking sync.Mutex
 	timer  *time.Timer // sets old; nil before the disk is asked first  +checklocks:asking
@@ -64,7 +64,7 @@ func (r *room) admit(size int64, ops []kv.Op) error {
 	if size < r.bytes {
 		size = 0 // many such ones come between two questions
 	}
-	free, mark := r.seen.Load()-r.used.Load(), r.mark()
+	free, mark := r.seen.Load(), r.mark()
 	if free-size >= mark || free >= r.least/2 && removes(ops) {
 		return nil
 	}

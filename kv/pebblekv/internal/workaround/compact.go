@@ -10,10 +10,10 @@ import (
 
 // A Compactor says when Pebble compacts. It is Pebble's scheduler of compactions.
 //
-// Why: Pebble begins to compact while it is being opened, and takes the room that the replay of the log needs; and a compaction that
-// has found no room it tries again at once. All that time the tables that it reads count as being compacted, and no
-// compaction that only deletes tables, which takes no room, can have them. So there are no compactions before Start, and
-// none for a while after one without room. Those that only delete tables don't ask, and go on.
+// Why: Pebble begins to compact while a store is being opened, and takes the room that the replay of the log needs. A compaction that
+// has found no room begins again at once. The tables that are read count as being compacted all that time, and a
+// compaction that only deletes tables, which takes no room, can't have them. So no compaction begins before Start, nor
+// for a while after one without room. Compactions that only delete tables don't ask, and go on.
 type Compactor struct {
 	db     pebble.DBForCompaction // set before any other call of Pebble's
 	nudge  chan struct{}
@@ -25,10 +25,10 @@ type Compactor struct {
 	open    bool        // between Start and the end  +checklocks:mu
 	running int         // +checklocks:mu
 	lacked  int         // so many in succession have found no room  +checklocks:mu
-	pause   *time.Timer // until it ends none begins, nil for no pause  +checklocks:mu
+	pause   *time.Timer // no compaction begins before its end; nil for no pause  +checklocks:mu
 }
 
-// longestPause is how long no compaction begins after many that have found no room.
+// longestPause is how long no compaction begins after many failures for lack of room.
 const longestPause = 10 * time.Second
 
 var _ pebble.CompactionScheduler = (*Compactor)(nil)
@@ -47,7 +47,7 @@ func (c *Compactor) Start() {
 	c.poke()
 }
 
-// work has compactions begin that were refused before.
+// work begins compactions that were refused before.
 func (c *Compactor) work() {
 	for {
 		select {
@@ -90,8 +90,7 @@ func (c *Compactor) give() {
 	c.running--
 }
 
-// ended notes how a compaction ended. It is called with Pebble's mutex held. After one that has found room, or only deleted, there
-// may be more.
+// ended notes how a compaction ended. Pebble's mutex is held. A success, deleting tables too, ends a pause: there may be more room.
 func (c *Compactor) ended(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

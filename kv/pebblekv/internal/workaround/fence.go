@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -302,7 +303,15 @@ func (f *fencedFile) scant(n int) error {
 }
 
 // errKept is what a compaction gets that would take what is left of the disk.
-var errKept = fmt.Errorf("pebblekv: what the disk has left is not for compactions: %w", syscall.ENOSPC)
+var errKept = fmt.Errorf("pebblekv: what the disk has left is not for compactions: %w", noSpace())
+
+// noSpace returns the system's error of a full disk.
+func noSpace() error {
+	if runtime.GOOS == "windows" {
+		return syscall.Errno(112) // ERROR_DISK_FULL
+	}
+	return syscall.ENOSPC
+}
 
 // do runs one writing operation: not at all once the store is dead, and with
 // its failure noted otherwise.

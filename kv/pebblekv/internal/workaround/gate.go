@@ -20,7 +20,7 @@ const (
 	// maxSublevels bounds how many tables a read may have to look at in level 0.
 	// It is Pebble's own default.
 	maxSublevels = 12
-	// Level0Tables is how many tables level 0 of a store on a small disk may have before they are compacted, for
+	// Level0Tables is the number of tables from which on level 0 of a store on a small disk is compacted, for
 	// Pebble's options. With fewer no writer waits for that.
 	Level0Tables = 4
 )

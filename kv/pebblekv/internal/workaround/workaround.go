@@ -4,7 +4,9 @@
 //	Pebble v2.1.7 …                                                         here                  fails without it                       until
 //	ends the process when it can't write MANIFEST, and goes on in doubt if  fence.go, logger.go,  TestBrokenDisk,                        it returns the error and stops writing
 //	 Fatalf returns. While it opens a store it tries again for ever         fault.go              TestOpenOnBrokenDisk
-//	tries a failed flush or compaction again at once and for ever           fence.go              TestDiskFull (the wait for room)       it waits in between
+//	tries a failed flush or compaction again at once and for ever           fence.go, compact.go  TestDiskFull (the wait for room),      it waits in between
+//	                                                                                              TestCompactionWithoutRoom
+//	compacts before it is open, and until the disk is full                  compact.go, fence.go  TestCompactionWithoutRoom              its options bound what compactions take
 //	panics where its state is in doubt, and may leave mutexes locked        fault.go              workaround.TestGuard                   it returns an error
 //	has writers wait with its locks held, which no context ends             gate.go               TestGate, TestCloseAtGate              its commits take a context
 //	panics, or reads freed memory, if used during or after Close            life.go               TestCloseInScan                        Close waits for calls
@@ -31,4 +33,4 @@ package workaround
 // Files, from the top down:
 //
 //	workaround.go replay.go lostdir.go manifest.go errors.go newest.go spare.go patch.go
-//	fence.go logger.go gate.go fault.go life.go private.go sharedlock.go sharedlock_unix.go sharedlock_other.go
+//	fence.go logger.go compact.go gate.go fault.go life.go private.go sharedlock.go sharedlock_unix.go sharedlock_other.go
