@@ -36,7 +36,8 @@ type room struct {
 	used atomic.Int64 // bytes written since the disk was asked
 	old  atomic.Bool  // that was askEvery ago; a commit doesn't look at the clock for it
 	seen atomic.Int64 // what it has answered, math.MaxInt64 if that isn't known
-	low  atomic.Bool  // that is less than the mark
+	mark atomic.Int64 // what had to be free for commits then: least, and what must still be written to tables beyond a quarter of that
+	low  atomic.Bool  // seen is less than mark
 
 	asking sync.Mutex
 	timer  *time.Timer // sets old; nil before the disk is asked first  +checklocks:asking
@@ -64,15 +65,12 @@ func (r *room) admit(size int64, ops []kv.Op) error {
 	if size < r.bytes {
 		size = 0 // many such ones come between two questions
 	}
-	free, mark := r.seen.Load(), r.mark()
+	free, mark := r.seen.Load(), r.mark.Load()
 	if free-size >= mark || free >= r.least/2 && removes(ops) {
 		return nil
 	}
 	return refusal(free, mark, size)
 }
-
-// mark returns what must be free for commits: least, and what must still be written to tables beyond a quarter of that.
-func (r *room) mark() int64 { return r.least + max(0, r.behind()-r.least/4) }
 
 // check asks the disk, and returns what a small commit gets then.
 func (r *room) check() error {
@@ -83,7 +81,7 @@ func (r *room) check() error {
 	if err := r.ask(); err != nil {
 		return err
 	}
-	if free, mark := r.seen.Load(), r.mark(); free < mark {
+	if free, mark := r.seen.Load(), r.mark.Load(); free < mark {
 		return refusal(free, mark, 0)
 	}
 	return nil
@@ -110,7 +108,9 @@ func (r *room) ask() error {
 	if !known || err != nil {
 		free = math.MaxInt64
 	}
+	mark := r.least + max(0, r.behind()-r.least/4)
 	r.seen.Store(free)
+	r.mark.Store(mark)
 	r.used.Store(0)
 	r.old.Store(false)
 	if r.timer == nil {
@@ -118,7 +118,7 @@ func (r *room) ask() error {
 	} else {
 		r.timer.Reset(askEvery)
 	}
-	if low := free < r.mark(); r.low.Swap(low) != low && low {
+	if low := free < mark; r.low.Swap(low) != low && low {
 		r.reached()
 	}
 	return err
