@@ -28,6 +28,17 @@ type Compactor struct {
 	pause   *time.Timer // no compaction begins before its end; nil for no pause  +checklocks:mu
 }
 
+// An errKept is what a compaction gets that would take what is left of the disk. For Pebble it is cancelled, not failed: Pebble avoids the
+// tables of one that failed for half a minute, and then waits for something to happen before it looks again.
+type errKept struct{}
+
+func (errKept) Error() string { return "pebblekv: what the disk has left is not for compactions" }
+
+// Is reports whether target is the error of a full disk, or of a cancelled compaction.
+func (errKept) Is(target error) bool {
+	return target == pebble.ErrCancelledCompaction || vfs.IsNoSpaceError(target)
+}
+
 // longestPause is how long no compaction begins after many failures for lack of room.
 const longestPause = 10 * time.Second
 

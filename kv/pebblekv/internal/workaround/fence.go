@@ -6,10 +6,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"runtime"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -299,18 +297,7 @@ func (f *fencedFile) scant(n int) error {
 	if u, err := f.fence.GetDiskUsage(f.fence.dir); err != nil || u.AvailBytes >= uint64(f.fence.kept)+keptEvery {
 		return nil // a disk that doesn't say has room
 	}
-	return errKept
-}
-
-// errKept is what a compaction gets that would take what is left of the disk.
-var errKept = fmt.Errorf("pebblekv: what the disk has left is not for compactions: %w", noSpace())
-
-// noSpace returns the system's error of a full disk.
-func noSpace() error {
-	if runtime.GOOS == "windows" {
-		return syscall.Errno(112) // ERROR_DISK_FULL
-	}
-	return syscall.ENOSPC
+	return errKept{}
 }
 
 // do runs one writing operation: not at all once the store is dead, and with

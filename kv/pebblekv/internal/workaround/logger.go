@@ -7,6 +7,7 @@ import (
 	"log/slog"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // Events are the callbacks that the gate and the compactor live on. Pebble calls them with its
@@ -29,7 +30,7 @@ func Events(g *Gate, c *Compactor, log Logger) *pebble.EventListener {
 // failure filters what ends a flush or compaction early without being wrong: a
 // flush that had nothing to write, and a compaction that isn't needed any more.
 func failure(err error) error {
-	if err == nil || errors.Is(err, pebble.ErrCancelledCompaction) || err.Error() == "pebble: empty table" {
+	if err == nil || errors.Is(err, pebble.ErrCancelledCompaction) && !vfs.IsNoSpaceError(err) || err.Error() == "pebble: empty table" {
 		return nil
 	}
 	return err
