@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -262,7 +263,8 @@ func TestSilent(t *testing.T) {
 		const c = client.connect("` + s.URL + `", { type: "x", key: "y" }, { params: 7, answerTimeout: 50 });
 		c.onState((state) => { states.push(state); if (state === "connected") c.close(); if (state === "closed") done(states.join()); });
 	})`)
-	if all := sockets.take(); got != "away,connected,closed" || len(all) != 2 || all[1] != `{"type":"connect","params":7}` {
+	// On a busy machine a second one may be too late, too.
+	if all := sockets.take(); got != "away,connected,closed" || len(all) < 2 || slices.ContainsFunc(all, func(s string) bool { return s != `{"type":"connect","params":7}` }) {
 		t.Errorf("got %s, with %q", got, all)
 	}
 }
