@@ -26,6 +26,8 @@ import (
 	"github.com/greenroomdb/greenroom/workflow"
 )
 
+func TestMain(m *testing.M) { testkit.Main(m) }
+
 // Secrets of the tokens.
 const (
 	readSecret  = "0123456789abcdef"

@@ -51,6 +51,8 @@ func (p pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.Handler.ServeHTTP(w, r)
 }
 
+func TestMain(m *testing.M) { testkit.Main(m) }
+
 // TestKill has a client in Node call and listen while its host is killed and started again: each call is answered once and has run once, and
 // each event that the actor keeps comes once.
 func TestKill(t *testing.T) {

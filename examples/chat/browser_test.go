@@ -16,6 +16,8 @@ import (
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
 )
 
+func TestMain(m *testing.M) { testkit.Main(m) }
+
 // TestServeChild is the process that is killed.
 func TestServeChild(t *testing.T) {
 	dir, ln := testkit.Serve(t)

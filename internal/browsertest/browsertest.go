@@ -11,8 +11,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,19 +26,28 @@ import (
 // Tests fail on a machine without Chromium if the variable requireChromium is set.
 const requireChromium = "GREENROOM_REQUIRE_CHROMIUM"
 
-// A Browser is Chromium, which a test tells what to do over the DevTools protocol
+// A Browser is a profile of its own in Chromium, which a test tells what to do over the DevTools protocol
 // (https://chromedevtools.github.io/devtools-protocol/). It is used by one goroutine at a time.
 type Browser struct {
-	t   *testing.T
-	ctx context.Context
-	ws  *websocket.Conn
-	id  int
+	t       *testing.T
+	ctx     context.Context
+	ws      *websocket.Conn
+	id      int
+	profile string // the id of its browser context
+}
+
+// chromium is the process that all tests of a package share: to start it costs more than most tests do in it.
+var chromium struct {
+	once sync.Once
+	url  string // where it listens
+	err  error
 }
 
 // devTools is in the line with which Chromium says where it listens.
 var devTools = regexp.MustCompile(`DevTools listening on (ws://\S+)`)
 
-// New starts Chromium, which ends with the test. On a machine without Chromium it skips the test, or fails it if GREENROOM_REQUIRE_CHROMIUM is set.
+// New returns a profile that ends with the test, in a Chromium that ends with the last test: the package's TestMain must be testkit.Main. On a machine without Chromium it
+// skips the test, or fails it if GREENROOM_REQUIRE_CHROMIUM is set.
 func New(t *testing.T) *Browser {
 	path, err := exec.LookPath("chromium")
 	if err != nil {
@@ -45,42 +56,81 @@ func New(t *testing.T) *Browser {
 		}
 		t.Skipf("there is no Chromium (Debian's package chromium): %v", err)
 	}
+	dir := filepath.Join(testkit.SharedDir(t), "chromium")
+	chromium.once.Do(func() { chromium.url, chromium.err = start(path, dir) })
+	testkit.Must(t, chromium.err)
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience(20*time.Second))
-	cmd := exec.CommandContext(ctx, path, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+	t.Cleanup(cancel)
+	b, err := dial(ctx)
+	testkit.Must(t, err)
+	b.t = t
+	t.Cleanup(func() { _ = b.ws.CloseNow() }) // upon which the profile and its pages end
+	result, err := b.call("", "Target.createBrowserContext", map[string]any{"disposeOnDetach": true})
+	testkit.Must(t, err)
+	var got struct{ BrowserContextID string }
+	testkit.Must(t, json.Unmarshal(result, &got))
+	b.profile = got.BrowserContextID
+	return b
+}
+
+// start starts Chromium with a folder of its own, and returns where it listens.
+func start(path, dir string) (url string, err error) {
+	cmd := exec.Command(path, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
 		"--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-background-timer-throttling",
 		"--disable-renderer-backgrounding", "--disable-backgrounding-occluded-windows",
-		"--remote-debugging-port=0", "--user-data-dir="+t.TempDir(), "about:blank")
+		"--remote-debugging-port=0", "--user-data-dir="+dir, "about:blank")
 	cmd.WaitDelay = 10 * time.Second
 	stderr, err := cmd.StderrPipe()
-	testkit.Must(t, err)
-	testkit.Must(t, cmd.Start())
-	b := &Browser{t: t, ctx: ctx}
-	t.Cleanup(func() {
-		_, _ = b.call("", "Browser.close", nil) // in good order, so that its folder can be removed
-		_, _ = io.Copy(io.Discard, stderr)
-		_ = cmd.Wait()
-		cancel()
-	})
+	if err != nil {
+		return "", err
+	}
+	if err := cmd.Start(); err != nil {
+		return "", err
+	}
+	late := time.AfterFunc(testkit.Patience(20*time.Second), func() { _ = cmd.Process.Kill() }) // then the scan below ends
+	defer late.Stop()
 	lines := bufio.NewScanner(stderr)
 	for lines.Scan() {
 		m := devTools.FindStringSubmatch(lines.Text())
 		if m == nil {
 			continue
 		}
-		b.ws, _, err = websocket.Dial(ctx, m[1], nil)
-		testkit.Must(t, err)
-		b.ws.SetReadLimit(16 << 20)
-		return b
+		said := make(chan struct{})
+		go func() {
+			defer close(said)
+			_, _ = io.Copy(io.Discard, stderr)
+		}()
+		testkit.AtEnd(func() error { return end(cmd, said) })
+		return m[1], nil
 	}
-	t.Fatalf("Chromium hasn't started: %v", lines.Err())
-	return nil
+	return "", fmt.Errorf("Chromium hasn't started: %w", errors.Join(lines.Err(), cmd.Process.Kill(), cmd.Wait()))
+}
+
+// end ends Chromium in good order, so that its folder can be removed, or kills it. said is closed when it has nothing more to say.
+func end(cmd *exec.Cmd, said <-chan struct{}) error {
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience(10*time.Second))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() })()
+	b, err := dial(ctx)
+	if err == nil {
+		_, _ = b.call("", "Browser.close", nil) // it may end before it answers
+	}
+	<-said
+	return errors.Join(err, cmd.Wait())
+}
+
+// dial connects to Chromium.
+func dial(ctx context.Context) (*Browser, error) {
+	ws, _, err := websocket.Dial(ctx, chromium.url, nil)
+	if err != nil {
+		return nil, err
+	}
+	ws.SetReadLimit(16 << 20)
+	return &Browser{ctx: ctx, ws: ws}, nil
 }
 
 // call calls a method, of a page if session isn't empty, and waits for its result.
 func (b *Browser) call(session, method string, params any) (json.RawMessage, error) {
-	if b.ws == nil {
-		return nil, fmt.Errorf("%s: not connected", method)
-	}
 	b.id++
 	type message struct {
 		ID      int    `json:"id"`
@@ -131,7 +181,7 @@ func (b *Browser) Open(url string) *Tab {
 		method string
 		params func() any
 	}{
-		{"Target.createTarget", func() any { return map[string]any{"url": url} }},
+		{"Target.createTarget", func() any { return map[string]any{"url": url, "browserContextId": b.profile} }},
 		{"Target.attachToTarget", func() any { return map[string]any{"targetId": target.TargetID, "flatten": true} }},
 	} {
 		result, err := b.call("", step.method, step.params())

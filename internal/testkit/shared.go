@@ -3,6 +3,7 @@ package testkit
 import (
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 )
@@ -29,9 +30,29 @@ func SharedDir(t testing.TB) string {
 	return shared.dir
 }
 
-// Main is the TestMain of a package whose tests use SharedDir: it runs them, removes the folder, and ends the process.
+// ends is what is to be done after the last test.
+var ends struct {
+	mu sync.Mutex
+	do []func() error
+}
+
+// AtEnd has the package's TestMain, which must be Main, call end after the last test, before what was given earlier and before the folder of
+// SharedDir goes. Its error fails the run. It is safe for concurrent use.
+func AtEnd(end func() error) {
+	ends.mu.Lock()
+	defer ends.mu.Unlock()
+	ends.do = append(ends.do, end)
+}
+
+// Main is the TestMain of a package whose tests use SharedDir or AtEnd: it runs them, does what is to be done at the end, and ends the process.
 func Main(m *testing.M) {
 	code := m.Run()
+	for _, end := range slices.Backward(ends.do) {
+		if err := end(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = max(code, 1)
+		}
+	}
 	if shared.dir != "" {
 		if err := os.RemoveAll(shared.dir); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -56,6 +56,22 @@ func TestSharedDir(t *testing.T) {
 	}
 }
 
+// TestAtEnd: what is to be done at the end is done before the folder goes, the last one first.
+func TestAtEnd(t *testing.T) {
+	dir, done := testkit.SharedDir(t), false
+	testkit.AtEnd(func() error {
+		if !done {
+			return errors.New("what was given last isn't done first")
+		}
+		return nil
+	})
+	testkit.AtEnd(func() error {
+		done = true
+		_, err := os.Stat(dir)
+		return err
+	})
+}
+
 // TestVectors reads what a file of vectors may have.
 func TestVectors(t *testing.T) {
 	t.Chdir(t.TempDir())
