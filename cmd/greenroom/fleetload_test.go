@@ -35,8 +35,11 @@ type fleetLoad struct {
 // fleetSize says how large a load is.
 type fleetSize struct{ callers, counters, talkers, rooms int }
 
-// fleetPause is how long a client does nothing after a call.
-const fleetPause = 40 * time.Millisecond
+// fleetPause returns how long a client does nothing after a call. It is longer in the quick form, in which most calls would be those of clients that wait until the actors of a host
+// that was killed may be taken over.
+func fleetPause() time.Duration {
+	return testkit.Pick(40*time.Millisecond, 160*time.Millisecond, 40*time.Millisecond)
+}
 
 // newFleetLoad returns a load that has not begun. Its talkers are connected.
 func newFleetLoad(ctx context.Context, hosts *fleetHosts, size fleetSize) *fleetLoad {
@@ -93,7 +96,7 @@ func (l *fleetLoad) pause(ctx context.Context) bool {
 		return false
 	case <-ctx.Done():
 		return false
-	case <-time.After(fleetPause):
+	case <-time.After(fleetPause()):
 		return true
 	}
 }
@@ -268,7 +271,7 @@ func fleetRest(ctx context.Context, try int) {
 		return
 	}
 	select {
-	case <-time.After(fleetPause):
+	case <-time.After(fleetPause()):
 	case <-ctx.Done():
 	}
 }

@@ -5,27 +5,27 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/greenroomdb/greenroom/host/wasm"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
 // TestHostWasm has the program serve a module beside the demonstration, in a process of
 // its own, which compiles it without the race detector.
 func TestHostWasm(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	file := filepath.Join(dir, "counter.wasm")
-	buildCounter(t, file)
-	p := startHost(t, builtProgram(t), "--demo", "--wasm", "module="+file, "--wasm-cache", filepath.Join(dir, "cache"), filepath.Join(dir, "data"))
+	p, _, _ := serveCounter(t, "--demo")
 	for n, want := range []int{0, 1, 3} {
 		var got int
 		if err := p.post(soonContext(t), "/actors/module/lobby/actions/add", n, &got); err != nil {
@@ -42,10 +42,7 @@ func TestHostWasm(t *testing.T) {
 // isn't a module leaves what is there.
 func TestHostWasmReload(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	file := filepath.Join(dir, "counter.wasm")
-	one := buildCounter(t, file)
-	p := startHost(t, builtProgram(t), "--wasm", "module="+file, "--wasm-cache", filepath.Join(dir, "cache"), "--wasm-keep", "1s", filepath.Join(dir, "data"))
+	p, file, one := serveCounter(t, "--wasm-keep", "1s")
 	ctx := soonContext(t)
 	add := func(key string, n, want int) {
 		t.Helper()
@@ -90,30 +87,50 @@ func TestHostWasmReload(t *testing.T) {
 // awaitLog waits until the log of a process says something.
 func (p *hostProcess) awaitLog(ctx context.Context, text string) {
 	p.t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
 	for !strings.Contains(p.stderr.String(), text) {
-		if ctx.Err() != nil {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
 			p.t.Fatalf("it doesn't log %q: %s", text, &p.stderr)
 		}
-		runtime.Gosched()
 	}
 }
 
-// buildCounter builds the module of the example, and returns it.
-func buildCounter(t *testing.T, file string) []byte {
+// counterModule is the module of the example, which is built once.
+var counterModule = sync.OnceValues(func() (code []byte, err error) {
+	dir, err := os.MkdirTemp("", "wasm")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	file := filepath.Join(dir, "counter.wasm")
+	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-ldflags=-w -s", "-o", file, "../../examples/counter/wasm")
+	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0", "GOFLAGS=-trimpath")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, out)
+	}
+	return os.ReadFile(file)
+})
+
+// serveCounter starts a host with arguments that serves the module of the example, and returns the module and its file. Hosts share what they compile.
+func serveCounter(t *testing.T, args ...string) (p *hostProcess, file string, code []byte) {
 	t.Helper()
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip(err)
 	}
-	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-o", file, "../../examples/counter/wasm")
-	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0", "GOFLAGS=")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	code, err := os.ReadFile(file)
+	code, err := counterModule()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return code
+	dir := t.TempDir()
+	file = filepath.Join(dir, "counter.wasm")
+	if err := os.WriteFile(file, code, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args = append(args, "--wasm", "module="+file, "--wasm-cache", filepath.Join(testkit.SharedDir(t), "wasm-cache"), filepath.Join(dir, "data"))
+	return startHost(t, builtProgram(t), args...), file, code
 }
 
 // TestWasmFlag refuses files that aren't modules.

@@ -186,9 +186,10 @@ func (k *killer) ack(out *bufio.Reader) bool {
 }
 
 // spin lets a time pass that has any order of magnitude between that of a small
-// transaction and that of a large one. A sleep would be too coarse.
+// transaction and that of a large one. A timer alone would be too coarse.
 func spin(rng *rand.Rand) {
 	end := time.Now().Add(time.Duration(float64(20*time.Microsecond) * math.Pow(10000, rng.Float64())))
+	<-time.After(time.Until(end) - 2*time.Millisecond)
 	for time.Now().Before(end) {
 	}
 }
@@ -304,8 +305,7 @@ func TestKillImport(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		for end := time.Now().Add(time.Duration(1.2 * k.rng.Float64() * float64(whole))); time.Now().Before(end); {
-		}
+		<-time.After(time.Duration(1.2 * k.rng.Float64() * float64(whole)))
 		kerr := cmd.Process.Kill()
 		if err := cmd.Wait(); err != nil {
 			k.killed(err, stderr.String())

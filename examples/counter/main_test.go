@@ -55,7 +55,7 @@ func build(t *testing.T) (file string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "counter.wasm")
 	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-ldflags=-w -s", "-o", file, "./wasm")
-	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0", "GOFLAGS=")
+	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0", "GOFLAGS=-trimpath")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -33,8 +33,8 @@ var guestCode = sync.OnceValues(func() (code []byte, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	file := filepath.Join(dir, "guest.wasm")
-	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-o", file, "./testdata/guest")
-	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0", "GOFLAGS=")
+	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-ldflags=-w -s", "-o", file, "./testdata/guest")
+	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0", "GOFLAGS=-trimpath")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, errors.Join(err, errors.New(string(out)))
 	}
