@@ -134,7 +134,7 @@ func TestBalancer(t *testing.T) {
 		}
 	})
 	balancer := &fleetHost{hostProcess: &hostProcess{url: startBalancer(t, at)}, balancer: true}
-	l := newFleetLoad(ctx, &fleetHosts{list: []*fleetHost{balancer}}, fleetSize{12, 6, 6, 2})
+	l := newFleetLoad(ctx, &fleetHosts{list: []*fleetHost{balancer}}, fleetSize{12, 6, 6, 2, 40 * time.Millisecond})
 	l.begin(ctx)
 	l.more(ctx, t)
 	restarts := testkit.Pick(1, 1, 12)

@@ -180,9 +180,10 @@ func (l *fleetLoad) upgraded(ctx context.Context, t *testing.T) {
 	}
 }
 
-// fleetForm returns the size of the load.
+// fleetForm returns the size of the load. In the quick form most calls would be those of clients that wait until the actors of a host that was killed may be taken over, so they
+// rest longer.
 func fleetForm() fleetSize {
-	return testkit.Pick(fleetSize{12, 6, 8, 2}, fleetSize{24, 9, 16, 4}, fleetSize{120, 40, 80, 20})
+	return testkit.Pick(fleetSize{12, 6, 8, 2, 40 * time.Millisecond}, fleetSize{24, 9, 16, 4, 160 * time.Millisecond}, fleetSize{120, 40, 80, 20, 40 * time.Millisecond})
 }
 
 // TestFleetKilled kills a host under load. Calls that were under way there may have been done; with a key they are done once. All actors go on elsewhere.

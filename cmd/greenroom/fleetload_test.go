@@ -26,24 +26,22 @@ import (
 type fleetLoad struct {
 	fleetLedger
 	hosts   *fleetHosts
+	size    fleetSize
 	callers []*fleetCaller
 	talkers []*fleetTalker
 	stopped chan struct{}
 	work    sync.WaitGroup
 }
 
-// fleetSize says how large a load is.
-type fleetSize struct{ callers, counters, talkers, rooms int }
-
-// fleetPause returns how long a client does nothing after a call. It is longer in the quick form, in which most calls would be those of clients that wait until the actors of a host
-// that was killed may be taken over.
-func fleetPause() time.Duration {
-	return testkit.Pick(40*time.Millisecond, 160*time.Millisecond, 40*time.Millisecond)
+// fleetSize says how large a load is, and how long a client does nothing after a call.
+type fleetSize struct {
+	callers, counters, talkers, rooms int
+	pause                             time.Duration
 }
 
 // newFleetLoad returns a load that has not begun. Its talkers are connected.
 func newFleetLoad(ctx context.Context, hosts *fleetHosts, size fleetSize) *fleetLoad {
-	l := &fleetLoad{hosts: hosts, stopped: make(chan struct{})}
+	l := &fleetLoad{hosts: hosts, size: size, stopped: make(chan struct{})}
 	for i := range size.callers {
 		l.callers = append(l.callers, &fleetCaller{load: l, id: i, counters: size.counters, client: &http.Client{Transport: &http.Transport{}}})
 	}
@@ -96,7 +94,7 @@ func (l *fleetLoad) pause(ctx context.Context) bool {
 		return false
 	case <-ctx.Done():
 		return false
-	case <-time.After(fleetPause()):
+	case <-time.After(l.size.pause):
 		return true
 	}
 }
@@ -242,7 +240,7 @@ func (c *fleetCaller) add(ctx context.Context, n int) {
 	for try := 0; ; try++ {
 		h := c.load.hosts.pick(c.id + n + try)
 		if key == "" && h.unready.Load() {
-			fleetRest(ctx, try)
+			c.load.rest(ctx, try)
 			continue
 		}
 		var sum int64
@@ -261,17 +259,17 @@ func (c *fleetCaller) add(ctx context.Context, n int) {
 			c.load.doubt(actor, amount)
 			return
 		}
-		fleetRest(ctx, try)
+		c.load.rest(ctx, try)
 	}
 }
 
-// fleetRest waits before a client tries again, if it has asked each host.
-func fleetRest(ctx context.Context, try int) {
+// rest waits before a client tries again, if it has asked each host.
+func (l *fleetLoad) rest(ctx context.Context, try int) {
 	if try%3 < 2 {
 		return
 	}
 	select {
-	case <-time.After(fleetPause()):
+	case <-time.After(l.size.pause):
 	case <-ctx.Done():
 	}
 }
@@ -286,7 +284,7 @@ func (c *fleetCaller) get(ctx context.Context, actor string) (int64, bool) {
 		case fleetFault:
 			return 0, false
 		}
-		fleetRest(ctx, try)
+		c.load.rest(ctx, try)
 	}
 }
 
@@ -376,7 +374,7 @@ func (c *fleetTalker) connect(ctx context.Context) bool {
 			return false
 		}
 		c.load.refuse()
-		fleetRest(ctx, try)
+		c.load.rest(ctx, try)
 	}
 	c.load.fault("%s finds no host: %v", c.name, ctx.Err())
 	return false
@@ -511,7 +509,7 @@ func (c *fleetTalker) call(ctx context.Context, action, key string, args, result
 		switch {
 		case o == fleetNothing:
 			c.load.refuse()
-			fleetRest(ctx, 2)
+			c.load.rest(ctx, 2)
 			continue
 		case o == fleetDone:
 			if err := json.Unmarshal(m.Body, result); err != nil {
