@@ -20,7 +20,7 @@ func testRandom(t *testing.T, open suite.Opener) {
 	for _, seed := range []uint64{1, 2, 3, rand.Uint64()} {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			eng := suite.Start(t, open)
-			steps := testkit.Pick(300, 1500, 1500)
+			steps := testkit.Pick(300, 700, 1500)
 			if eng.Limits().Far {
 				steps = testkit.Pick(300, 300, 1500)
 			}

@@ -42,8 +42,8 @@ func TestConformanceSmallMemtables(t *testing.T) {
 		return names
 	}
 	kvtest.Run(t, open, parts("BigValues", "ScanState", "ScanLoop", "ScanRanges", "ScanRangesEnds", "ClearMany", "Limits", "Snapshot",
-		"CloseUnderLoad", "Counter", "Clears", "CheckedClears", "Atomicity", "Random")...)
-	txntest.Run(t, open, parts("SnapshotReads", "Counter", "Random")...)
+		"Clears", "CheckedClears", "Atomicity", "Random")...)
+	txntest.Run(t, open, parts("SnapshotReads")...)
 }
 
 func BenchmarkEngine(b *testing.B) {

@@ -69,10 +69,8 @@ func TestConformanceTight(t *testing.T) {
 	open := func(t testing.TB) kv.Engine {
 		return openAt(t, newURL(t), &Options{Calls: 1, Pins: 64, PinWait: time.Minute})
 	}
-	kvtest.Run(t, open, parts("ScanState", "ScanLoop", "ScanRanges", "Outcome", "Shared", "Snapshot", "Context", "CloseUnderLoad", "Counter", "Atomicity")...)
-	txntest.Run(t, open, parts("OneState", "SnapshotReads", "LoopsThatWrite", "AtomicParallel",
-		"EngineCommits", "EndedInLoop", "Watch", "WatchMissesNothing",
-		"Serializable")...)
+	kvtest.Run(t, open, parts("ScanState", "ScanLoop", "Outcome", "Shared", "Snapshot", "CloseUnderLoad", "Atomicity")...)
+	txntest.Run(t, open, parts("OneState", "LoopsThatWrite", "AtomicParallel", "EndedInLoop", "WatchMissesNothing")...)
 }
 
 // TestConformanceStaged sends all but the smallest commits as large ones are. That changes
@@ -87,11 +85,9 @@ func TestConformanceStaged(t *testing.T) {
 		db.stageAt, db.aloneAt = 40, 40
 		return db
 	}
-	kvtest.Run(t, open, parts("EmptyKeysAndValues", "BigValues", "Ownership", "ScanState", "OpOrder", "ClearMany", "InvalidOps", "Checks", "OnApply", "Outcome",
-		"Incarnation", "Shared", "Limits", "Context", "CloseUnderLoad", "Counter", "Clears", "CheckedClears", "Atomicity", "Random")...)
-	txntest.Run(t, open, parts("Atomic", "AtomicParallel", "Conflicts", "DeclaredConflicts",
-		"EngineCommits", "LongKeys", "Limits", "Versionstamps",
-		"VersionstampedKeys", "WatchMissesNothing", "Random", "Serializable")...)
+	kvtest.Run(t, open, parts("EmptyKeysAndValues", "BigValues", "OpOrder", "ClearMany", "Checks", "OnApply", "Outcome",
+		"Limits", "CloseUnderLoad", "Clears", "CheckedClears", "Atomicity", "Random")...)
+	txntest.Run(t, open, parts("AtomicParallel", "Conflicts", "EngineCommits", "VersionstampedKeys", "Random")...)
 }
 
 func BenchmarkEngine(b *testing.B) {

@@ -18,14 +18,14 @@ func testRandom(t *testing.T, db *txn.DB) {
 	for _, seed := range []uint64{1, 2, 3, 4, rand.Uint64()} {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			suite.Commit(t, db.Engine(), kv.ClearRange(nil, []byte("\xff\xff\xff\xff")))
-			steps := 1500
-			if testkit.Short() || db.Engine().Limits().Far {
+			steps := testkit.Pick(300, 700, 1500)
+			if db.Engine().Limits().Far {
 				steps = 300
 			}
 			p := suite.NewPlayer(db.Engine())
 			g := &suite.Generator{Rnd: rand.New(rand.NewPCG(seed, 1)), Longs: seed%2 == 0}
 			suite.Random(t, p, g.TxLine, steps)
-			if exact(db) && steps > 1000 && p.Conflicts < steps/100 {
+			if exact(db) && steps > 300 && p.Conflicts < steps/100 {
 				t.Errorf("only %d conflicts in %d steps", p.Conflicts, steps)
 			}
 		})
