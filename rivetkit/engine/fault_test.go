@@ -64,7 +64,7 @@ func eachFault(t *testing.T, run func(s *script, store kv.Engine, rule faultkv.R
 		for name, rule := range faults {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				step, cases := testkit.Pick(16, 8, 1), 0
+				step, cases := testkit.Pick(32, 32, 1), 0
 				switch rule.Point {
 				case faultkv.BeforeCommit, faultkv.AfterCommit, faultkv.AfterApply, faultkv.BeforeSync:
 					step = testkit.Pick(4, 1, 1)
