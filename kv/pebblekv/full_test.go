@@ -78,6 +78,70 @@ func TestCompactionWithoutRoom(t *testing.T) {
 	})
 }
 
+// without leaves an open store without room for a compaction of two tables that overlap.
+func without(t *testing.T, d *meteredDisk, db *DB) {
+	t.Helper()
+	for range 3 { // Pebble compacts the first two
+		for n := range 100 {
+			noErr(t, "a commit", db.Commit(ctx, numbered(n)))
+		}
+		noErr(t, "a flush", db.store.db.Flush())
+		synctest.Wait()
+	}
+	d.setFree(4 << 20)
+}
+
+// everything is a range.
+var everything = kv.Range{Start: []byte("0"), End: []byte("z")}
+
+// TestRoomEndsPause: with room again compactions go on at once, and don't wait for the end of a pause.
+func TestRoomEndsPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newMeteredDisk(1 << 40)
+		db, err := open("store", &smallOptions, d)
+		noErr(t, "Open", err)
+		without(t, d, db)
+		wantRefused(t, "HasRoom", db.HasRoom())
+		compacted := make(chan error, 1)
+		go func() { compacted <- db.store.db.Compact(ctx, everything.Start, everything.End, false) }()
+		time.Sleep(21 * time.Second) // the pause is of 10 seconds by now
+		synctest.Wait()
+		d.setFree(1 << 40)
+		begun := time.Now()
+		noErr(t, "HasRoom", db.HasRoom())
+		noErr(t, "compacting", <-compacted)
+		if took := time.Since(begun); took > time.Second {
+			t.Errorf("compacting went on after %v", took)
+		}
+		noErr(t, "Close", db.Close())
+	})
+}
+
+// TestCloseDuringReclaim: Close ends the compaction of a range that waits for room, and a pause that ends meanwhile begins none.
+func TestCloseDuringReclaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newMeteredDisk(1 << 40)
+		db, err := open("store", &smallOptions, d)
+		noErr(t, "Open", err)
+		without(t, d, db)
+		db.store.reclaimer.add(everything)
+		synctest.Wait()
+		d.set(func(op errorfs.Op) error {
+			if op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData {
+				time.Sleep(time.Minute) // which is longer than a pause
+			}
+			return nil
+		})
+		// A commit gets through, and isn't flushed at once.
+		db.store.room.least = -1
+		db.store.room.low.Store(false)
+		c := numbered(1)
+		c.Durability = kv.Applied
+		noErr(t, "a commit", db.Commit(ctx, c))
+		noErr(t, "Close", db.Close()) // which syncs the log
+	})
+}
+
 // TestReclaim: while the disk has little room what is in a range that is cleared gives its room back, although no table lies within.
 func TestReclaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -70,7 +70,7 @@ func start(dir string, opts *Options, disk vfs.FS, lock *pebble.Lock) (*DB, erro
 		meter: metrics.Meter{To: opts.Metrics}, gate: workaround.NewGate(fault, life.Closing(), memtable, smallStore(opts)/2),
 	}
 	s.fence = workaround.NewFence(disk, dir, leastFree(opts)/4, fault, s.gate, func(name string) { s.meter.Count(fsyncsOf(name), 1) })
-	s.room = newRoom(leastFree(opts), s.free, s.behind, s.gate.Poke)
+	s.room = newRoom(leastFree(opts), s.free, s.behind, s.roomTurned)
 	o := &opener{store: s, opts: opts, disk: disk, fileBytes: min(memtable, maxLogFile, mostLog/4)}
 	version, err := o.open()
 	if s.db != nil {

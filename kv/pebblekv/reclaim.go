@@ -76,7 +76,8 @@ func (r *reclaimer) next() (of kv.Range, ok bool) {
 	return of, true
 }
 
-// run compacts one range after the other. A range without room comes again after the others; the compactor paces that.
+// run compacts one range after the other. Pebble tries one without room again until it has some, which the compactor paces. A range whose
+// compaction fails comes again after the others.
 func (r *reclaimer) run() {
 	defer close(r.over)
 	for {

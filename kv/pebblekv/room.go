@@ -30,8 +30,8 @@ type room struct {
 	free func() (free int64, known bool, err error)
 	// behind returns how many bytes are in no table yet.
 	behind func() int64
-	// reached is called when the mark is reached.
-	reached func()
+	// turned is called when low has changed.
+	turned func()
 
 	used atomic.Int64 // bytes written since the disk was asked
 	old  atomic.Bool  // that was askEvery ago; a commit doesn't look at the clock for it
@@ -44,8 +44,8 @@ type room struct {
 }
 
 // newRoom returns a room with a mark in bytes, negative for none. The first commit asks the disk.
-func newRoom(least int64, free func() (int64, bool, error), behind func() int64, reached func()) *room {
-	r := &room{least: least, bytes: min(askBytes, max(1, least/8)), free: free, behind: behind, reached: reached}
+func newRoom(least int64, free func() (int64, bool, error), behind func() int64, turned func()) *room {
+	r := &room{least: least, bytes: min(askBytes, max(1, least/8)), free: free, behind: behind, turned: turned}
 	r.seen.Store(math.MaxInt64)
 	r.old.Store(true)
 	return r
@@ -118,8 +118,8 @@ func (r *room) ask() error {
 	} else {
 		r.timer.Reset(askEvery)
 	}
-	if low := free < mark; r.low.Swap(low) != low && low {
-		r.reached()
+	if low := free < mark; r.low.Swap(low) != low {
+		r.turned()
 	}
 	return err
 }

@@ -48,6 +48,14 @@ func (s *store) free() (free int64, known bool, err error) {
 // behind returns how many bytes of what is written are in no table yet.
 func (s *store) behind() int64 { return s.log.Size() }
 
+// roomTurned is called when the disk begins or ceases to have little room.
+func (s *store) roomTurned() {
+	if !s.room.low.Load() {
+		s.compactor.Retry()
+	}
+	s.gate.Poke()
+}
+
 // begin starts a call: s.life.leave must follow when it returned nil.
 func (s *store) begin(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
@@ -96,6 +104,7 @@ func (s *store) teardown() error {
 func (s *store) closePebble() error {
 	return wrap(s.fault.Close(func() (err error) {
 		s.gate.Unwatched()
+		s.compactor.Stop()
 		if s.reclaimer != nil {
 			s.reclaimer.stop()
 		}

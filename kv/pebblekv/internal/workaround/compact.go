@@ -22,7 +22,7 @@ type Compactor struct {
 
 	// mu is taken with Pebble's mutex held.
 	mu      sync.Mutex
-	open    bool        // between Start and the end  +checklocks:mu
+	open    bool        // between Start and Stop  +checklocks:mu
 	running int         // +checklocks:mu
 	lacked  int         // so many in succession have found no room  +checklocks:mu
 	pause   *time.Timer // no compaction begins before its end; nil for no pause  +checklocks:mu
@@ -106,17 +106,32 @@ func (c *Compactor) ended(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
+	case !c.open: // nothing begins after it
 	case vfs.IsNoSpaceError(err):
 		c.lacked++
 		if c.pause == nil {
 			c.pause = time.AfterFunc(min(longestPause, 10*time.Millisecond<<min(c.lacked, 10)), c.resume)
 		}
 	case err == nil:
-		c.lacked = 0
-		if c.pause != nil && c.pause.Stop() {
-			c.pause = nil
-			c.poke()
-		}
+		c.unpause()
+	}
+}
+
+// Retry says that there is more room: it ends a pause.
+func (c *Compactor) Retry() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unpause()
+}
+
+// unpause ends a pause before its time.
+//
+// +checklocks:c.mu
+func (c *Compactor) unpause() {
+	c.lacked = 0
+	if c.pause != nil && c.pause.Stop() {
+		c.pause = nil
+		c.poke()
 	}
 }
 
@@ -131,16 +146,23 @@ func (c *Compactor) resume() {
 // Register is called by Pebble while it is opened.
 func (c *Compactor) Register(_ int, db pebble.DBForCompaction) { c.db = db }
 
-// Unregister is called by Pebble when it is closed, which nothing of db is called after.
-func (c *Compactor) Unregister() {
+// Stop returns when no compaction begins any more. It comes before the context of a DB.Compact ends: Pebble keeps a compaction that
+// waits, although it was cancelled, and panics when it is to begin.
+func (c *Compactor) Stop() {
 	c.mu.Lock()
+	was := c.open
 	if c.open = false; c.pause != nil {
 		c.pause.Stop()
 	}
 	c.mu.Unlock()
-	close(c.stop)
+	if was {
+		close(c.stop)
+	}
 	c.worker.Wait()
 }
+
+// Unregister is called by Pebble when it is closed, which nothing of db is called after.
+func (c *Compactor) Unregister() { c.Stop() }
 
 // TrySchedule is called by Pebble, with its mutex held, when it wants to compact.
 func (c *Compactor) TrySchedule() (bool, pebble.CompactionGrantHandle) {
