@@ -1,10 +1,12 @@
 package pebblekv
 
 import (
+	"context"
 	"encoding/binary"
 	"math/rand/v2"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -139,6 +141,32 @@ func TestCloseDuringReclaim(t *testing.T) {
 		c.Durability = kv.Applied
 		noErr(t, "a commit", db.Commit(ctx, c))
 		noErr(t, "Close", db.Close()) // which syncs the log
+	})
+}
+
+// TestEraseWithoutRoom: rows are erased from a store with less room than is kept from compactions elsewhere, and without any it says so.
+func TestEraseWithoutRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newMeteredDisk(1 << 40)
+		db, err := open("store", nil, d)
+		noErr(t, "Open", err)
+		without(t, d, db)
+		noErr(t, "Close", db.Close())
+		within, cancel := context.WithTimeout(ctx, time.Hour)
+		defer cancel()
+		half := []kv.Range{{Start: []byte("0"), End: numbered(50).Ops[0].Key}}
+		var full atomic.Bool
+		full.Store(true)
+		var made atomic.Int32 // the first one has what Erase clears
+		d.set(func(op errorfs.Op) error {
+			if full.Load() && op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, ".sst") && made.Add(1) > 1 {
+				return syscall.ENOSPC
+			}
+			return nil
+		})
+		wantRefused(t, "Erase of a full disk", erase(within, "store", half, d))
+		full.Store(false)
+		noErr(t, "Erase", erase(within, "store", half, d))
 	})
 }
 

@@ -49,8 +49,9 @@ type Options struct {
 	// Metrics receives what Metrics() lists. If it is nil, nothing is reported.
 	Metrics metrics.Sink
 
-	maxLog  int64                    // in place of the constant, for tests
-	records iter.Seq2[Record, error] // in place of the log of a store that is only read
+	maxLog   int64                    // in place of the constant, for tests
+	records  iter.Seq2[Record, error] // in place of the log of a store that is only read
+	onDemand bool                     // nothing is compacted but by DB.Compact of Pebble
 }
 
 // What Options leaves at zero.

@@ -68,6 +68,7 @@ func pebbleOptions(opts *Options, s *store) *pebble.Options {
 			o.TargetFileSizes[i] = max(minTable, least/32)
 		}
 	}
+	o.DisableAutomaticCompactions = opts.onDemand
 	o.Experimental.CompactionScheduler = s.compactor
 	for i := range o.Levels {
 		l := &o.Levels[i]
