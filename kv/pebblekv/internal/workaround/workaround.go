@@ -7,6 +7,7 @@
 //	tries a failed flush or compaction again at once and for ever           fence.go, compact.go  TestDiskFull (the wait for room),      it waits in between
 //	                                                                                              TestCompactionWithoutRoom
 //	compacts before it is open, and until the disk is full                  compact.go, fence.go  TestCompactionWithoutRoom              its options bound what compactions take
+//	panics when a compaction begins that was cancelled while it waited      compact.go            TestCloseDuringReclaim                 it forgets what it picked
 //	panics where its state is in doubt, and may leave mutexes locked        fault.go              workaround.TestGuard                   it returns an error
 //	has writers wait with its locks held, which no context ends             gate.go               TestGate, TestCloseAtGate              its commits take a context
 //	panics, or reads freed memory, if used during or after Close            life.go               TestCloseInScan                        Close waits for calls
