@@ -95,7 +95,40 @@ func makeDir(dir string, disk vfs.FS) error {
 // always has. https://github.com/cockroachdb/pebble/blob/v2.1.7/vfs/atomicfs/marker.go
 func hasManifest(disk vfs.FS, dir string) (bool, error) {
 	v, err := atomicfs.ReadMarker(disk, dir, "manifest")
-	return v != "", err
+	if v == "" || err != nil {
+		return false, err
+	}
+	unmade, err := halfMade(disk, dir, v)
+	return !unmade, err
+}
+
+// halfMade reports whether the making of a store was cut off by a crash that left the marker, and not the MANIFEST that it names: nothing
+// syncs the directory between the two. Without a file of options, which comes later, and without rows nothing was ever in it.
+func halfMade(disk vfs.FS, dir, manifest string) (bool, error) {
+	if _, err := disk.Stat(disk.PathJoin(dir, manifest)); !errors.Is(err, fs.ErrNotExist) {
+		return false, nil // what else is wrong with it opening says
+	}
+	name, _, err := readOptions(disk, dir)
+	return err == nil && name == "" && refuseOrphans(disk, dir) == nil, err
+}
+
+// removeMarker removes the marker of a store that is half made. Nothing else uses the directory.
+func removeMarker(disk vfs.FS, dir string) error {
+	v, err := atomicfs.ReadMarker(disk, dir, "manifest")
+	if v == "" || err != nil {
+		return err
+	}
+	unmade, err := halfMade(disk, dir, v)
+	if !unmade || err != nil {
+		return err
+	}
+	names, err := disk.List(dir)
+	for _, name := range names {
+		if err == nil && strings.HasPrefix(name, "marker.manifest.") {
+			err = disk.Remove(disk.PathJoin(dir, name))
+		}
+	}
+	return err
 }
 
 // checkFormat refuses a store whose format this Pebble doesn't know.

@@ -77,7 +77,7 @@ func (o *opener) prepare() (made bool, err error) {
 				o.fence.FS = workaround.LostDir{FS: disk, Dir: disk.PathJoin(o.dir, logDir)}
 			}
 		} else {
-			if err = makeLog(o.logOptions()); err == nil {
+			if err = errors.Join(removeMarker(disk, o.dir), makeLog(o.logOptions())); err == nil {
 				o.meter.Count(metricOtherFsyncs, 1)
 				err = syncDir(disk, o.dir)
 			}
