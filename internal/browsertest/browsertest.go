@@ -103,7 +103,7 @@ func start(path, dir string) (url string, err error) {
 		testkit.AtEnd(func() error { return end(cmd, said) })
 		return m[1], nil
 	}
-	return "", fmt.Errorf("Chromium hasn't started: %w", errors.Join(lines.Err(), cmd.Process.Kill(), cmd.Wait()))
+	return "", fmt.Errorf("chromium hasn't started: %w", errors.Join(lines.Err(), cmd.Process.Kill(), cmd.Wait()))
 }
 
 // end ends Chromium in good order, so that its folder can be removed, or kills it. said is closed when it has nothing more to say.
