@@ -32,7 +32,7 @@ func tables(db *DB) (level0, bytes int64) {
 // let flushes go on, and don't keep a store from being opened, nor run before it is. With room they go on by themselves.
 func TestCompactionWithoutRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newMeteredDisk(1 << 40)
+		d := newSmallDisk()
 		var made atomic.Int32
 		d.set(func(op errorfs.Op) error {
 			if op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, ".sst") {
@@ -70,7 +70,7 @@ func TestCompactionWithoutRoom(t *testing.T) {
 		if n := made.Load(); n > 1 {
 			t.Errorf("%d tables were begun", n)
 		}
-		d.setFree(1 << 40)
+		d.setFree(d.total)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if n, _ := tables(db); n >= level0 {
@@ -99,7 +99,7 @@ var everything = kv.Range{Start: []byte("0"), End: []byte("z")}
 // TestRoomEndsPause: with room again compactions go on at once, and don't wait for the end of a pause.
 func TestRoomEndsPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newMeteredDisk(1 << 40)
+		d := newSmallDisk()
 		db, err := open("store", &smallOptions, d)
 		noErr(t, "Open", err)
 		without(t, d, db)
@@ -108,7 +108,7 @@ func TestRoomEndsPause(t *testing.T) {
 		go func() { compacted <- db.store.db.Compact(ctx, everything.Start, everything.End, false) }()
 		time.Sleep(21 * time.Second) // the pause is of 10 seconds by now
 		synctest.Wait()
-		d.setFree(1 << 40)
+		d.setFree(d.total)
 		begun := time.Now()
 		noErr(t, "HasRoom", db.HasRoom())
 		noErr(t, "compacting", <-compacted)
@@ -122,7 +122,7 @@ func TestRoomEndsPause(t *testing.T) {
 // TestCloseDuringReclaim: Close ends the compaction of a range that waits for room, and a pause that ends meanwhile begins none.
 func TestCloseDuringReclaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newMeteredDisk(1 << 40)
+		d := newSmallDisk()
 		db, err := open("store", &smallOptions, d)
 		noErr(t, "Open", err)
 		without(t, d, db)
@@ -147,7 +147,7 @@ func TestCloseDuringReclaim(t *testing.T) {
 // TestEraseWithoutRoom: rows are erased from a store with less room than is kept from compactions elsewhere, and without any it says so.
 func TestEraseWithoutRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newMeteredDisk(1 << 40)
+		d := newSmallDisk()
 		db, err := open("store", nil, d)
 		noErr(t, "Open", err)
 		without(t, d, db)
@@ -173,7 +173,7 @@ func TestEraseWithoutRoom(t *testing.T) {
 // TestReclaim: while the disk has little room what is in a range that is cleared gives its room back, although no table lies within.
 func TestReclaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newMeteredDisk(1 << 40)
+		d := newSmallDisk()
 		db, err := open("store", &smallOptions, d)
 		noErr(t, "Open", err)
 		noise := rand.NewChaCha8([32]byte{})

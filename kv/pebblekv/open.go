@@ -63,11 +63,11 @@ func open(dir string, opts *Options, disk vfs.FS) (_ *DB, err error) {
 
 // start opens Pebble in a directory that is locked and fit for it.
 func start(dir string, opts *Options, disk vfs.FS, lock *pebble.Lock) (*DB, error) {
-	fault, life := workaround.NewFault(), workaround.NewLife()
+	fault, life, small := workaround.NewFault(), workaround.NewLife(), smallStore(opts, disk, dir)
 	memtable, mostLog := cmp.Or(opts.MemtableBytes, defaultMemtable), cmp.Or(opts.maxLog, maxLog)
 	s := &store{
 		dir: dir, onDisk: disk == workaround.OnDisk, readOnly: opts.ReadOnly, lock: lock, fault: fault, life: life,
-		meter: metrics.Meter{To: opts.Metrics}, gate: workaround.NewGate(fault, life.Closing(), memtable, smallStore(opts)/2),
+		meter: metrics.Meter{To: opts.Metrics}, gate: workaround.NewGate(fault, life.Closing(), memtable, small/2), small: small,
 	}
 	s.fence = workaround.NewFence(disk, dir, leastFree(opts)/4, fault, s.gate, func(name string) { s.meter.Count(fsyncsOf(name), 1) })
 	s.room = newRoom(leastFree(opts), s.free, s.behind, s.roomTurned)

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"log/slog"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/greenroomdb/greenroom/metrics"
 )
 
@@ -24,7 +25,7 @@ type Options struct {
 	// MinFree is how many bytes of the disk stay free: while it has fewer, commits are refused with an error of the kind
 	// greenroom.ErrNoSpace, and reads go on. Commits go on by themselves when there is room, within a quarter of a second.
 	// What is in no table yet counts as used beyond a quarter of these bytes, and a quarter is out of the reach of compactions.
-	// Below 64 MiB tables and levels are smaller, too, so that compactions fit.
+	// Below 64 MiB, on a disk of at most 64 times as many bytes, tables and levels are smaller, too, so that compactions fit.
 	// Commits that only remove may use half of these bytes. 0 means as many as MemtableBytes, so that what is in
 	// memory has room in a table; a negative value turns this off. Where the system doesn't say what is free nothing is refused.
 	MinFree int64
@@ -69,10 +70,17 @@ func leastFree(o *Options) int64 {
 	return cmp.Or(o.MinFree, o.MemtableBytes, defaultMemtable)
 }
 
-// smallStore returns what of the disk stays free if that is less than Pebble's own figures are made for, else 0.
-func smallStore(o *Options) int64 {
-	if least := leastFree(o); least >= 0 && least < defaultMemtable {
-		return least
+// smallDisk is how many times what stays free a disk has at most for a store to be a small one.
+const smallDisk = 64
+
+// smallStore returns what of the disk stays free if that is less than Pebble's own figures are made for and the disk is small, else 0.
+func smallStore(o *Options, disk vfs.FS, dir string) int64 {
+	least := leastFree(o)
+	if least < 0 || least >= defaultMemtable {
+		return 0
 	}
-	return 0
+	if u, err := disk.GetDiskUsage(dir); err != nil || u.TotalBytes > smallDisk*uint64(least) {
+		return 0
+	}
+	return least
 }

@@ -59,7 +59,7 @@ func pebbleOptions(opts *Options, s *store) *pebble.Options {
 			return 1, min(4, max(1, runtime.GOMAXPROCS(0)-1))
 		},
 	}
-	if least := smallStore(opts); least > 0 {
+	if least := s.small; least > 0 {
 		// What is free at the mark has room for any one compaction: of level 0, which the gate bounds to half of it, into the
 		// first level, or of a table into the ten or so that it overlaps.
 		o.LBaseMaxBytes = max(minTable, least/4)

@@ -16,11 +16,21 @@ import (
 )
 
 // A meteredDisk is a disk in memory that says what is free.
-type meteredDisk struct{ *disk }
+type meteredDisk struct {
+	*disk
+	total uint64
+}
 
 func newMeteredDisk(free uint64) *meteredDisk {
-	m := &meteredDisk{newDisk(vfs.NewMem())}
+	m := &meteredDisk{newDisk(vfs.NewMem()), 1 << 40}
 	m.setFree(free)
+	return m
+}
+
+// newSmallDisk returns a disk that is small for a store with smallOptions, and empty.
+func newSmallDisk() *meteredDisk {
+	m := &meteredDisk{newDisk(vfs.NewMem()), smallDisk << 24}
+	m.setFree(m.total)
 	return m
 }
 
@@ -34,7 +44,7 @@ func countAsked(db *DB, n *atomic.Int32) {
 }
 
 func (m *meteredDisk) setFree(n uint64) {
-	m.mem.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: n, TotalBytes: 1 << 40})
+	m.mem.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: n, TotalBytes: m.total})
 }
 
 // wantRefused checks that a commit was refused for lack of room, with nothing applied.

@@ -33,6 +33,7 @@ type store struct {
 	compactor *workaround.Compactor // of db
 	life      *workaround.Life
 	room      *room
+	small     int64      // what stays free of a small disk, else 0: see smallStore
 	reclaimer *reclaimer // nil in a store that is only read, and before it is open
 }
 
