@@ -136,6 +136,10 @@ func batchOps(batch []byte) iter.Seq2[batchOp, error] {
 		r := batchrepr.Reader(batch[countBytes:])
 		for len(r) > 0 {
 			before := []byte(r)
+			if !wholeOp(before) {
+				yield(batchOp{}, errNoBatch)
+				return
+			}
 			kind, key, value, ok, err := r.Next()
 			if err != nil || !ok {
 				yield(batchOp{}, errors.Join(errNoBatch, err))
@@ -146,6 +150,29 @@ func batchOps(batch []byte) iter.Seq2[batchOp, error] {
 			}
 		}
 	}
+}
+
+// wholeOp reports whether the first operation is one that stores write, and its strings end within the bytes. Pebble's reader looks at a length
+// before it knows that it is there: it panics at the end of the bytes, or reads what is behind them.
+func wholeOp(b []byte) bool {
+	rest, ok := skipString(b[1:])
+	switch pebble.InternalKeyKind(b[0]) {
+	case pebble.InternalKeyKindDelete, pebble.InternalKeyKindLogData:
+		return ok // without a value
+	case pebble.InternalKeyKindSet, pebble.InternalKeyKindMerge, pebble.InternalKeyKindRangeDelete:
+		_, whole := skipString(rest)
+		return ok && whole
+	}
+	return false
+}
+
+// skipString returns what is behind the string with which b begins, of which the length is a varint.
+func skipString(b []byte) (rest []byte, ok bool) {
+	n, size := binary.Uvarint(b)
+	if size <= 0 || size > binary.MaxVarintLen32 || n > uint64(len(b)-size) {
+		return nil, false
+	}
+	return b[size+int(n):], true
 }
 
 // errNoBatch says that a record has a good checksum, and isn't what Pebble calls a batch.
