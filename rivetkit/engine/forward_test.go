@@ -276,13 +276,20 @@ func TestForwardLost(t *testing.T) {
 	}
 	owner.stop() // it has the actor still
 	other.client = &http.Client{Transport: &http.Transport{}}
-	r, err := http.NewRequestWithContext(t.Context(), "GET", other.url+"/gateway/"+id+"/", nil)
-	must(t, err)
-	answer, err := other.client.Do(r)
-	must(t, err)
-	must(t, answer.Body.Close())
-	if answer.StatusCode != 503 || answer.Header.Get("Retry-After") == "" {
-		t.Errorf("%d %v", answer.StatusCode, answer.Header)
+	get := func() (code int, after string) {
+		r, err := http.NewRequestWithContext(t.Context(), "GET", other.url+"/gateway/"+id+"/", nil)
+		must(t, err)
+		answer, err := other.client.Do(r)
+		must(t, err)
+		must(t, answer.Body.Close())
+		return answer.StatusCode, answer.Header.Get("Retry-After")
+	}
+	code, after := get()
+	if code == 500 { // it went over a connection of before, of whose end the engine did not know yet
+		code, after = get()
+	}
+	if code != 503 || after == "" {
+		t.Errorf("%d, Retry-After %q", code, after)
 	}
 }
 
