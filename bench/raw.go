@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
@@ -36,43 +37,45 @@ func (w workload) openRaw(s *stand) {
 	}
 }
 
-// record runs the workload on a memory engine and returns the commits of w.kept operations
-// of each worker. As many run before, because the first ones make what the later ones find.
-func (w workload) record(s *stand) (recorded [][]kv.Commit) {
-	mem := begin(s.ctx)
-	mem.site, mem.on = s.site, engineMem
-	check(mem.visit(func(*stand) {
-		w.subject()(mem)
-		for _, work := range mem.workers {
-			check(work(countdown(w.kept)))
-			recorded = append(recorded, w.recordOne(mem, work))
-		}
-	}))
-	return recorded
-}
-
-// recordTries is how often a worker's commits are recorded until they are as many as they should be: the result of a step that waits for a millisecond, on a
-// busy machine, has a commit of its own.
+// recordTries is how often a workload is recorded until its commits are as many as they should
+// be: on a busy machine the result of a step, which waits for a millisecond, has a commit of its
+// own.
 const recordTries = 20
 
-// recordOne is record of one worker.
-func (w workload) recordOne(mem *stand, work worker) (commits []kv.Commit) {
+// record runs the workload on a memory engine and returns the commits of w.kept operations
+// of each worker. As many run before, because the first ones make what the later ones find.
+// Each try begins anew, so that what it records are the same operations.
+func (w workload) record(s *stand) (recorded [][]kv.Commit) {
 	for range recordTries {
-		commits = commits[:0]
-		mem.engine.Hook(func(op faultkv.Op) error {
-			if op.Point == faultkv.BeforeCommit {
-				commits = append(commits, keep(op.Commit))
+		mem := begin(s.ctx)
+		mem.site, mem.on = s.site, engineMem
+		check(mem.visit(func(*stand) {
+			w.subject()(mem)
+			recorded = recorded[:0]
+			for _, work := range mem.workers {
+				check(work(countdown(w.kept)))
+				recorded = append(recorded, mem.recordOne(w.kept, work))
 			}
-			return nil
-		})
-		check(work(countdown(w.kept)))
-		mem.engine.Hook(nil)
-		if len(commits) == w.kept*w.commits {
-			return commits
+		}))
+		if !slices.ContainsFunc(recorded, func(c []kv.Commit) bool { return len(c) != w.kept*w.commits }) {
+			return recorded
 		}
 	}
 	check(errManyCommits)
 	return nil
+}
+
+// recordOne returns the commits of n operations of a worker.
+func (s *stand) recordOne(n int, work worker) (commits []kv.Commit) {
+	s.engine.Hook(func(op faultkv.Op) error {
+		if op.Point == faultkv.BeforeCommit {
+			commits = append(commits, keep(op.Commit))
+		}
+		return nil
+	})
+	defer s.engine.Hook(nil)
+	check(work(countdown(n)))
+	return commits
 }
 
 // keep copies what a commit changes, as a durable one: where the workload doesn't wait for a
