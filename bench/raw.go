@@ -54,7 +54,7 @@ func (w workload) record(s *stand) (recorded [][]kv.Commit) {
 			recorded = recorded[:0]
 			for _, work := range mem.workers {
 				check(work(countdown(w.kept)))
-				recorded = append(recorded, mem.recordOne(w.kept, work))
+				recorded = append(recorded, recordOne(mem.engine, w.kept, work))
 			}
 		}))
 		if !slices.ContainsFunc(recorded, func(c []kv.Commit) bool { return len(c) != w.kept*w.commits }) {
@@ -65,15 +65,15 @@ func (w workload) record(s *stand) (recorded [][]kv.Commit) {
 	return nil
 }
 
-// recordOne returns the commits of n operations of a worker.
-func (s *stand) recordOne(n int, work worker) (commits []kv.Commit) {
-	s.engine.Hook(func(op faultkv.Op) error {
+// recordOne returns the commits that n operations of a worker make.
+func recordOne(engine *faultkv.Engine, n int, work worker) (commits []kv.Commit) {
+	engine.Hook(func(op faultkv.Op) error {
 		if op.Point == faultkv.BeforeCommit {
 			commits = append(commits, keep(op.Commit))
 		}
 		return nil
 	})
-	defer s.engine.Hook(nil)
+	defer engine.Hook(nil)
 	check(work(countdown(n)))
 	return commits
 }
