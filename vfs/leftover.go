@@ -102,9 +102,18 @@ func (db *database) collectBeside(ctx context.Context, b *batch.Batch, f *chunke
 // tidyLate is what tidy would have done when the database was opened. It is called by
 // the writer before anything is stored.
 func (db *database) tidyLate(ctx context.Context) error {
-	if !db.untidy {
+	if !db.untidy { // of almost every commit: what follows takes memory
 		return nil
 	}
+	if err := db.tidyNow(ctx); err != nil {
+		return err
+	}
+	db.untidy = false
+	return nil
+}
+
+// tidyNow is tidyLate of a database that wasn't tidied when it was opened.
+func (db *database) tidyNow(ctx context.Context) error {
 	from := chunked.Count(max(db.main.Stored(), 0))
 	start, _ := db.main.Layout.FileChunks(actorstore.FileJournal, 0)
 	if from < chunked.MaxChunks {
@@ -119,7 +128,6 @@ func (db *database) tidyLate(ctx context.Context) error {
 			return err
 		}
 	}
-	db.untidy = false
 	return nil
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/internal/testkit/rig"
 	"github.com/greenroomdb/greenroom/vfs"
 )
@@ -76,6 +77,31 @@ func TestWarmCounts(t *testing.T) {
 	got := r.Engine.Counts()
 	if n := got.Gets - before.Gets + got.Scans - before.Scans + got.Commits - before.Commits; n != 0 {
 		t.Errorf("10 warm read transactions: %d engine operations, want 0", n)
+	}
+}
+
+// TestWarmAllocates bounds how often a warm one-row transaction allocates, with what database/sql and the driver do.
+func TestWarmAllocates(t *testing.T) {
+	if testkit.Race {
+		t.Skip("the race detector's own memory is counted")
+	}
+	r := newRig(t, batch.Limits{})
+	c := oneConn(t, r.open(t, nil))
+	exec(t, c, "create table t(a integer primary key, b text)")
+	stmt, err := c.PrepareContext(t.Context(), "insert into t(b) values ('row')")
+	if err != nil {
+		t.Fatal(err)
+	}
+	insert := func() {
+		if _, err := stmt.Exec(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := testing.AllocsPerRun(100, insert); n > 11 {
+		t.Errorf("a row allocates %v times", n)
+	}
+	if err := stmt.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
