@@ -64,10 +64,10 @@ func (b *bell) next() (next ringing) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	next.held = c.usable() != nil
-	if it := c.index.timed.top(); it != nil {
+	if it := c.index.timed.top; it != nil {
 		next.by(it.at)
 	}
-	if c.index.dying.top() != nil {
+	if c.index.dying.top != nil {
 		next.by(c.retry.at)
 	}
 	// What an open batch claims is stored as it was, and there is nothing to be done about it yet; but should the process end with the

@@ -21,6 +21,7 @@ type committer struct {
 	durable atomic.Uint64           // the newest commit that is known to be on stable storage
 	batches sync.Pool               // of *work
 	line    *groupcommit.Line[call] // of calls that wait to commit
+	calls   sync.Pool               // of *waiter
 
 	ctx    context.Context // of what the queue does by itself
 	cancel context.CancelFunc
@@ -113,6 +114,9 @@ func (q *committer) tellLater(all []told) {
 func (q *committer) retryKeys(ctx context.Context, commit func() error) error {
 	for {
 		err := commit()
+		if err == nil {
+			return nil
+		}
 		var busy *busyKey
 		if !errors.As(err, &busy) {
 			return err

@@ -138,7 +138,7 @@ func (c *contents) ended(ctx context.Context, err error) bool {
 func (c *contents) due() {
 	x, now := &c.index, c.millis()
 	c.keys.sooner(x.observe(now))
-	for it := x.timed.top(); it != nil && it.at <= now; it = x.timed.top() {
+	for it := x.timed.top; it != nil && it.at <= now; it = x.timed.top {
 		if it.state == leased {
 			c.meter.Count(metricExpired, 1)
 		}

@@ -31,7 +31,7 @@ func (q *committer) ring() {
 func (q *committer) buryAll() {
 	for most := buriedAtOnce; ; {
 		q.mu.Lock()
-		wait := q.index.dying.top() == nil || q.retry.at > q.millis()
+		wait := q.index.dying.top == nil || q.retry.at > q.millis()
 		if !wait {
 			q.retry.lacking = 0 // the commit finds out anew
 		}
@@ -88,7 +88,7 @@ func (q *committer) park(it *item, err error) {
 func (q *committer) buryDying(tx *Tx, most int) (dying []*item, err error) {
 	for range most {
 		q.mu.Lock()
-		it := q.index.dying.top()
+		it := q.index.dying.top
 		if it == nil {
 			q.mu.Unlock()
 			return dying, nil

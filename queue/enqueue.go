@@ -10,16 +10,14 @@ import (
 //
 // Errors: *FullError, *SizeError, *InvalidError, ErrUnknownName, ErrKeysFull, ErrPlain,
 // ErrNoIDs, and those of actorstore.Actor.Commit.
-func (q *Queue) Enqueue(ctx context.Context, s Send) (id ID, err error) {
-	stage := func(tx *Tx) (err error) {
-		id, err = tx.Enqueue(s)
-		return err
-	}
-	err = q.retryKeys(ctx, func() error { return q.together(ctx, stage) })
-	if err != nil {
+func (q *Queue) Enqueue(ctx context.Context, s Send) (ID, error) {
+	w := q.call((*call).enqueue)
+	defer q.release(w)
+	w.Value.send = s
+	if err := q.retryKeys(ctx, func() error { return q.together(ctx, w) }); err != nil {
 		return 0, err
 	}
-	return id, nil
+	return w.Value.id, nil
 }
 
 // EnqueueAll stores messages in one commit: all, in that order, or none.
@@ -94,14 +92,15 @@ func (q *Queue) EnqueueAndWait(ctx context.Context, s Send, timeout time.Duratio
 
 // enqueueExpected is Enqueue with an Answer that is there before the commit.
 func (q *Queue) enqueueExpected(ctx context.Context, s Send) (a *Answer, err error) {
-	stage := func(tx *Tx) error {
-		id, err := tx.Enqueue(s)
-		if err == nil {
-			a, err = q.Expect(id)
-		}
-		return err
-	}
-	err = q.retryKeys(ctx, func() error { return q.together(ctx, stage) })
+	err = q.retryKeys(ctx, func() error {
+		return q.settle(ctx, func(_ *call, tx *Tx) error {
+			id, err := tx.Enqueue(s)
+			if err == nil {
+				a, err = q.Expect(id)
+			}
+			return err
+		})
+	})
 	if err != nil && a != nil {
 		a.Close()
 	}

@@ -363,16 +363,12 @@ func (r *rig) verifyOrders(at string) {
 	}
 	sorted := func(o *order, want where) (n int) {
 		var last *item
-		if o.tree == nil {
-			return 0
-		}
-		o.tree.Scan(func(it *item) bool {
+		o.each(func(it *item) {
 			n++
 			if it.where != want || x.byID[it.id] != it || last != nil && !o.first(last, it) {
 				r.t.Errorf("%s: message %s believes to be at %v, not %v, or stands in the wrong place", at, it.id, it.where, want)
 			}
 			last = it
-			return true
 		})
 		return n
 	}

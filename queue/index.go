@@ -127,11 +127,11 @@ func (x *index) take(it *item) {
 // first returns the first visible item, of those names if there are any; nil without one.
 func (x *index) first(names []string) (it *item) {
 	if len(names) == 0 {
-		return x.all.top()
+		return x.all.top
 	}
 	for _, name := range names {
 		if l := x.lines[name]; l != nil {
-			if top := l.ready.top(); top != nil && (it == nil || top.before(it)) {
+			if top := l.ready.top; top != nil && (it == nil || top.before(it)) {
 				it = top
 			}
 		}
@@ -154,7 +154,7 @@ func (x *index) firstOf(ids []ID, names []string) *item {
 // is one.
 func (x *index) other(names []string) (string, bool) {
 	for name, l := range x.lines {
-		if l.ready.top() != nil && !slices.Contains(names, name) {
+		if l.ready.top != nil && !slices.Contains(names, name) {
 			return name, true
 		}
 	}

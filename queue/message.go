@@ -45,12 +45,15 @@ func (m *Message) Decode(v any) error { return m.Body.Decode(v) }
 
 // Complete is Queue.Complete for this message.
 func (m *Message) Complete(ctx context.Context, response any) error {
-	return m.q.together(ctx, func(tx *Tx) error { return tx.Complete(m.Receipt(), response) })
+	w := m.q.call((*call).complete)
+	defer m.q.release(w)
+	w.Value.message, w.Value.response = m, response
+	return m.q.together(ctx, w)
 }
 
 // Nack is Queue.Nack for this message.
 func (m *Message) Nack(ctx context.Context, delay time.Duration, why error) error {
-	return m.q.together(ctx, func(tx *Tx) error { return tx.Nack(ctx, m.Receipt(), delay, why) })
+	return m.q.settle(ctx, func(_ *call, tx *Tx) error { return tx.Nack(ctx, m.Receipt(), delay, why) })
 }
 
 // ReceiveOptions say what is received, and how. The zero value receives one message of

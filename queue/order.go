@@ -52,8 +52,11 @@ type line struct {
 
 // An order is items, sorted. What an item is sorted by must not change in relation to others while the item is in. The zero order is
 // empty, and that in which messages are handed out.
+//
+// The first item stands outside of the tree: mostly it is the only one, and a tree of one takes memory each time.
 type order struct {
-	tree  *btree.BTreeG[*item] // nil before the first item
+	top   *item                // the first, nil without one
+	rest  *btree.BTreeG[*item] // nil before the second item
 	first func(a, b *item) bool
 }
 
@@ -64,38 +67,53 @@ func byID(a, b *item) bool { return a.id < b.id }
 
 func byTime(a, b *item) bool { return a.at < b.at || a.at == b.at && a.id < b.id }
 
-// top returns the first item, nil without one.
-func (o *order) top() *item {
-	if o.tree == nil {
-		return nil
-	}
-	it, _ := o.tree.Min()
-	return it
-}
-
 func (o *order) push(it *item) {
-	if o.tree == nil {
-		if o.first == nil {
-			o.first = byTurn
-		}
-		o.tree = btree.NewBTreeGOptions(o.first, btree.Options{NoLocks: true}) // Queue.mu guards it
+	if o.first == nil {
+		o.first = byTurn
 	}
-	o.tree.Set(it)
+	switch {
+	case o.top == nil:
+		o.top = it
+		return
+	case o.first(it, o.top):
+		o.top, it = it, o.top
+	}
+	if o.rest == nil {
+		o.rest = btree.NewBTreeGOptions(o.first, btree.Options{NoLocks: true}) // Queue.mu guards it
+	}
+	o.rest.Set(it)
 }
 
 // len returns how many items there are.
 func (o *order) len() int {
-	if o.tree == nil {
-		return 0
+	n := 0
+	if o.top != nil {
+		n++
 	}
-	return o.tree.Len()
+	if o.rest != nil {
+		n += o.rest.Len()
+	}
+	return n
 }
 
 // each calls fn with all items, in their order.
 func (o *order) each(fn func(it *item)) {
-	if o.tree != nil {
-		o.tree.Scan(func(it *item) bool { fn(it); return true })
+	if o.top != nil {
+		fn(o.top)
+	}
+	if o.rest != nil {
+		o.rest.Scan(func(it *item) bool { fn(it); return true })
 	}
 }
 
-func (o *order) remove(it *item) { o.tree.Delete(it) }
+// remove takes out an item, which is in.
+func (o *order) remove(it *item) {
+	switch {
+	case it != o.top:
+		o.rest.Delete(it)
+	case o.rest == nil:
+		o.top = nil
+	default:
+		o.top, _ = o.rest.PopMin()
+	}
+}

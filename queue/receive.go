@@ -79,7 +79,7 @@ func (q *Queue) TryReceive(ctx context.Context, opts *ReceiveOptions) ([]*Messag
 }
 
 // receive commits nothing when it finds no message.
-func (q *Queue) receive(ctx context.Context, o *ReceiveOptions) (msgs []*Message, err error) {
+func (q *Queue) receive(ctx context.Context, o *ReceiveOptions) ([]*Message, error) {
 	if err := errors.Join(ctx.Err(), q.check(ctx)); err != nil {
 		return nil, err
 	}
@@ -90,16 +90,16 @@ func (q *Queue) receive(ctx context.Context, o *ReceiveOptions) (msgs []*Message
 	if none {
 		return nil, nil
 	}
-	for some := *o; ; some.Count = len(msgs) / 2 {
-		err = q.together(ctx, func(tx *Tx) (err error) {
-			msgs, err = tx.receive(ctx, &some)
-			return err
-		})
+	w := q.call((*call).hand)
+	defer q.release(w)
+	c := &w.Value
+	for c.receive = *o; ; c.receive.Count = len(c.msgs) / 2 {
+		err := q.together(ctx, w)
 		if err == nil {
-			return msgs, nil
+			return c.msgs, nil
 		}
 		// What fits depends on the engine, too, and only a commit knows.
-		if len(msgs) < 2 || !errors.Is(err, batch.ErrTooLarge) {
+		if len(c.msgs) < 2 || !errors.Is(err, batch.ErrTooLarge) {
 			return nil, err
 		}
 	}
@@ -136,24 +136,20 @@ func (q *Queue) complete(ctx context.Context, before *Message, response any, o *
 	if err := errors.Join(ctx.Err(), q.check(ctx)); err != nil {
 		return nil, err
 	}
-	var msgs []*Message
-	var unread error
-	err := q.together(ctx, func(tx *Tx) error {
-		if err := tx.Complete(before.Receipt(), response); err != nil {
-			return err
-		}
-		msgs, unread = tx.receive(ctx, o)
-		return nil // the message is completed, whatever the other one is like
-	})
+	w := q.call((*call).next)
+	defer q.release(w)
+	c := &w.Value
+	c.message, c.response, c.receive = before, response, *o
+	err := q.together(ctx, w)
 	switch {
-	case err != nil && len(msgs) > 0 && errors.Is(err, batch.ErrTooLarge):
+	case err != nil && len(c.msgs) > 0 && errors.Is(err, batch.ErrTooLarge):
 		return nil, q.Complete(ctx, before.Receipt(), response)
 	case err != nil:
 		return nil, err
-	case unread != nil || len(msgs) == 0:
-		return nil, unread
+	case c.unread != nil || len(c.msgs) == 0:
+		return nil, c.unread
 	}
-	return msgs[0], nil
+	return c.msgs[0], nil
 }
 
 // All yields messages one after the other, and waits for them. It is Next: a message that is
@@ -207,7 +203,10 @@ func (q *Queue) WaitForOther(ctx context.Context, names ...string) (name string,
 // isn't good any more, ErrBusy, *InvalidError for a response that can't be encoded, and
 // those of actorstore.Actor.Commit.
 func (q *Queue) Complete(ctx context.Context, r Receipt, response any) error {
-	return q.together(ctx, func(tx *Tx) error { return tx.Complete(r, response) })
+	w := q.call((*call).complete)
+	defer q.release(w)
+	w.Value.receipt, w.Value.response = r, response
+	return q.together(ctx, w)
 }
 
 // Nack gives a message that was received back, durably: it is visible after the delay.
@@ -220,7 +219,7 @@ func (q *Queue) Complete(ctx context.Context, r Receipt, response any) error {
 //
 // Errors: as Complete.
 func (q *Queue) Nack(ctx context.Context, r Receipt, delay time.Duration, why error) error {
-	return q.together(ctx, func(tx *Tx) error { return tx.Nack(ctx, r, delay, why) })
+	return q.settle(ctx, func(_ *call, tx *Tx) error { return tx.Nack(ctx, r, delay, why) })
 }
 
 // Extend has the lease of a message that was received end d from now, durably; the
@@ -228,5 +227,5 @@ func (q *Queue) Nack(ctx context.Context, r Receipt, delay time.Duration, why er
 //
 // Errors: as Complete.
 func (q *Queue) Extend(ctx context.Context, r Receipt, d time.Duration) error {
-	return q.together(ctx, func(tx *Tx) error { return tx.Extend(ctx, r, d) })
+	return q.settle(ctx, func(_ *call, tx *Tx) error { return tx.Extend(ctx, r, d) })
 }

@@ -178,6 +178,25 @@ func TestBacklog(t *testing.T) {
 	}
 }
 
+// TestCycleAllocates bounds what a message costs in memory that the collector has to clean up, from Enqueue to Complete, with the
+// engine's own.
+func TestCycleAllocates(t *testing.T) {
+	if testkit.Race {
+		t.Skip("the race detector's own memory is counted")
+	}
+	r := newRig(t, Options{})
+	body := []byte("body")
+	if n := testing.AllocsPerRun(200, func() {
+		_, err := r.q.Enqueue(ctx, Send{Name: "a", Body: body})
+		must(t, err)
+		msgs, err := r.q.TryReceive(ctx, nil)
+		must(t, err)
+		must(t, msgs[0].Complete(ctx, nil))
+	}); n > 30 {
+		t.Errorf("a cycle allocates %v times", n)
+	}
+}
+
 // fill enqueues n messages of many names.
 func fill(t testing.TB, r *rig, n int) {
 	t.Helper()
