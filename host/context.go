@@ -139,8 +139,8 @@ func (c *Context) commit() error {
 		return err
 	}
 	c.over, c.landing = true, true
-	if c.life.used.due(c.now) {
-		c.life.used.stage(c.open.Batch(), false)
+	if c.life.used.Due(c.now) {
+		c.life.used.Stage(c.open.Batch(), false)
 	}
 	before := c.life.actor.Seq()
 	if err := c.open.Apply(); err != nil {

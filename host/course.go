@@ -136,7 +136,7 @@ func (c *course) fallAsleep() stage {
 	}
 	r := remnant{life: c.life}
 	r.note()
-	c.used.tell()
+	c.used.Tell()
 	c.shut(false)
 	c.host.meter.Count(metricSlept, 1)
 	c.host.forget(&c.stay)
@@ -155,7 +155,7 @@ func (c *course) close() {
 		if err != nil {
 			c.log.Error("host: actor was lost", slog.Any("error", err))
 		}
-		c.used.tell()
+		c.used.Tell()
 		c.shut(true)
 	}
 	c.host.forget(&c.stay)
@@ -242,7 +242,7 @@ func (c *course) turnBack() error {
 		c.host.away.drop(c.name, restoredReason)
 	}
 	c.gate.destroyed(err)
-	c.used.tell()
+	c.used.Tell()
 	c.shut(false)
 	return err
 }
@@ -267,7 +267,7 @@ func (c *course) takeOver() error {
 	}
 	c.host.alarms.Forget(c.name)
 	c.had, c.seq, c.woke = c.actor.Wake(), c.actor.Seq(), c.host.clock()
-	c.used.begin(c.actor, c.host.clock, c.kind.metrics.toldBy(c.host.meter))
+	c.used.Begin(c.actor, c.host.clock, c.kind.metrics.toldBy(c.host.meter))
 	return c.creation.begin()
 }
 

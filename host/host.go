@@ -55,10 +55,10 @@ package host
 //
 //	inbox.go action.go program.go flowsteps.go open.go schedule.go sending.go courier.go course.go connect.go
 //	describe.go replace.go migrate.go call.go together.go handover.go forward.go request.go failure.go idempotency.go sleep.go args.go mail.go visit.go birth.go schema.go closing.go connections.go remnant.go outbox.go alarms.go
-//	flow.go consumer.go worker.go permit.go desk.go keepawake.go flowspans.go context.go turn.go connchanges.go host.go troubles.go callers.go keys.go
+//	flow.go consumer.go worker.go permit.go desk.go keepawake.go flowspans.go context.go turn.go connchanges.go host.go troubles.go callers.go
 //	gate.go joint.go options.go deadline.go transports.go roster.go life.go kinds.go type.go raw.go stay.go
 //	metrics.go spans.go
-//	limit.go usage.go identity.go spannames.go letters.go address.go errors.go
+//	limit.go identity.go spannames.go letters.go address.go errors.go keys.go
 
 import (
 	"cmp"
@@ -315,8 +315,7 @@ func (m *metered) Usage() []actorstore.ActorUsage {
 	h.mu.Unlock()
 	all := make([]actorstore.ActorUsage, 0, len(lives))
 	for _, l := range lives {
-		at := l.used.mark()
-		all = append(all, actorstore.ActorUsage{ID: l.actor.ID(), Name: l.name, Usage: l.used.unstored(&at)})
+		all = append(all, actorstore.ActorUsage{ID: l.actor.ID(), Name: l.name, Usage: l.used.Unstored()})
 	}
 	slices.SortFunc(all, func(a, b actorstore.ActorUsage) int { return cmp.Compare(a.Name, b.Name) })
 	return all

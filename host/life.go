@@ -12,6 +12,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/callrow"
 	"github.com/greenroomdb/greenroom/internal/mailrow"
+	"github.com/greenroomdb/greenroom/internal/metering"
 	"github.com/greenroomdb/greenroom/persist"
 	"github.com/greenroomdb/greenroom/queue"
 )
@@ -52,7 +53,7 @@ type life struct {
 	vars     any
 	gate     gate
 	out      outbox
-	used     usage
+	used     metering.Stay
 	turn     context.Context                 // of the turn that runs, nil for none
 	seen     map[mailrow.Sender]mailrow.Seen // what has come from other actors, of those of late
 	answered *callrow.Index                  // calls with idempotency keys whose results are stored; nil until the first one of the stay

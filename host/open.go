@@ -86,7 +86,7 @@ func (l *course) run() {
 		if err == nil || l.ctx.Err() != nil {
 			return
 		}
-		l.used.failed(spanRun, err)
+		l.used.Fail(Code(err), spanRun)
 		l.report("run", err)
 		if l.host.clock().Sub(began) > maxBackoff {
 			failures = 1

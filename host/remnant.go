@@ -128,7 +128,7 @@ func (r *remnant) note() {
 			at.Slept = now
 			return nil
 		})
-		l.used.stage(&b, true)
+		l.used.Stage(&b, true)
 	}
 	if err == nil {
 		err = l.actor.Apply(l.steady, &b)

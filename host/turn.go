@@ -238,8 +238,8 @@ func (l *life) conclude(c *Context, err error, began time.Time) {
 		err = c.unknown(cause, err)
 	}
 	measured := l.kind.metrics.of(t.name, t.action)
-	if l.used.turn(); err != nil {
-		l.used.failed(t.spanName(), err)
+	if l.used.Turn(); err != nil {
+		l.used.Fail(Code(err), t.spanName())
 		l.host.meter.Count(measured.failed, 1)
 		if !t.participant.follows() {
 			l.logFailure(t, err)
@@ -251,7 +251,7 @@ func (l *life) conclude(c *Context, err error, began time.Time) {
 		}
 	}
 	l.host.meter.Observe(measured.time, time.Since(began))
-	l.used.tell()
+	l.used.Tell()
 	l.gate.push(output{turn: t, err: err, send: c.out, seq: l.actor.Seq(), destroy: err == nil && c.destroy})
 }
 

@@ -154,14 +154,3 @@ func TestUsageAwake(t *testing.T) {
 		}
 	}, usingThing())
 }
-
-// TestUsageMark: from a newer mark to an older one an actor has used nothing.
-func TestUsageMark(t *testing.T) {
-	older, newer := mark{time.Unix(1, 0), 10, 20}, mark{time.Unix(2, 0), 11, 22}
-	if u := older.since(&newer); !u.IsZero() {
-		t.Errorf("got %+v", u)
-	}
-	if u := newer.since(&older); u.Awake != time.Second || u.Written != 1 || u.Rows != 2 {
-		t.Errorf("got %+v", u)
-	}
-}

@@ -104,7 +104,7 @@ func (w worker) do(m *queue.Message, p *permitSet) {
 	ended := w.ctx.Err() != nil && errors.Is(err, context.Canceled)
 	if !ended {
 		w.host.troubles.tell(w.log.With(slog.String("message", m.ID.String()), slog.String("name", m.Name)), w.host.clock(), "host: work", w.kind.Name, err)
-		w.used.failed(spanWork, err)
+		w.used.Fail(Code(err), spanWork)
 	}
 	if errors.Is(err, queue.ErrLeaseOver) {
 		return // it comes again without being given back

@@ -89,6 +89,7 @@ var layers = []layer{
 	{4, []string{"traces/otelsdk"}, "a span processor for programs with OpenTelemetry's SDK, which it alone links"},
 	{4, []string{"workflow"}, "durable workflows; they wait on `queue`"},
 	{4, []string{"internal/rivettables"}, "reads what a program of RivetKit 2.3 keeps of its actor in tables of the actor's database"},
+	{3, []string{"internal/metering"}, "counts what an actor uses while it is awake, to be stored with what it commits"},
 	{4, []string{"internal/attributes"}, "what actors are found by, from what they store"},
 	{4, []string{"internal/opentx"}, "transactions of the door that package `host` begins in one place and ends in another"},
 	{4, []string{"internal/limits"}, "permits of what actors do at a time, or how often, together: rows of a store, and their lines"},
