@@ -17,14 +17,19 @@ type Runner interface {
 	Actors
 	// Store returns the store through which the process runs the actors.
 	Store() *greenroom.Store
-	// Usage returns what the actors that are awake have used and the store doesn't say yet; see host.Host.Usage.
-	Usage() []actorstore.ActorUsage
+	Metered
 	// Wake wakes an actor; see host.Host.Wake.
 	Wake(ctx context.Context, id actorstore.ID) error
 	// Sleep puts an actor to sleep when it has nothing to do; see host.Host.Sleep.
 	Sleep(ctx context.Context, id actorstore.ID) error
 	// Disconnect ends a connection of an actor; see host.Host.Disconnect.
 	Disconnect(ctx context.Context, id actorstore.ID, c conn.ID, reason string) error
+}
+
+// Metered are Actors some of which are awake in the process. A Runner is such, and a rivetkit/engine.Engine has what it takes.
+type Metered interface {
+	// Usage returns what the actors that are awake have used and the store doesn't say yet; see host.Host.Usage.
+	Usage() []actorstore.ActorUsage
 }
 
 // run calls fn with what runs the actors of on, and the id of one of them. The error is ErrUnsupported if nothing does.

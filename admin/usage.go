@@ -67,7 +67,7 @@ func usageReads() []route {
 	}}
 }
 
-// usagePage answers a page of what isn't stored of actors. A process without a host has nothing.
+// usagePage answers a page of what isn't stored of actors. A process that runs none has nothing.
 func usagePage(actors Actors, r *http.Request, params []param) (*UsageList, error) {
 	q, err := newQuery(r, params)
 	if err != nil {
@@ -78,11 +78,11 @@ func usagePage(actors Actors, r *http.Request, params []param) (*UsageList, erro
 		return nil, err
 	}
 	out := &UsageList{Actors: []ActorUsage{}}
-	runner, ok := actors.(Runner)
+	awake, ok := actors.(Metered)
 	if !ok {
 		return out, nil
 	}
-	all := runner.Usage()
+	all := awake.Usage()
 	if after := q.text("after"); after != "" {
 		i, found := slices.BinarySearchFunc(all, after, func(a actorstore.ActorUsage, name string) int { return strings.Compare(a.Name, name) })
 		if found {

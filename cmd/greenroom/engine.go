@@ -254,7 +254,10 @@ type engineActors struct {
 	engine *engine.Engine
 }
 
-var _ admin.Actors = engineActors{}
+var _ interface {
+	admin.Actors
+	admin.Metered
+} = engineActors{}
 
 // Visit implements admin.Actors.
 func (a engineActors) Visit(ctx context.Context, id actorstore.ID, fn func(ctx context.Context, a *greenroom.Actor) error) error {
@@ -265,6 +268,9 @@ func (a engineActors) Visit(ctx context.Context, id actorstore.ID, fn func(ctx c
 func (a engineActors) DropID(ctx context.Context, id actorstore.ID) error {
 	return a.engine.Apart(ctx, id, func() error { return a.store.DropID(ctx, id) })
 }
+
+// Usage implements admin.Metered.
+func (a engineActors) Usage() []actorstore.ActorUsage { return a.engine.Usage() }
 
 // RestoreID implements admin.Actors.
 func (a engineActors) RestoreID(ctx context.Context, id actorstore.ID, to archive.Bookmark, opts *greenroom.RestoreOptions) (r *greenroom.Restored, err error) {

@@ -16,7 +16,7 @@ package engine
 // Files, from the top down:
 //
 //	forwarded.go relay.go arrival.go runner.go address.go socket.go actors.go engine.go takeover.go gateway.go namespaces.go
-//	request.go forward.go alarms.go follow.go open.go tunnel.go database.go run.go mailbox.go kv.go jobs.go
+//	request.go forward.go alarms.go follow.go open.go tunnel.go database.go run.go mailbox.go kv.go usage.go jobs.go
 //	exchange.go fleet.go state.go incoming.go runnerconn.go pages.go remotesql.go sequence.go tokens.go outbox.go account.go
 //	budget.go pools.go errors.go options.go
 

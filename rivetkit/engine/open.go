@@ -65,6 +65,7 @@ func newActor(e *core, id actorstore.ID) *actor {
 		e: e, id: id, text: id.String(), users: 1, event: -1, said: sequence{e: e}, tunnels: map[rp.TunnelID]*tunnel{},
 		opened: make(chan struct{}), closed: make(chan struct{}), changed: make(chan struct{}),
 	}
+	a.used.a = a
 	a.mail = mailbox{a: a, room: make(chan struct{})}
 	return a
 }

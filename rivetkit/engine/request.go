@@ -52,6 +52,9 @@ func (q *request) take(t *tunnel, m rp.FromActor) {
 		q.fail(t, errStopped) // the next start of the actor gets it
 		return
 	}
+	if s, ok := m.Body.(rp.ResponseStart); ok {
+		t.a.used.answered(s.Status)
+	}
 	n := size(m.Body)
 	if q.bytes += n; q.bytes > q.e.opts.MaxBody {
 		q.parts = nil

@@ -96,6 +96,7 @@ func (a *actor) wake() bool {
 	a.phase, a.runner, a.told = starting, r, false
 	r.actors[a] = struct{}{}
 	a.e.alarms.started(a)
+	a.used.Begin(a.handle, a.e.opts.Clock, nil)
 	a.command, a.event, a.again, a.wanted = firstCommand(r.envoy), -1, false, false
 	a.rec.Generation++
 	a.rec.Started = a.e.now().UnixMilli()
@@ -195,6 +196,7 @@ func (a *actor) limit(d time.Duration) {
 			return
 		}
 		a.e.log.Warn("engine: an actor takes too long to start or stop", a.attr())
+		a.used.Fail("timeout", placeActor)
 		if at == starting && a.told {
 			a.tell(rp.StopActor{Reason: rp.StopLost})
 		}
@@ -249,6 +251,7 @@ func (a *actor) heard(r *runner, ev rp.Event) (done bool) {
 	case rp.Stopped:
 		if body.Code != rp.StopOK && a.phase != stopping { // from 2.2 on it is an error to sleep
 			a.e.log.Warn("engine: an actor has ended by an error", a.attr(), slog.String("message", body.Message.Value))
+			a.used.Fail("ended", placeActor)
 		}
 		// An envoy's actor that ends well, and unasked, is over. The engine before may have asked one that is taken over.
 		if r.envoy && body.Code == rp.StopOK && !a.wanted && a.command < takenOver && (a.phase == starting || a.phase == running) {
@@ -381,6 +384,7 @@ func (a *actor) stopped(surely bool) {
 		return
 	}
 	a.phase, a.rec.Slept = asleep, a.e.now().UnixMilli()
+	a.used.Sleep()
 	if a.e.closed {
 		return // its row says that it is to be started
 	}
@@ -456,6 +460,7 @@ func (a *actor) storeSleep(rec rivetstore.Record) {
 	if !started { // else what follows is stored behind it
 		err = a.handle.StageWake(&b, w)
 	}
+	a.used.Stage(&b, true)
 	attributes.Stage(a.e.ctx, a.handle, &b) // what the program has stored, as it came
 	if err == nil {
 		err = a.handle.Apply(a.e.ctx, &b)

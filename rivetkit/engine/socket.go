@@ -174,6 +174,7 @@ func (s *socket) pass(ctx context.Context, t *tunnel, m received) bool {
 	case !t.hibernates:
 		n := m.cost()
 		s.account.lend(n)
+		t.a.used.turn()
 		t.sendThen(rp.SocketMessage{Data: m.data, Binary: m.binary}, func() { s.account.repaid(n, false) })
 		return true
 	case len(m.data) > maxKept:

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/metering"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/rivetkit/internal/rivetstore"
 	rp "github.com/greenroomdb/greenroom/rivetkit/internal/runnerproto"
@@ -142,7 +143,15 @@ type actor struct {
 	jobs     []func()   // what is done with its keys, in order
 	jobBytes int
 	working  bool
+	used     meter
 	mail     mailbox
+}
+
+// A meter counts what an actor uses. Its fields are guarded by core.mu.
+type meter struct {
+	metering.Stay
+	a       *actor
+	storing bool // a job is about to store what was used
 }
 
 // An actorInfo is what clients are told of an actor. A zero time isn't known.

@@ -205,6 +205,7 @@ func (r *runner) giveUp() {
 		}
 		r.forget()
 		for a := range r.actors {
+			a.used.Fail("lost", placeRunner)
 			a.stopped(false)
 		}
 	})
@@ -308,6 +309,7 @@ func (t takeover) open(ctx context.Context, ids []actorstore.ID, wait bool) (lef
 func takeOver(r *runner, a *actor) {
 	a.alarm = unknownAlarm
 	a.phase, a.runner, a.told, a.command = running, r, r != nil, takenOver
+	a.used.Begin(a.handle, a.e.opts.Clock, nil)
 	end, ends := a.e.endings[a.id]
 	ends = ends && end.generation == a.rec.Generation
 	switch {
@@ -466,6 +468,7 @@ func (p *probe) fail(*tunnel, error) {}
 // +checklocks:r.e.mu
 func (r *runner) missing(a *actor) {
 	a.e.log.Warn("engine: a runner has come back without an actor", a.attr())
+	a.used.Fail("missing", placeRunner)
 	if a.again = true; a.e.now().Sub(a.since) < a.e.opts.StartThreshold+a.e.opts.StopThreshold {
 		a.halt()
 		return

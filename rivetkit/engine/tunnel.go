@@ -23,6 +23,7 @@ func openTunnel(ctx context.Context, a *actor, c client, first rp.ToActorBody) (
 	t := newTunnel(a, e.newID())
 	t.client = c
 	t.track()
+	a.used.turn()
 	t.sendThen(first, c.sent)
 	return t, nil
 }
@@ -157,6 +158,7 @@ func (t *tunnel) flush() {
 			return
 		}
 		m := rp.SocketMessage{Data: p.m.Data, Binary: p.m.Binary}
+		a.used.turn()
 		a.runner.conn.sendThen(rp.ToActor{ID: rp.MessageID{Tunnel: t.id, Index: uint16(p.n)}, Body: m}, p.done)
 		t.sent, p.m, p.done = p.n+1, nil, nil
 	}
