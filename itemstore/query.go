@@ -165,15 +165,29 @@ func (q *query) listed(ctx context.Context, v *view, row rowAt, err error) (Item
 	if err != nil || row.rec.expired(v.now) || q.all && row.rec.kind != rowPrimary {
 		return Item{}, false, err
 	}
-	b, err := v.types.bound(row.rec.typ)
-	if err != nil || b.itemType == nil || len(q.opts.Types) > 0 && !slices.Contains(q.opts.Types, b.Name) {
+	b, err := q.typeOf(v, row.rec)
+	if err != nil || b == nil {
 		return Item{}, false, err
 	}
 	key, path, err := q.place(v.env, row)
 	if err != nil {
 		return Item{}, false, err
 	}
-	item, err := v.item(ctx, b, row.rec, key, path)
+	return q.itemAt(ctx, v, b, row.rec, key, path)
+}
+
+// typeOf returns the type of a row's item, nil if it isn't one of the list's.
+func (q *query) typeOf(v *view, r *record) (*bound, error) {
+	b, err := v.types.bound(r.typ)
+	if err != nil || b.itemType == nil || len(q.opts.Types) > 0 && !slices.Contains(q.opts.Types, b.Name) {
+		return nil, err
+	}
+	return b, nil
+}
+
+// itemAt returns the item of a row, of a type of the list's, at a path that is packed in key, and whether the list has it.
+func (q *query) itemAt(ctx context.Context, v *view, b *bound, r *record, key []byte, path Path) (Item, bool, error) {
+	item, err := v.item(ctx, b, r, key, path)
 	if err != nil {
 		return Item{}, false, err
 	}

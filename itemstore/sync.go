@@ -106,7 +106,11 @@ func (q *query) changed(ctx context.Context, v *view, key []byte, deleted bool) 
 	if r.expired(v.now) {
 		return Change{Kind: Deleted, Path: path}, 0, nil
 	}
-	item, ok, err := q.listed(ctx, v, rowAt{row, r}, nil)
+	b, err := q.typeOf(v, r)
+	if err != nil || b == nil {
+		return Change{Kind: Outside, Path: path}, 0, err
+	}
+	item, ok, err := q.itemAt(ctx, v, b, r, key, path)
 	if err != nil || !ok {
 		return Change{Kind: Outside, Path: path}, 0, err
 	}
