@@ -119,6 +119,7 @@ func TestMessageAsItSleeps(t *testing.T) {
 	check(err)
 	a := newActor(e, h.ID())
 	a.handle, a.phase, a.working = h, running, true
+	a.used.Begin(h, time.Now, nil)
 	var b batch.Batch
 	b.Put(rivetstore.RecordKey(), a.rec.Append(nil))
 	b.WakeBy(time.Time{})
