@@ -136,6 +136,38 @@ func TestWide(t *testing.T) {
 	}
 }
 
+// TestWideLarge: of a row with many columns that the API doesn't answer whole the grid shows the beginnings.
+func TestWideLarge(t *testing.T) {
+	r := newRig(t)
+	names := make([]string, 80)
+	for i := range names {
+		names[i] = fmt.Sprint("c", i)
+	}
+	r.actor("room", func(a *greenroom.Actor) error {
+		return a.Update(t.Context(), func(tx *greenroom.Tx) error {
+			_, err := tx.Exec("create table wide (" + strings.Join(names, ",") + ")")
+			_, ierr := tx.Exec("with recursive c(x) as (select 1 union all select x + 1 from c where x < 130) insert into wide (c0, c79) select 'first' || x, 'last' || x from c")
+			_, uerr := tx.Exec("update wide set c30 = zeroblob(5000000), c31 = 'small', c50 = printf('%.*c', 2000000, 'x') where rowid in (1, 2, 120)")
+			return errors.Join(err, ierr, uerr)
+		})
+	})
+	at := r.path("room") + "/tables/wide"
+	for _, query := range []string{"", "?sort=c79", "?sort=c79&desc=true&column=c78&test=is+null", "?sort=c0&column=c79&test=contains&value=last"} {
+		if got := r.pages(at+query, 0); len(got) != 130 {
+			t.Errorf("%s: %d rows", query, len(got))
+		}
+	}
+	body := r.get(at)
+	for _, want := range []string{"first1<", "last1<", "small", "4.77 MiB", "1.91 MiB", "last100<"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the page hasn't %q", want)
+		}
+	}
+	if strings.Count(body, "<td") < 100*80 || strings.Contains(body, "last101<") {
+		t.Errorf("the page has %d cells", strings.Count(body, "<td"))
+	}
+}
+
 // TestEditable: no form is offered for a value that it would change by itself.
 func TestEditable(t *testing.T) {
 	r := newRig(t)
