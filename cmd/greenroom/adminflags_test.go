@@ -75,7 +75,7 @@ func TestAdminServes(t *testing.T) {
 		command []string
 		metrics int
 	}{{[]string{"host", "--demo", "mem:"}, 200}, {[]string{"engine", filepath.Join(t.TempDir(), "data")}, 404}} {
-		p := startServer(t, "", test.command[0], append(test.command[1:], "--admin", "127.0.0.1:0", "--admin-tokens", tokens)...)
+		p := startServer(t, nil, "", test.command[0], append(test.command[1:], "--admin", "127.0.0.1:0", "--admin-tokens", tokens)...)
 		m := regexp.MustCompile(`look into the store at (http://\S+)/, with a token`).FindStringSubmatch(strings.Join(p.said, "\n"))
 		if m == nil {
 			t.Fatalf("%q says %q", test.command, p.said)

@@ -91,6 +91,7 @@ func startAdvertised(t *testing.T, url, tokens string) (*hostProcess, *counted) 
 
 // TestAskHost: on a store in PostgreSQL commands read beside the hosts, and ask the host that has an actor awake, and only that, for what is written to it.
 func TestAskHost(t *testing.T) {
+	t.Parallel()
 	n := pgtest.Shared(t)
 	url := n.URL("schema=" + n.Schema())
 	tokens := secretFile(t, "read graphs 0123456789abcdef\nwrite ops fedcba9876543210\n")

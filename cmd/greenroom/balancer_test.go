@@ -114,6 +114,7 @@ func TestBalancer(t *testing.T) {
 	if testkit.Short() && !testkit.Race {
 		t.Skip("it starts processes")
 	}
+	t.Parallel()
 	findNginx(t)
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience(10*time.Second)+testkit.Pick(0, 0, time.Minute))
 	defer cancel()

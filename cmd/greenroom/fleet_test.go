@@ -133,6 +133,7 @@ func TestFleetRolling(t *testing.T) {
 	if testkit.Short() && !testkit.Race {
 		t.Skip("it starts processes")
 	}
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience(10*time.Second)+testkit.Pick(0, 0, 4*time.Minute))
 	defer cancel()
 	l := beginFleet(ctx, t, fleetForm())
@@ -191,6 +192,7 @@ func TestFleetKilled(t *testing.T) {
 	if testkit.Short() && !testkit.Race {
 		t.Skip("it starts processes")
 	}
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience(20*time.Second))
 	defer cancel()
 	l := beginFleet(ctx, t, fleetForm())

@@ -144,8 +144,8 @@ const anyPort = "127.0.0.1:0"
 
 func (f *fleetHosts) start(t *testing.T, listen string) *fleetHost {
 	t.Helper()
-	t.Setenv(hostSchema, strconv.Itoa(f.schema))
-	return &fleetHost{hostProcess: startHost(t, "", "--demo", "--listen", listen, "--drain", testkit.Patience(time.Second).String(), f.url)}
+	env := []string{hostSchema + "=" + strconv.Itoa(f.schema)}
+	return &fleetHost{hostProcess: startServer(t, env, "", "host", "--demo", "--listen", listen, "--drain", testkit.Patience(time.Second).String(), f.url)}
 }
 
 // pick returns a host, the next one for n+1.

@@ -30,6 +30,7 @@ func TestMigrateKilled(t *testing.T) {
 	if testkit.Short() {
 		t.Skip("it starts processes")
 	}
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience(20*time.Second)+testkit.Pick(0, 0, 3*time.Minute))
 	defer cancel()
 	n := pgtest.Shared(t)

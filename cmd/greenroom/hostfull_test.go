@@ -56,7 +56,7 @@ func TestHostDiskFull(t *testing.T) {
 
 // TestEngineFails: an engine whose store has failed ends with a status of its own.
 func TestEngineFails(t *testing.T) {
-	p := startServer(t, "", "engine", filepath.Join(t.TempDir(), "data"))
+	p := startServer(t, nil, "", "engine", filepath.Join(t.TempDir(), "data"))
 	ctx := soonContext(t)
 	put := func(key int) error {
 		body := fmt.Sprintf(`{"name":"room","key":"%d","runner_name_selector":"default","crash_policy":"sleep"}`, key)
@@ -152,7 +152,7 @@ func TestEngineMinFree(t *testing.T) {
 		free string
 		want int
 	}{{"1000000GiB", http.StatusInternalServerError}, {"1MiB", http.StatusOK}} {
-		p := startServer(t, "", "engine", "--min-free", c.free, store)
+		p := startServer(t, nil, "", "engine", "--min-free", c.free, store)
 		for range 2 {
 			body := `{"name":"room","key":"k","runner_name_selector":"default","crash_policy":"sleep"}`
 			req, err := http.NewRequestWithContext(ctx, http.MethodPut, p.url+"/actors", strings.NewReader(body))

@@ -74,6 +74,7 @@ func TestHostKill(t *testing.T) {
 	if testkit.Short() {
 		t.Skip("it starts many processes")
 	}
+	t.Parallel()
 	rounds := 5
 	if text := os.Getenv(hostRounds); text != "" {
 		var err error

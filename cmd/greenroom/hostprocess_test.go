@@ -121,11 +121,11 @@ var hostURL = regexp.MustCompile(`^serving (?:.* )?at (http://\S+)$`)
 // program is its path; "" is this test's own file.
 func startHost(t *testing.T, program string, args ...string) *hostProcess {
 	t.Helper()
-	return startServer(t, program, "host", args...)
+	return startServer(t, nil, program, "host", args...)
 }
 
-// startServer is startHost of any command that serves.
-func startServer(t *testing.T, program, command string, args ...string) *hostProcess {
+// startServer is startHost of any command that serves, with env as well in its environment.
+func startServer(t *testing.T, env []string, program, command string, args ...string) *hostProcess {
 	t.Helper()
 	p := &hostProcess{t: t, ended: make(chan struct{})}
 	args = append([]string{command, "--listen", "127.0.0.1:0"}, args...)
@@ -136,8 +136,9 @@ func startServer(t *testing.T, program, command string, args ...string) *hostPro
 	p.cmd = exec.Command(program, args...)
 	if program == "" {
 		p.cmd = exec.Command(os.Args[0], "-test.run=^TestHostChild$")
-		p.cmd.Env = append(os.Environ(), hostArgs+"="+string(text))
+		env = append(env, hostArgs+"="+string(text))
 	}
+	p.cmd.Env = append(os.Environ(), env...)
 	p.cmd.Stderr = &p.stderr
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 // TestImportReadOnlyFolder imports from a folder in which the program may create
 // nothing, not even what SQLite reads a write-ahead log with.
 func TestImportReadOnlyFolder(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip(err)
 	}

@@ -136,6 +136,7 @@ func TestRivetKitTables(t *testing.T) {
 // TestRivetKitEngine reads what a program on RivetKit 2.2.1 left in greenroom engine, which was killed while a connection was open. Then it reads the same store after a program on
 // 2.3.19, over a connection of its own, counted up once more, and added an entry to the ledger. What is wanted is what each program saw.
 func TestRivetKitEngine(t *testing.T) {
+	t.Parallel()
 	const room, ledger = `room/golden/a\/b`, "ledger/books"
 	for _, tt := range []struct {
 		file, state string

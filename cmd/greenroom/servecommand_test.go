@@ -40,7 +40,7 @@ func TestServe(t *testing.T) {
 				t.Errorf("to write beside a host: %+v", r)
 			}
 		}
-		p := startServer(t, "", "serve", append(test.flags, dir)...)
+		p := startServer(t, nil, "", "serve", append(test.flags, dir)...)
 		m := regexp.MustCompile(`(http://\S+)/login#token=(\S+)`).FindStringSubmatch(strings.Join(p.said, "\n"))
 		if m == nil {
 			t.Fatalf("serve says %q", p.said)
