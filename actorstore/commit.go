@@ -100,7 +100,7 @@ func (a *Actor) Drop(ctx context.Context) (err error) {
 	err = f.send(ctx, kv.Durable)
 	if f.landed == 1 {
 		if a.host != nil {
-			a.host.Dropped()
+			a.host.Dropped(f.in)
 		}
 		a.leave()
 	}

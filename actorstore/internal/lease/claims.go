@@ -29,6 +29,8 @@ type held struct {
 	handle Handle
 	row    []byte // the owner row that was sent, nil if none was
 	landed bool   // the row is known to be there
+	// dropped is the incarnation in which the actor was removed, and the row with it; 0 if it wasn't.
+	dropped kv.Incarnation
 }
 
 // claims are the handles of a host, and the owner rows of those that it has open no more.
@@ -155,7 +157,13 @@ func (c *claims) leave(h *held, u unclaim) bool {
 	if c.handles[h.id] == h {
 		delete(c.handles, h.id)
 	}
-	if u.row == nil || c.lost || c.Check() != nil { // a host that is gone claims nothing
+	if c.lost || c.Check() != nil { // a host that is gone claims nothing
+		return false
+	}
+	if u.row == nil {
+		if _, left := c.unclaimed[h.id]; !left && h.dropped != 0 {
+			c.removed(h.id, h.dropped)
+		}
 		return false
 	}
 	if old, left := c.unclaimed[h.id]; left { // the row that is stored may be of either
@@ -178,13 +186,22 @@ func (c *claims) release(ctx context.Context, id layout.ID, u unclaim) error {
 	case !ok || !bytes.Equal(now.row, u.row): // it was opened and closed again meanwhile
 	case now.tries > 1 && (!there || u.row == nil): // of several rows one is gone
 		c.unclaimed[id] = unclaim{u.row, u.index, u.known, now.tries - 1}
-	case in != c.released.in: // it may be there again
-		c.unclaimed[id] = unclaim{tries: 1}
 	default:
-		delete(c.unclaimed, id)
-		c.released.add(id)
+		c.removed(id, in)
 	}
 	return nil
+}
+
+// removed notes that the owner row of an actor was removed, in an incarnation of the engine or a later one.
+//
+// +checklocks:c.mu
+func (c *claims) removed(id layout.ID, in kv.Incarnation) {
+	if in != c.released.in { // it may be there again
+		c.unclaimed[id] = unclaim{tries: 1}
+		return
+	}
+	delete(c.unclaimed, id)
+	c.released.add(id)
 }
 
 // remove removes an owner row; if u has none, whichever one names this host. there is false if

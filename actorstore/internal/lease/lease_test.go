@@ -113,7 +113,7 @@ func TestLeave(t *testing.T) {
 				}
 				if tt.dropped {
 					must(t, eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Clear(key)}}))
-					s.Dropped()
+					s.Dropped(eng.Incarnation())
 				}
 				if tt.leave != nil {
 					eng.Fail(*tt.leave)
@@ -132,6 +132,42 @@ func TestLeave(t *testing.T) {
 					t.Errorf("left are %d handles and %d rows", handles, unclaimed)
 				}
 			})
+		})
+	}
+}
+
+// TestDroppedAgain: a server that takes over without the commit that dropped an actor has the owner row still, which is removed then.
+func TestDroppedAgain(t *testing.T) {
+	for _, early := range []bool{false, true} { // the server fails before the seat is left
+		synctest.Test(t, func(t *testing.T) {
+			server := faultkv.NewServer(func() kv.Engine { return memkv.New() })
+			id := layout.ID{Label: 1}
+			key := layout.RecordKey(id, layout.PartOwner)
+			_, s, _ := join(t, server, id)
+			must(t, claim(server, s))
+			in := server.Incarnation()
+			must(t, server.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Clear(key)}, Durability: kv.Durable}))
+			if early {
+				server.Failover(1)
+				time.Sleep(ttl / 2) // renewals find out
+				synctest.Wait()
+			}
+			s.Dropped(in)
+			s.Leave(lease.Index{}, true)
+			if !early {
+				server.Failover(1)
+			}
+			if _, err := server.Get(ctx, key, nil); err != nil {
+				t.Fatalf("the owner row isn't there again: %v", err)
+			}
+			time.Sleep(ttl / 2)
+			synctest.Wait()
+			if _, err := server.Get(ctx, key, nil); !errors.Is(err, kv.ErrNotFound) {
+				t.Errorf("early %v: the owner row: %v, want %v", early, err, kv.ErrNotFound)
+			}
+			if handles, unclaimed := s.Open(); handles != 0 || unclaimed != 0 {
+				t.Errorf("left are %d handles and %d rows", handles, unclaimed)
+			}
 		})
 	}
 }

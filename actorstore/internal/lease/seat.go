@@ -36,8 +36,8 @@ func (s *Seat) Claimed(err error) {
 	}
 }
 
-// Dropped notes that the actor is gone, and its owner row with it.
-func (s *Seat) Dropped() { s.held.row = nil }
+// Dropped notes that the actor is gone, and its owner row with it, by a commit of that incarnation of the engine.
+func (s *Seat) Dropped(in kv.Incarnation) { s.held.row, s.held.dropped = nil, in }
 
 // Leave ends the seat, and removes the claim together with index. If known is false the store says what lands with it: Config.Yield.
 // What can't be removed now is tried again with the renewals, and ends with the host.
