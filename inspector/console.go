@@ -72,7 +72,7 @@ func runConsole(ctx context.Context, v *visit) (*shown, error) {
 	case explain:
 		p.Plan = planOf(out.Rows)
 	case p.Form == "json":
-		p.Text = asJSON(out)
+		p.Text, p.More = asJSON(out)
 	case p.Form == "csv":
 		p.Text = asCSV(out)
 	default:
@@ -122,18 +122,20 @@ func (p *consolePage) shown(ctx context.Context, v *visit) (*shown, error) {
 	var err error
 	for _, text := range nameQueries {
 		names, err = v.query(ctx, &admin.QueryIn{Rows: maxNames, Timeout: gridTime, SQL: text})
-		if e := (*admin.Error)(nil); !errors.As(err, &e) || e.Code != "invalid" && e.Code != "timeout" {
+		if e := (*admin.Error)(nil); !errors.As(err, &e) || e.Code != "invalid" && e.Code != "timeout" && e.Code != "too_large" {
 			break
 		}
 	}
-	if missing(err) {
+	if e := (*admin.Error)(nil); missing(err) || errors.As(err, &e) && e.Code == "too_large" { // no database, or names that are too long to be completed
 		names, err = &admin.QueryOut{}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	for _, row := range names.Rows {
-		p.Names = append(p.Names, stringOf(row[0]))
+		if name := stringOf(row[0]); linked(name) {
+			p.Names = append(p.Names, name)
+		}
 	}
 	return &shown{Title: "SQL", Template: "console", Data: p}, nil
 }
@@ -149,15 +151,20 @@ func planOf(rows [][]json.RawMessage) (plan []planRow) {
 	return plan
 }
 
-// asJSON returns rows as an array of objects, or of arrays if two columns have one name.
-func asJSON(out *admin.QueryOut) string {
+// asJSON returns rows as an array of objects, or of arrays if two columns have one name, and whether there are more: each row has the names of the columns.
+func asJSON(out *admin.QueryOut) (text string, more bool) {
 	unique := map[string]bool{}
 	for _, c := range out.Columns {
 		unique[c] = true
 	}
 	var b bytes.Buffer
 	b.WriteString("[")
+	more = out.More
 	for i, row := range out.Rows {
+		if b.Len() > maxBytes {
+			more = true
+			break
+		}
 		var v any = row
 		if len(unique) == len(out.Columns) {
 			fields := map[string]json.RawMessage{}
@@ -177,7 +184,7 @@ func asJSON(out *admin.QueryOut) string {
 		b.Write(text)
 	}
 	b.WriteString("\n]\n")
-	return shownText(b.String())
+	return shownText(b.String()), more
 }
 
 // asCSV returns rows in CSV, with a line of the names of the columns.

@@ -49,7 +49,7 @@ type table struct {
 	Columns []column
 	Key     []string // of the primary key, in its order
 	Rowid   string   // the name by which the rowid is reached; "" if it has none
-	More    bool     // it has more columns than Columns
+	More    bool     // it has other columns than Columns
 }
 
 // A column is one of a table.
@@ -59,12 +59,21 @@ type column struct {
 	Key        int // its place in the primary key, from 1; 0 for none
 }
 
-// maxColumns bounds the columns of a table that are shown: a page asks for two values of each, and a statement returns up to 2000.
-const maxColumns = 900
+const (
+	// maxColumns bounds the columns of a table that are shown: a page asks for two values of each, and a statement returns up to 2000.
+	maxColumns = 900
+	// maxName bounds the name of a table or a column that is shown, in bytes, and maxColumnNames those of the columns together: each is in the statement, up to
+	// seven times, and in the links of the page.
+	maxName        = 1000
+	maxColumnNames = 100_000
+)
 
 // pathTable returns what SQLite says of the table that the path names.
 func pathTable(ctx context.Context, v *visit) (*table, error) {
 	t := &table{Name: nameIn(v.r.PathValue("table"))}
+	if !linked(t.Name) {
+		return nil, &admin.Error{Code: "too_large", Message: "The name of the table is too long for this page. The SQL console reads it."}
+	}
 	name, err := json.Marshal(t.Name)
 	if err != nil {
 		return nil, err
@@ -81,10 +90,12 @@ func pathTable(ctx context.Context, v *visit) (*table, error) {
 	if err != nil {
 		return nil, err
 	}
-	taken := map[string]bool{}
+	taken, names := map[string]bool{}, 0
 	for _, row := range columns.Rows {
 		c := column{Name: stringOf(row[0]), Type: stringOf(row[1]), Hidden: int(intOf(row[2])), Key: int(intOf(row[3]))}
-		if c.Hidden != 1 { // of a virtual table
+		if names += len(c.Name); !linked(c.Name) || names > maxColumnNames {
+			t.More = true
+		} else if c.Hidden != 1 { // of a virtual table
 			t.Columns = append(t.Columns, c)
 		}
 		taken[strings.ToLower(c.Name)] = true

@@ -17,6 +17,9 @@ import (
 // Bounds of a grid.
 const (
 	gridRows = 100
+	// maxCells bounds the values of a page of a table with many columns, of which each page has minRows at least.
+	maxCells = 10_000
+	minRows  = 10
 	// maxCell is how much of a value a grid shows, in characters of a text and bytes of a blob.
 	maxCell = 120
 	// maxOffset bounds how far pages go in an order that has no key.
@@ -38,7 +41,8 @@ type gridPage struct {
 	TooLong bool // the rows weren't found in time
 
 	where, order []string // in SQL
-	offset       int      // in rows
+	rows         int      // that a page has at most
+	offset       int
 }
 
 // A gridRow is a row of a table.
@@ -80,7 +84,8 @@ func showTable(ctx context.Context, v *visit) (*shown, error) {
 		return nil, err
 	}
 	out, err := v.query(ctx, in)
-	if e := (*admin.Error)(nil); errors.As(err, &e) && e.Code == "too_large" && len(t.Columns) > maxMeasured {
+	// invalid: to sort so many columns costs more than the API allows.
+	if e := (*admin.Error)(nil); errors.As(err, &e) && (e.Code == "too_large" || e.Code == "invalid") && len(t.Columns) > maxMeasured {
 		out, err = p.inParts(ctx, v, in)
 	}
 	if e := (*admin.Error)(nil); errors.As(err, &e) && e.Code == "timeout" {
@@ -99,7 +104,8 @@ func (p *gridPage) byRowid() bool { return p.Sort == "" && p.Table.Rowid != "" }
 
 // statement returns the statement for the page behind a place: that is a rowid, or a number of rows in any other order.
 func (p *gridPage) statement(after string) (*admin.QueryIn, error) {
-	in := &admin.QueryIn{Rows: gridRows + 1, Timeout: gridTime}
+	p.rows = max(minRows, min(gridRows, maxCells/max(len(p.Table.Columns), 1)))
+	in := &admin.QueryIn{Rows: p.rows + 1, Timeout: gridTime}
 	if p.Filter.Column != "" {
 		test, err := p.test(in)
 		if err != nil {
@@ -149,9 +155,13 @@ func (p *gridPage) statement(after string) (*admin.QueryIn, error) {
 // badPage refuses an after that no page gave out.
 var badPage = &admin.Error{Code: "invalid", Message: "There is no such page of the table."}
 
-// inParts is query of a table with many columns and a row that the API doesn't answer whole: it asks for as many columns at a time as can be measured. If the rows
-// change meanwhile, those up to the first difference are the page.
+// inParts is query of a table with many columns that the API doesn't answer whole: it asks for as many columns at a time as can be measured. If the rows change
+// meanwhile, those up to the first difference are the page. Without a rowid nothing says which rows of two answers are the same, as they may come in another order
+// for other columns: then the page has the first columns alone.
 func (p *gridPage) inParts(ctx context.Context, v *visit, in *admin.QueryIn) (all *admin.QueryOut, err error) {
+	if p.Table.Rowid == "" {
+		p.Table.Columns, p.Table.More = p.Table.Columns[:maxMeasured], true
+	}
 	end := time.Now().Add(gridTime * time.Millisecond)
 	for columns := range slices.Chunk(p.Table.Columns, maxMeasured) {
 		in.SQL, in.Timeout = p.text(columns), max(int(time.Until(end).Milliseconds()), 1)
@@ -198,7 +208,7 @@ func (p *gridPage) text(columns []column) string {
 	if len(p.order) > 0 {
 		b.WriteString(" ORDER BY " + strings.Join(p.order, ", "))
 	}
-	fmt.Fprintf(&b, " LIMIT %d", gridRows+1)
+	fmt.Fprintf(&b, " LIMIT %d", p.rows+1)
 	if p.offset > 0 {
 		fmt.Fprintf(&b, " OFFSET %d", p.offset)
 	}
@@ -244,7 +254,7 @@ func isNumber(text json.RawMessage) bool {
 
 // fill takes the rows that a statement of text returned.
 func (p *gridPage) fill(v *visit, out *admin.QueryOut) {
-	rows := out.Rows[:min(len(out.Rows), gridRows)]
+	rows := out.Rows[:min(len(out.Rows), p.rows)]
 	for _, row := range rows {
 		r := gridRow{}
 		if p.Table.Rowid != "" {

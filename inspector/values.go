@@ -25,7 +25,7 @@ const (
 // functions are what templates call.
 var functions = template.FuncMap{
 	"name": nameOf, "link": linkOf, "bytes": size, "time": shortTime, "preview": preview, "whole": whole, "ms": millis,
-	"number": grouped, "deref": deref, "indent": indented,
+	"number": grouped, "deref": deref, "indent": indented, "linked": linked,
 }
 
 // deref returns what a pointer of the API points to, "" for nil.
@@ -52,6 +52,9 @@ func linkOf(id string, rest ...string) string {
 	}
 	return path
 }
+
+// linked reports whether a name may stand in links, which are on a page as often as it is.
+func linked(name string) bool { return len(name) <= maxName }
 
 // marked begins a segment of a path that would be another one, or none, without it.
 const marked = "~"
