@@ -26,7 +26,7 @@ func (r *rig) visit(b *browsertest.Browser, path, secret string) *browsertest.Ta
 	return p
 }
 
-// TestBrowser looks at each view in a browser: as wide as the window, without anything that the page's own policy forbids, and with no rule of accessibility broken.
+// TestBrowser looks at each view in a browser.
 func TestBrowser(t *testing.T) {
 	if testkit.Short() {
 		t.Skip("it starts a browser")
@@ -47,6 +47,12 @@ func TestBrowser(t *testing.T) {
 		}
 	}
 	paths["key"] = at + keyLink.FindString(r.get(at+"/keys?prefix=user%2F"))
+	r.look(t, p, paths)
+}
+
+// look looks at pages: each as wide as the window, without anything that the page's own policy forbids, and with no rule of accessibility broken. It keeps pictures.
+func (r *rig) look(t *testing.T, p *browsertest.Tab, paths map[string]string) {
+	t.Helper()
 	dir := t.ArtifactDir()
 	var script string
 	t.Run("axe", func(t *testing.T) { script = browsertest.Axe(t) })

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -103,7 +104,7 @@ func TestHost(t *testing.T) {
 	}
 }
 
-// TestBrowserHost: the page of a host under load shows what comes, while it comes.
+// TestBrowserHost: the page of a host under load shows what comes, while it comes, and each view can be looked at meanwhile.
 func TestBrowserHost(t *testing.T) {
 	if testkit.Short() {
 		t.Skip("it starts a browser")
@@ -136,6 +137,18 @@ func TestBrowserHost(t *testing.T) {
 	p.Until(`document.getElementById("main").dataset.listens === "true"`)
 	const last = `document.querySelector("tbody th").textContent`
 	p.Until(`Number(` + last + `) > ` + p.Eval(last) + ` + 50`)
+	at := r.path("shop/north")
+	paths := map[string]string{"table": at + "/tables/line?desc=true", "actor": at, "traces": at + "/traces"}
+	if testkit.Long() {
+		paths["overview"], paths["actors"] = "/", "/actors"
+		paths["trace"] = at + regexp.MustCompile(`/traces/[0-9a-f]{32}`).FindString(r.get(at+"/traces"))
+		for view := range views {
+			if view != "" && view != "/tables/t" {
+				paths[view[1:]] = at + view
+			}
+		}
+	}
+	r.look(t, p, paths)
 }
 
 // TestScreenshots makes the pictures of the docs, with -update.
