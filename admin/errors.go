@@ -9,6 +9,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/errkind"
+	"github.com/greenroomdb/greenroom/queue"
 )
 
 // ErrNoServer: no process listens at the store.
@@ -94,6 +95,8 @@ func newError(err error) (_ *Error, status int) {
 		e.Code = said.Code
 	case errors.Is(err, actorstore.ErrID), errors.Is(err, actorstore.ErrName):
 		e.Code, e.Message = "invalid", strings.TrimPrefix(e.Message, "actorstore: ")
+	case errors.As(err, new(*queue.InvalidError)):
+		e.Code, e.Message = "invalid", strings.TrimPrefix(e.Message, "queue: ")
 	}
 	if q := (*actorstore.QuotaError)(nil); errors.As(err, &q) {
 		e.Quota = &Quota{q.Used, q.Wanted, q.Limit}

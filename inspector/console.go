@@ -45,8 +45,11 @@ func showConsole(ctx context.Context, v *visit) (*shown, error) {
 	return p.shown(ctx, v)
 }
 
-// runConsole runs a statement that only reads.
+// runConsole runs a statement that only reads, or statements that may write.
 func runConsole(ctx context.Context, v *visit) (*shown, error) {
+	if err := v.r.ParseForm(); err != nil {
+		return nil, unread(err)
+	}
 	p := &consolePage{SQL: v.r.PostFormValue("sql"), Form: v.r.PostFormValue("form"), Ran: true}
 	in := &admin.QueryIn{SQL: p.SQL, Rows: 1000}
 	explain := v.r.PostFormValue("do") == "explain"

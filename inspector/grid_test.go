@@ -308,6 +308,9 @@ func TestConsole(t *testing.T) {
 			}
 		}
 	}
+	if status, body := run(readSecret, "select 1"+strings.Repeat(" ", 3<<20), "table", "run"); status != http.StatusBadRequest || !strings.Contains(body, "form can&#39;t be read") {
+		t.Errorf("a statement that is too long: %d %s", status, body)
+	}
 	if _, body := run(readSecret, "select count(*) from plain", "table", "run"); !strings.Contains(body, "<td><bdi>3</bdi></td>") {
 		t.Errorf("the rows are %s", body)
 	}

@@ -98,6 +98,11 @@ func redrive(ctx context.Context, c *admin.Client, actor string, form url.Values
 	return err
 }
 
+// unread refuses a form.
+func unread(err error) error {
+	return &admin.Error{Code: "invalid", Message: "The form can't be read: " + err.Error()}
+}
+
 // do does a verb to the actor of the visit, and shows the page again on which the form was.
 func do(ctx context.Context, v *visit) (*shown, error) {
 	run, ok := verbs[v.r.PathValue("verb")]
@@ -108,7 +113,7 @@ func do(ctx context.Context, v *visit) (*shown, error) {
 		return nil, &admin.Error{Code: "forbidden", Message: "Your token may only read."}
 	}
 	if err := v.r.ParseForm(); err != nil {
-		return nil, &admin.Error{Code: "invalid", Message: "The form can't be read: " + err.Error()}
+		return nil, unread(err)
 	}
 	v.again = formOf(v.r)
 	// Form has the query of the URL, too: there names stay as they are, in which browsers change the ends of lines when they are in the body.

@@ -49,6 +49,7 @@ var verbTests = []verbTest{
 	{"send", []string{"name", "later", "body", "null", "delay", "1h"}, done, "/queue", "delayed"},
 	{"send", []string{"name", "x", "body", "{"}, http.StatusBadRequest, "/queue", "greeting"},
 	{"send", []string{"name", "x", "body", "1", "delay", "soon"}, http.StatusBadRequest, "/queue", "greeting"},
+	{"send", []string{"name", "x", "body", "1", "delay", "-5s"}, http.StatusBadRequest, "/queue", "greeting"},
 	{"delete", []string{"id", "1"}, done, "/queue", "greeting"},
 	{"delete", []string{"id", "x"}, http.StatusBadRequest, "/queue", "greeting"},
 	{"redrive", nil, done, "/queue", "greeting"},
@@ -72,6 +73,9 @@ var verbTests = []verbTest{
 	{"retry", nil, http.StatusConflict, "/workflow", `<span class="state cancelled">`},
 	{"restart", nil, done, "/workflow", `<span class="state pending">`},
 	{"wake", nil, http.StatusNotImplemented, "", "color=red"}, // no host runs the actor
+	{"sleep", nil, http.StatusNotImplemented, "", "color=red"},
+	{"disconnect", []string{"id", "x"}, http.StatusNotImplemented, "", "color=red"},
+	{"replay", []string{"step", "x"}, http.StatusNotFound, "", "color=red"},
 	{"nothing", nil, http.StatusNotFound, "", "color=red"},
 }
 
