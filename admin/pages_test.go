@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"reflect"
 	"regexp"
 	"strconv"
@@ -163,6 +164,42 @@ func TestTracePages(t *testing.T) {
 	})
 	if all := list(1000, func() {}); len(all) < len(want)+3 || !reflect.DeepEqual(got, all) {
 		t.Errorf("with more meanwhile: %q, want %q", got, all)
+	}
+}
+
+// TestWorkflowEntry: the page of a workflow that has an entry is found by its id, and the pages behind it go on from there.
+func TestWorkflowEntry(t *testing.T) {
+	r := newRig(t, admin.Options{})
+	a, err := r.store.Actor(t.Context(), "long", nil)
+	testkit.Must(t, err)
+	_, err = greenroom.RunWorkflow(t.Context(), a, func(c *workflow.Context, n int) (int, error) {
+		for i := range n {
+			if _, err := workflow.Step(c, fmt.Sprint(i), func(context.Context) (int, error) { return i, nil }); err != nil {
+				return 0, err
+			}
+		}
+		return n, nil
+	}, 8)
+	testkit.Must(t, errors.Join(err, a.Close()))
+	all := get[admin.Workflow](r, "/v1/actors/long/workflow").Entries
+	if len(all) != 8 {
+		t.Fatalf("%d entries", len(all))
+	}
+	for entry, want := range map[string]string{all[0].ID: "012", all[2].ID: "012", all[3].ID: "345", all[7].ID: "67", "gone": "012", "": "012"} {
+		page := get[admin.Workflow](r, "/v1/actors/long/workflow?limit=3&entry="+url.QueryEscape(entry))
+		got := ""
+		for _, e := range page.Entries {
+			got += e.Label
+		}
+		if got != want || (page.Next == "") != (want == "67") {
+			t.Errorf("the page of %q has %s, and next %q", entry, got, page.Next)
+		}
+		if want == "345" {
+			page = get[admin.Workflow](r, "/v1/actors/long/workflow?limit=3&entry="+url.QueryEscape(entry)+"&after="+page.Next)
+			if len(page.Entries) != 2 || page.Entries[0].Label != "6" {
+				t.Errorf("behind it are %d entries", len(page.Entries))
+			}
+		}
 	}
 }
 

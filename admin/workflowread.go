@@ -76,7 +76,8 @@ type WorkflowEntry struct {
 }
 
 func workflowReads() []route {
-	return []route{readActor("/workflow", "Show the workflow of an actor: its state, what it waits for, and its history.", []param{afterParam, limitParam},
+	return []route{readActor("/workflow", "Show the workflow of an actor: its state, what it waits for, and its history.", []param{
+		{name: "entry", kind: "string", what: "The id of an entry: of the pages behind after that one which has it, if there is one."}, afterParam, limitParam},
 		func(_ context.Context, v *greenroom.View, q *query) (*Workflow, error) {
 			limit, err := q.limit()
 			if err != nil {
@@ -94,22 +95,29 @@ func workflowReads() []route {
 				return nil, &Error{Code: "not_found", Message: "the actor " + q.actor + " has no workflow"}
 			}
 			w := NewWorkflow(s, WorkflowEntries(s), damages)
-			w.cut(string(after), limit)
+			w.cut(string(after), q.text("entry"), limit)
 			return w, nil
 		})}
 }
 
-// cut leaves what an answer may have of what is behind a place; "" is before all.
-func (w *Workflow) cut(after string, limit int) {
+// cut leaves what an answer may have of what is behind a place; "" is before all. If the entry with an id is there, that is the page which has it, and else the first.
+func (w *Workflow) cut(after, id string, limit int) {
 	w.Entries = slices.DeleteFunc(w.Entries, func(e *WorkflowEntry) bool { return e.place <= after })
-	size := 0
+	at := slices.IndexFunc(w.Entries, func(e *WorkflowEntry) bool { return id != "" && e.ID == id })
+	begin, size := 0, 0
 	for i, e := range w.Entries {
-		if size += len(e.Value) + len(e.Bytes) + len(e.Error); i == limit || size > readBytes && i > 0 {
+		bytes := len(e.Value) + len(e.Bytes) + len(e.Error)
+		if size += bytes; i-begin < limit && (size <= readBytes || i == begin) {
+			continue
+		}
+		if i > at {
 			w.Next = hex.EncodeToString([]byte(w.Entries[i-1].place))
 			w.Entries = w.Entries[:i]
 			break
 		}
+		begin, size = i, bytes
 	}
+	w.Entries = w.Entries[begin:]
 	w.Damages = w.Damages[:min(len(w.Damages), maxLimit)]
 }
 

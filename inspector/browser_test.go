@@ -47,11 +47,12 @@ func TestBrowser(t *testing.T) {
 		}
 	}
 	paths["key"] = at + keyLink.FindString(r.get(at+"/keys?prefix=user%2F"))
-	r.look(t, p, paths)
+	r.look(t, p, paths, testkit.Long())
 }
 
-// look looks at pages: each as wide as the window, without anything that the page's own policy forbids, and with no rule of accessibility broken. It keeps pictures.
-func (r *rig) look(t *testing.T, p *browsertest.Tab, paths map[string]string) {
+// look looks at pages: each as wide as the window, without anything that the page's own policy forbids, and with no rule of accessibility broken. It keeps pictures. If not all is looked
+// at, each page has one look, and one half of them another one than the other half.
+func (r *rig) look(t *testing.T, p *browsertest.Tab, paths map[string]string, all bool) {
 	t.Helper()
 	dir := t.ArtifactDir()
 	var script string
@@ -62,8 +63,8 @@ func (r *rig) look(t *testing.T, p *browsertest.Tab, paths map[string]string) {
 		p.Go(r.url + path)
 		dark = !dark
 		for look, as := range looks {
-			if !testkit.Long() && look != map[bool]string{false: "light", true: "narrow-dark"}[dark] {
-				continue // each page once, one half of them in each of two looks
+			if !all && look != map[bool]string{false: "light", true: "narrow-dark"}[dark] {
+				continue
 			}
 			p.Shown(as)
 			if got := p.Eval(`Math.max(0, document.documentElement.scrollWidth - innerWidth)`); got != "0" {

@@ -148,7 +148,7 @@ func TestBrowserHost(t *testing.T) {
 			}
 		}
 	}
-	r.look(t, p, paths)
+	r.look(t, p, paths, testkit.Long())
 }
 
 // TestScreenshots makes the pictures of the docs, with -update.

@@ -44,7 +44,7 @@ func TestViews(t *testing.T) {
 		}
 	}
 	trace := strings.TrimPrefix(r.trace(at), at)
-	if body := r.get(at + trace); !strings.Contains(body, "attribute") || !strings.Contains(body, `/workflow#entry-step"`) || !strings.Contains(body, "status") {
+	if body := r.get(at + trace); !strings.Contains(body, "attribute") || !strings.Contains(body, `/workflow?entry=step#entry-step"`) || !strings.Contains(body, "status") {
 		t.Errorf("the trace is %s", body)
 	}
 	for query, want := range map[string]bool{"attribute=workflow.step.id%3Dstep": true, "attribute=workflow.step.id%3Dx": false, "name=span&status=error": true, "name=x": false} {

@@ -26,7 +26,7 @@ type entryRow struct {
 
 // showWorkflow shows the workflow of an actor as a tree beside a timeline.
 func showWorkflow(ctx context.Context, v *visit) (*shown, error) {
-	params := v.only("after")
+	params := v.only("after", "entry")
 	params.Set("limit", "500")
 	w, err := get[admin.Workflow](ctx, v, "/workflow", params)
 	out := &shown{Title: "Workflow", Template: "workflow", Live: "actor", Data: &workflowPage{}}
