@@ -27,6 +27,8 @@ const (
 	// maxMeasured is how many columns a table may have whose long values aren't read as a whole: what measures them costs some 70 a column, with an order and a filter, and the API lets
 	// a statement cost 2000.
 	maxMeasured = 20
+	// maxSorted is how many columns a statement may return with an order and a filter: each costs 3, and a few more.
+	maxSorted = 500
 )
 
 // A gridPage is a page of the rows of a table.
@@ -84,9 +86,10 @@ func showTable(ctx context.Context, v *visit) (*shown, error) {
 		return nil, err
 	}
 	out, err := v.query(ctx, in)
-	// invalid: to sort so many columns costs more than the API allows.
-	if e := (*admin.Error)(nil); errors.As(err, &e) && (e.Code == "too_large" || e.Code == "invalid") && len(t.Columns) > maxMeasured {
-		out, err = p.inParts(ctx, v, in)
+	for _, size := range []int{maxSorted, maxMeasured} {
+		if e := (*admin.Error)(nil); errors.As(err, &e) && (e.Code == "too_large" || e.Code == "invalid") && len(t.Columns) > size {
+			out, err = p.inParts(ctx, v, in, size)
+		}
 	}
 	if e := (*admin.Error)(nil); errors.As(err, &e) && e.Code == "timeout" {
 		p.TooLong = true
@@ -155,15 +158,15 @@ func (p *gridPage) statement(after string) (*admin.QueryIn, error) {
 // badPage refuses an after that no page gave out.
 var badPage = &admin.Error{Code: "invalid", Message: "There is no such page of the table."}
 
-// inParts is query of a table with many columns that the API doesn't answer whole: it asks for as many columns at a time as can be measured. If the rows change
-// meanwhile, those up to the first difference are the page. Without a rowid nothing says which rows of two answers are the same, as they may come in another order
+// inParts is query of a table with many columns that the API doesn't answer whole: it asks for size columns at a time. If the rows change meanwhile,
+// those up to the first difference are the page. Without a rowid nothing says which rows of two answers are the same, as they may come in another order
 // for other columns: then the page has the first columns alone.
-func (p *gridPage) inParts(ctx context.Context, v *visit, in *admin.QueryIn) (all *admin.QueryOut, err error) {
+func (p *gridPage) inParts(ctx context.Context, v *visit, in *admin.QueryIn, size int) (all *admin.QueryOut, err error) {
 	if p.Table.Rowid == "" {
-		p.Table.Columns, p.Table.More = p.Table.Columns[:maxMeasured], true
+		p.Table.Columns, p.Table.More = p.Table.Columns[:size], true
 	}
 	end := time.Now().Add(gridTime * time.Millisecond)
-	for columns := range slices.Chunk(p.Table.Columns, maxMeasured) {
+	for columns := range slices.Chunk(p.Table.Columns, size) {
 		in.SQL, in.Timeout = p.text(columns), max(int(time.Until(end).Milliseconds()), 1)
 		out, err := v.query(ctx, in)
 		if err != nil {
