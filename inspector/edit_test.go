@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -104,6 +105,57 @@ func TestFormLate(t *testing.T) {
 	}
 	if status, _ := r.do(writer, action, fields...); status != http.StatusBadRequest {
 		t.Errorf("another before: %d", status)
+	}
+}
+
+// TestStatePart: each part of a state has a link to a form of its own, which changes nothing if it is sent as it was shown.
+func TestStatePart(t *testing.T) {
+	r := newRig(t)
+	r.actor("room", func(a *greenroom.Actor) error {
+		return a.Update(t.Context(), func(tx *greenroom.Tx) error {
+			return greenroom.SetState(tx, map[string]any{"a/b~": []any{1, map[string]any{"": "x\ny", "<&\">": nil}}, strings.Repeat("k", 2000): 2})
+		})
+	})
+	at, writer, reader := r.path("room")+"/state", r.login(writeSecret), r.login(readSecret)
+	page := func(query string, c *http.Cookie) string {
+		t.Helper()
+		_, body := r.send(http.MethodGet, at+query, nil, http.Header{"Cookie": {c.Name + "=" + c.Value}})
+		return body
+	}
+	link := regexp.MustCompile(`href="(\?edit=[^"]*)#state"`)
+	if body := page("", reader); link.MatchString(body) {
+		t.Errorf("a reader may edit: %s", body)
+	}
+	before := page("", writer)
+	links := link.FindAllStringSubmatch(before, -1)
+	if len(links) != 5 { // the list, its parts, and those of the object; the one with the long name has none
+		t.Fatalf("%d links: %q", len(links), links)
+	}
+	var texts []string
+	for _, m := range links {
+		body := page(html.UnescapeString(m[1]), writer)
+		var fields []string
+		for _, m := range formHidden.FindAllStringSubmatch(body, -1) {
+			if m[1] != "back" {
+				fields = append(fields, m[1], html.UnescapeString(m[2]))
+			}
+		}
+		text := html.UnescapeString(formText.FindStringSubmatch(body)[1])
+		texts = append(texts, text)
+		if status, body := r.do(writer, strings.TrimSuffix(at, "/state")+"/do/state", append(fields, "state", text)...); status != done {
+			t.Errorf("%s: %d %s", m[1], status, body)
+		}
+	}
+	if want := []string{"1", `"x\ny"`, "null"}; !slices.Equal(slices.DeleteFunc(texts, func(s string) bool { return strings.ContainsAny(s, "[{") }), want) {
+		t.Errorf("the forms have %q", texts)
+	}
+	if after := page("", writer); after != before {
+		t.Errorf("before %s\nafter %s", before, after)
+	}
+	for _, gone := range []string{"x", "/none", "/a~1b~0/2", "/a~1b~0/1//deep"} {
+		if body := page("?edit="+url.QueryEscape(gone), writer); !strings.Contains(body, "State, in JSON") {
+			t.Errorf("%s: %s", gone, body)
+		}
 	}
 }
 

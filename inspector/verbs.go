@@ -55,9 +55,14 @@ var verbs = map[string]verb{
 	"cell": setCell,
 	"state": func(ctx context.Context, c *admin.Client, actor string, form url.Values) error {
 		if !json.Valid([]byte(form.Get("state"))) {
-			return &admin.Error{Code: "invalid", Message: "The state is not JSON."}
+			return &admin.Error{Code: "invalid", Message: "The value is not JSON."}
 		}
-		_, err := admin.SetState.Ask(ctx, c, actor, false, &admin.SetStateIn{State: json.RawMessage(form.Get("state")), Before: json.RawMessage(form.Get("before"))})
+		before := json.RawMessage(form.Get("before"))
+		state, ok := replaced(before, form.Get("at"), json.RawMessage(form.Get("state")))
+		if !ok {
+			return &admin.Error{Code: "invalid", Message: "The state has no such part."}
+		}
+		_, err := admin.SetState.Ask(ctx, c, actor, false, &admin.SetStateIn{State: state, Before: before})
 		return err
 	},
 }
