@@ -62,9 +62,7 @@ type column struct {
 const (
 	// maxColumns bounds the columns of a table that are shown: a page asks for two values of each, and a statement returns up to 2000.
 	maxColumns = 900
-	// maxName bounds the name of a table or a column that is shown, in bytes, and maxColumnNames those of the columns together: each is in the statement, up to
-	// seven times, and in the links of the page.
-	maxName        = 1000
+	// maxColumnNames bounds the names of the columns together, in bytes: each is in the statement, up to seven times, and in the links of the page.
 	maxColumnNames = 100_000
 )
 

@@ -53,6 +53,9 @@ func linkOf(id string, rest ...string) string {
 	return path
 }
 
+// maxName bounds the name of a table, a column or a part that the page has links to, in bytes.
+const maxName = 1000
+
 // linked reports whether a name may stand in links, which are on a page as often as it is.
 func linked(name string) bool { return len(name) <= maxName }
 
