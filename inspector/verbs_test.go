@@ -1,6 +1,7 @@
 package inspector_test
 
 import (
+	"errors"
 	"html"
 	"maps"
 	"net/http"
@@ -9,6 +10,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/queue"
 )
 
 // do sends a form of the page, as a browser with the cookie c does.
@@ -169,5 +173,32 @@ func TestVerbs(t *testing.T) {
 	}
 	if _, body := r.do(writer, at+"/sql", "sql", "select count(*) from t where n < -2000", "do", "run"); !strings.Contains(body, "<td><bdi>1000</bdi></td>") {
 		t.Errorf("what was written beyond the rows that are shown: %s", body)
+	}
+}
+
+// TestDeadLetter: a dead letter is shown with its error, and is a message again when its visitor says so.
+func TestDeadLetter(t *testing.T) {
+	r := newRig(t)
+	r.actor("room", func(a *greenroom.Actor) error {
+		q, err := a.Queue(t.Context())
+		if err != nil {
+			return err
+		}
+		_, err = q.Enqueue(t.Context(), queue.Send{Name: "job", Body: "work"})
+		m, rerr := q.Receive(t.Context(), nil)
+		if err = errors.Join(err, rerr); err != nil {
+			return err
+		}
+		return q.Nack(t.Context(), m[0].Receipt(), 0, queue.Permanent(errors.New("<b>no paper</b>")))
+	})
+	at, writer := r.path("room"), r.login(writeSecret)
+	if body := r.get(at + "/queue"); !strings.Contains(body, "&lt;b&gt;no paper&lt;/b&gt;") || !strings.Contains(body, "<bdi>job.dlq</bdi>") {
+		t.Errorf("the page has no dead letter: %s", body)
+	}
+	if status, body := r.do(writer, at+"/do/redrive"); status != done {
+		t.Errorf("%d %s", status, body)
+	}
+	if body := r.get(at + "/queue"); strings.Contains(body, "job.dlq") || !strings.Contains(body, "<bdi>job</bdi>") || !strings.Contains(body, `<span class="state ready">`) {
+		t.Errorf("the page has no message: %s", body)
 	}
 }
