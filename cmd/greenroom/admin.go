@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/admin"
 	"github.com/greenroomdb/greenroom/internal/serving"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
+	"github.com/greenroomdb/greenroom/queue"
 )
 
 // do has a verb done to an actor: here, or by the process that has the store open.
@@ -75,6 +77,9 @@ func doStoreIn[In, Out any](ctx context.Context, s *storeurl.Store, t target, v 
 func invalid(err error) error {
 	if e := (*admin.Error)(nil); errors.As(err, &e) && e.Code == "invalid" {
 		return serving.Usage(e.Message)
+	}
+	if errors.As(err, new(*queue.InvalidError)) { // the verb was done here
+		return serving.Usage(strings.TrimPrefix(err.Error(), "queue: "))
 	}
 	return err
 }
