@@ -281,3 +281,16 @@ func TestTogetherNone(t *testing.T) {
 		r.enqueue("first", nil)
 	})
 }
+
+// TestCallsApart: nothing of a call is left in the memory that the next one uses.
+func TestCallsApart(t *testing.T) {
+	r := newRig(t, Options{})
+	for range 3 {
+		r.enqueue("a", "x")
+	}
+	msgs := r.try(ReceiveOptions{Count: 3})
+	must(t, msgs[0].Complete(ctx, nil))
+	must(t, r.q.Complete(ctx, msgs[1].Receipt(), nil))
+	must(t, r.q.Nack(ctx, msgs[2].Receipt(), 0, nil))
+	wantIDs(t, "left", ids(r.try(ReceiveOptions{Count: 3})), msgs[2].ID)
+}
