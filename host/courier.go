@@ -387,8 +387,9 @@ func (cs *couriers) collect(ctx context.Context, to Address, ask *mailing) (came
 }
 
 // bring is deliver at this host.
-func (cs *couriers) bring(from Address, in kv.Incarnation, a Address, letters []*mailrow.Letter, wake bool) (came int, err error) {
+func (cs *couriers) bring(from Address, in kv.Incarnation, a Address, letters []*mailrow.Letter, wake bool) (int, error) {
 	h := cs.host
+	var came int // not a result: to return would write it beside the turn
 	var full error
 	t := newTurn("actor.deliver", func(c *Context) error {
 		came, full = receipt{c}.take(from, letters)
