@@ -30,8 +30,8 @@ func showState(ctx context.Context, v *visit) (*shown, error) {
 	}
 	p := &statePage{State: s, Tree: tree(s.State), Inputs: tree(s.Input), Before: string(s.State), At: v.param("edit")}
 	part := s.State
-	keys, pointer := keysOf(p.At)
-	if at, end, ok := locate(s.State, keys); ok && pointer {
+	keys, ok := keysOf(p.At)
+	if at, end, found := locate(s.State, keys); ok && found {
 		part = s.State[at:end]
 	} else {
 		p.At = "" // it is gone

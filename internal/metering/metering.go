@@ -1,8 +1,7 @@
 // Package metering counts what an actor uses during its stay in memory: turns, failures, bytes written, rows read and the time itself.
 //
-// It counts in memory, and stores in a commit that is made anyway: that which notes that the actor sleeps, and for one that
-// is awake for long that of a turn, now and then. What a crash loses is at most that long; and what an actor uses that neither
-// writes nor is awake for a minute is told to the metrics alone.
+// It counts in memory. The process that has the actor stores the counts with the commit that notes that the actor sleeps, and every storeEvery of one that
+// stays awake and is used: a crash loses what was counted since.
 package metering
 
 import (
@@ -16,8 +15,8 @@ import (
 // storeEvery is after how long Due says that it is time to store what the actor used.
 const storeEvery = 5 * time.Minute
 
-// A Stay is what an actor uses while a process has it. The zero value is one that hasn't begun. Its methods are safe for concurrent use, but for Begin
-// beside others.
+// A Stay is what an actor uses while a process has it. The zero value is one that hasn't begun. Its methods are safe for concurrent use after the first
+// Begin.
 type Stay struct {
 	// Set by Begin.
 	actor *actorstore.Actor
@@ -63,8 +62,8 @@ func (u *Stay) awake(t time.Time) time.Duration {
 	return u.before + t.Sub(u.since)
 }
 
-// Begin says that a is awake from now on, by the clock, and has Tell tell told what it uses, unless that is nil. An actor may be awake again after Sleep, with
-// the same arguments.
+// Begin says that a is awake from now on, by the clock. Tell calls told with what a uses, unless told is nil. Begin may be called again after Sleep, with the
+// same arguments.
 func (u *Stay) Begin(a *actorstore.Actor, clock func() time.Time, told func(more *actorstore.Usage)) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -73,7 +72,8 @@ func (u *Stay) Begin(a *actorstore.Actor, clock func() time.Time, told func(more
 		u.stored = u.now()
 		u.known = u.stored
 	}
-	u.before, u.since = u.awake(clock()), clock()
+	now := clock()
+	u.before, u.since = u.awake(now), now
 }
 
 // Sleep says that the actor isn't awake any more. What isn't stored then may be stored later.

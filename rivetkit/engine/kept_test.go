@@ -48,8 +48,8 @@ func TestKeptBesideSocket(t *testing.T) {
 	}
 }
 
-// kept returns how many messages are stored for an actor.
-func (r *rig) kept(id string) (n int) {
+// view calls fn with what is stored of an actor.
+func (r *rig) view(id string, fn func(v *actorstore.View)) {
 	r.Helper()
 	s, err := actorstore.Open(r.Context(), r.kv, &actorstore.Options{ReadOnly: true})
 	must(r, err)
@@ -59,6 +59,17 @@ func (r *rig) kept(id string) (n int) {
 	v, err := s.View(r.Context(), aid)
 	must(r, err)
 	defer v.Close()
+	fn(v)
+}
+
+// kept returns how many messages are stored for an actor.
+func (r *rig) kept(id string) (n int) {
+	r.Helper()
+	r.view(id, func(v *actorstore.View) { n = keptIn(r, v) })
+	return n
+}
+
+func keptIn(r *rig, v *actorstore.View) (n int) {
 	start, end := rivetstore.SocketRange()
 	for e, err := range v.List(r.Context(), actorstore.ListOptions{Start: start, End: end}) {
 		must(r, err)

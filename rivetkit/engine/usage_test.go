@@ -15,17 +15,10 @@ import (
 )
 
 // storedUsage returns what the store says that an actor has used.
-func (r *rig) storedUsage(id string) actorstore.Usage {
+func (r *rig) storedUsage(id string) (u actorstore.Usage) {
 	r.Helper()
-	s, err := actorstore.Open(r.Context(), r.kv, &actorstore.Options{ReadOnly: true})
-	must(r, err)
-	defer s.Close()
-	aid, err := actorstore.ParseID(id)
-	must(r, err)
-	v, err := s.View(r.Context(), aid)
-	must(r, err)
-	defer v.Close()
-	return v.Info().Usage
+	r.view(id, func(v *actorstore.View) { u = v.Info().Usage })
+	return u
 }
 
 // TestUsage: what an actor is used for is counted while it is awake, and stored when it sleeps; of one that is awake for long, with a turn.
