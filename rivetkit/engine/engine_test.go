@@ -173,6 +173,7 @@ func TestSleep(t *testing.T) {
 // TestAlarm: an actor that sleeps is started when its time has come, also after the engine has ended; one
 // whose alarm was taken back isn't.
 func TestAlarm(t *testing.T) {
+	t.Parallel() // it waits
 	r := newRig(t, engine.Options{})
 	p := r.connect("default", "k")
 	sleep := func(key string, alarms ...int64) string {
@@ -258,6 +259,7 @@ func TestDestroy(t *testing.T) {
 // TestHibernation: a client's socket outlives the actor's sleep. What it sends is kept until it is acknowledged, and is sent
 // again with its index after each start.
 func TestHibernation(t *testing.T) {
+	t.Parallel() // it waits
 	r := newRig(t, engine.Options{BrokenThreshold: time.Millisecond})
 	p := r.connect("default", "k")
 	id := r.actor("counter", "a")
@@ -390,36 +392,6 @@ func TestSocketsClosed(t *testing.T) {
 		}
 		end(ws, open.ID.Tunnel)
 		eventually(t, "the connection of a client that "+name+" is closed", func() bool { return r.open.Load() == 1 })
-	}
-}
-
-// TestLostRunner: the actors of a runner that comes back in time run on, with the commands that it hasn't got; else
-// they sleep.
-func TestLostRunner(t *testing.T) {
-	r := newRig(t, engine.Options{LostThreshold: time.Second, ReadyTimeout: 500 * time.Millisecond})
-	p := r.connect("default", "k")
-	p.mu.Lock()
-	p.hold = true
-	p.mu.Unlock()
-	id := r.actor("counter", "a")
-	p.started(id)
-	must(t, p.ws.CloseNow())
-	p = r.connect("default", "k")
-	at, _ := p.started(id) // it wasn't acknowledged
-	if at.Generation != 1 {
-		t.Errorf("%+v", at)
-	}
-	r.want(200, "GET", "GET", "/gateway/"+id+"/", "")
-	p.put(id, "a", "1")
-	must(t, p.ws.CloseNow())
-	eventually(t, "the runner is lost", func() bool {
-		code, text := r.call("GET", "/gateway/"+id+"/", "")
-		return code == 503 && strings.Contains(text, "actor_ready_timeout")
-	})
-	p = r.connect("default", "other")
-	r.want(200, "GET", "GET", "/gateway/"+id+"/", "")
-	if at, _ := p.started(id); at.Generation != 2 {
-		t.Errorf("%+v", at)
 	}
 }
 

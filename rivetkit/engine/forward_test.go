@@ -355,6 +355,7 @@ func TestForwardSocket(t *testing.T) {
 
 // TestForwardSocketEnds: a client hears that an engine has ended between it and its actor.
 func TestForwardSocketEnds(t *testing.T) {
+	t.Parallel() // it waits
 	for name, ends := range map[string]struct {
 		end    func(owner, other *rig)
 		reason string
@@ -380,6 +381,7 @@ func TestForwardSocketEnds(t *testing.T) {
 
 // TestPlace: an actor that no engine has goes to one that has a runner for it, whichever is asked for it.
 func TestPlace(t *testing.T) {
+	t.Parallel() // it waits
 	below := memkv.New()
 	opts := engine.Options{}
 	rigs := []*rig{member(t, below, opts, nil), member(t, below, opts, nil), member(t, below, opts, nil)}
@@ -433,8 +435,10 @@ func TestPlaceLater(t *testing.T) {
 
 // TestGive: an actor whose runner has gone to another engine goes there, though it has sockets here. They end, and what came over them comes to the actor.
 func TestGive(t *testing.T) {
+	t.Parallel() // it waits
 	for _, by := range []string{"message", "request", "socket"} {
 		t.Run(by, func(t *testing.T) {
+			t.Parallel()
 			owner, other, p, id := twoEngines(t, nil)
 			ws := owner.dial("/gateway/"+id+"/connect", "rivet")
 			p.toClient(toActor[rp.SocketOpen](p).ID.Tunnel, rp.SocketMessage{Data: []byte("hello")})
@@ -476,6 +480,7 @@ func TestGive(t *testing.T) {
 
 // TestForwardOnce: an engine that hasn't got an actor says so to one that thinks it has, doesn't ask others, and that is over after a while.
 func TestForwardOnce(t *testing.T) {
+	t.Parallel() // it waits
 	below := memkv.New()
 	opts := engine.Options{ReadyTimeout: 300 * time.Millisecond}
 	var asked [2]atomic.Int64
@@ -537,6 +542,7 @@ func TestForwardLeaving(t *testing.T) {
 
 // TestDead: the actor of an engine that has died is another one's when its lease is over.
 func TestDead(t *testing.T) {
+	t.Parallel() // it waits
 	below, opts := memkv.New(), engine.Options{LostThreshold: time.Second}
 	faults := faultkv.New(below)
 	owner, other := member(t, faults, opts, nil), member(t, below, opts, nil)

@@ -24,6 +24,7 @@ import (
 // TestKeptBesideSocket: a message that was kept over a restart is given to its actor, though another actor's socket has got
 // the number that the message's socket had in the life before.
 func TestKeptBesideSocket(t *testing.T) {
+	t.Parallel() // it waits
 	r := newRig(t, engine.Options{BrokenThreshold: time.Millisecond})
 	p := r.connect("default", "k")
 	y := r.actor("counter", "y")

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/rivetkit/engine"
 	rp "github.com/greenroomdb/greenroom/rivetkit/internal/runnerproto"
 )
 
@@ -256,4 +258,35 @@ func newMem(t *testing.T) kv.Engine {
 	e := memkv.New()
 	t.Cleanup(func() { must(t, e.Close()) })
 	return e
+}
+
+// TestLostRunner: the actors of a runner that comes back in time run on, with the commands that it hasn't got; else
+// they sleep.
+func TestLostRunner(t *testing.T) {
+	t.Parallel() // it waits
+	r := newRig(t, engine.Options{LostThreshold: time.Second, ReadyTimeout: 500 * time.Millisecond})
+	p := r.connect("default", "k")
+	p.mu.Lock()
+	p.hold = true
+	p.mu.Unlock()
+	id := r.actor("counter", "a")
+	p.started(id)
+	must(t, p.ws.CloseNow())
+	p = r.connect("default", "k")
+	at, _ := p.started(id) // it wasn't acknowledged
+	if at.Generation != 1 {
+		t.Errorf("%+v", at)
+	}
+	r.want(200, "GET", "GET", "/gateway/"+id+"/", "")
+	p.put(id, "a", "1")
+	must(t, p.ws.CloseNow())
+	eventually(t, "the runner is lost", func() bool {
+		code, text := r.call("GET", "/gateway/"+id+"/", "")
+		return code == 503 && strings.Contains(text, "actor_ready_timeout")
+	})
+	p = r.connect("default", "other")
+	r.want(200, "GET", "GET", "/gateway/"+id+"/", "")
+	if at, _ := p.started(id); at.Generation != 2 {
+		t.Errorf("%+v", at)
+	}
 }
