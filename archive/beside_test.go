@@ -39,7 +39,8 @@ func (l *listed) List(ctx context.Context, prefix string) iter.Seq2[bucket.Objec
 	}
 }
 
-// merge commits until the Writer has put its last segment together with others.
+// merge commits until the Writer has put its last segment together with others. Each time it waits until nothing is due: segments
+// can come faster than they are merged.
 func (m *model) merge() {
 	m.t.Helper()
 	log, err := readLog(m.t.Context(), m.bucket, 1)
@@ -48,7 +49,9 @@ func (m *model) merge() {
 	}
 	for last := log[len(log)-1]; ; {
 		m.commit(1)
-		m.sync()
+		if err := m.w.Settle(m.t.Context()); err != nil {
+			m.t.Fatal(err)
+		}
 		if _, _, err := m.bucket.Get(m.t.Context(), last.name, 0, 0); err != nil {
 			return
 		}
