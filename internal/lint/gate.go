@@ -8,8 +8,11 @@ import (
 	"strings"
 )
 
-// gateScript is the gate, and journalList the tests that one of its steps runs.
-const gateScript, journalList = ".ci/run", ".ci/journal.txt"
+// gateScript is the gate.
+const gateScript = ".ci/run"
+
+// testLists are the files in which the gate lists tests by package: those that the step journal runs, and those that race leaves out.
+var testLists = []string{".ci/journal.txt", ".ci/alone.txt"}
 
 // maxGateSeconds bounds what the steps of the gate may take together.
 const maxGateSeconds = 20 * 60
@@ -95,7 +98,11 @@ func checkGate(t *tree) []finding {
 			fs = append(fs, finding{gateScript, 0, "lists " + dir + " among the longest, which isn't there"})
 		}
 	}
-	return append(fs, checkJournalList(t)...)
+	tests := testNames(t)
+	for _, list := range testLists {
+		fs = append(fs, checkTestList(t, list, tests)...)
+	}
+	return fs
 }
 
 // checkParts wants a function for each part of a run, and each such function among its parts.
@@ -125,13 +132,12 @@ func checkParts(script, run string) (fs []finding) {
 // partFunction is the beginning of the function of a part of a longer run.
 var partFunction = regexp.MustCompile(`(?m)^(long|nightly)_([a-z_]+)\(\) \{`)
 
-// checkJournalList wants every test that the list names.
-func checkJournalList(t *tree) []finding {
-	list, ok := t.text(journalList)
+// checkTestList wants every test that the list names among tests.
+func checkTestList(t *tree, path string, tests map[string]bool) []finding {
+	list, ok := t.text(path)
 	if !ok {
-		return []finding{{journalList, 0, "is missing"}}
+		return []finding{{path, 0, "is missing"}}
 	}
-	tests := testNames(t)
 	var fs []finding
 	line := 0
 	for text := range strings.Lines(list) {
@@ -142,7 +148,7 @@ func checkJournalList(t *tree) []finding {
 		}
 		dir = strings.TrimPrefix(dir, "./")
 		if !tests[folderName(dir)+"."+name] {
-			fs = append(fs, finding{journalList, line, "lists the test " + name + " of " + dir + ", which isn't there"})
+			fs = append(fs, finding{path, line, "lists the test " + name + " of " + dir + ", which isn't there"})
 		}
 	}
 	return fs

@@ -32,7 +32,8 @@ func TestGatePage(t *testing.T) {
 func gatePart(table, longest, list string, more map[string]string) map[string]string {
 	files := map[string]string{
 		gateScript:      "#!/bin/bash\ngate='\n" + table + "\n'\nlongest=(" + longest + ")\nstep_test() {\n}\nstep_vet() { x; }\nlong_tests() { x; }\nlong_parts=(tests)\n",
-		journalList:     "# tests\n" + list,
+		testLists[0]:    "# tests\n" + list,
+		testLists[1]:    "./vfs TestA\n",
 		"vfs/a_test.go": "package vfs\n\nfunc TestA() {}\n",
 	}
 	for name, text := range more {
@@ -49,6 +50,7 @@ var gateCases = []ruleCase{
 		".ci/run: has no function for the step fly", ".ci/run: lists ./kv among the longest",
 	}},
 
+	{"left out", "gate", gatePart("test 1 - x", "", "", map[string]string{".ci/alone.txt": "./vfs TestA\n\n. TestA\n"}), []string{".ci/alone.txt:3: lists the test TestA of ."}},
 	{"parts", "gate", gatePart("test 1 - x", "", "", map[string]string{
 		gateScript: "#!/bin/bash\ngate='\ntest 1 - x\n'\nlong_parts=(fuzz race)\nnightly_parts=(fuzz)\nstep_test() {\n}\nlong_race() {\n}\nlong_cross() { x; }\nnightly_fuzz() { x; }\n",
 	}), []string{".ci/run: has a function for cross, which is no part of long", ".ci/run: has no function for the part fuzz of long"}},
