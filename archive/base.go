@@ -14,8 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/greenroomdb/greenroom/archive/bucket"
 	"github.com/greenroomdb/greenroom/kv"
 )
@@ -58,7 +56,11 @@ func (l *baseList) bytes() (n int64) {
 }
 
 // encode returns the object.
-func (l *baseList) encode(z *zstd.Encoder) ([]byte, error) {
+func (l *baseList) encode() ([]byte, error) {
+	z, err := newEncoder()
+	if err != nil {
+		return nil, err
+	}
 	data, err := json.Marshal(l)
 	if err != nil {
 		return nil, err

@@ -107,11 +107,7 @@ func TestBaseOfOther(t *testing.T) {
 			}
 		}
 	}
-	w, err := newLink(nil, m.bucket, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := l.encode(w.fast)
+	data, err := l.encode()
 	if err == nil {
 		err = bucket.PutBytes(t.Context(), m.bucket, name, data, bucket.Replacing)
 	}

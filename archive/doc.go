@@ -28,4 +28,4 @@ package archive
 // Files, from the top down:
 //
 //	doc.go erase.go writer.go ship.go merge.go makebase.go claim.go link.go restore.go actor.go archive.go verify.go collect.go epochs.go read.go catalog.go tables.go base.go
-//	manifest.go names.go segment.go decode.go group.go metrics.go
+//	manifest.go names.go segment.go frame.go group.go metrics.go

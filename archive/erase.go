@@ -50,7 +50,7 @@ func Erase(ctx context.Context, b bucket.Bucket, name, temp string) (e Erased, e
 		return e, err
 	}
 	defer w.unpack.Close()
-	if w.pack, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1)); err != nil {
+	if w.pack, err = newEncoder(); err != nil {
 		return e, err
 	}
 	lines, err := readLines(ctx, b)
@@ -270,18 +270,18 @@ func (w *eraser) segment(ctx context.Context, s numbered) error {
 	}
 	kept, changed := newBuilder(b.before), false
 	for g, run := range b.groups {
-		for _, f := range run.fragments {
-			ops, err := w.without(f.ops)
+		for r := (&runReader{b: run.fragments}); len(r.b) > 0; {
+			behind, all := r.uint(), r.data()
+			ops, err := w.without(all)
 			if err != nil {
 				return damaged(s.name, err)
 			}
-			changed = changed || len(ops) != len(f.ops)
+			changed = changed || len(ops) != len(all)
 			to := g
 			if len(ops) == 0 { // the record keeps its number, and nothing says of which actor it was
 				to, ops = rest, []byte(pebblekv.NoOp)
 			}
-			r := kept.run([]byte(to))
-			r.fragments = append(r.fragments, fragment{f.number, ops})
+			kept.run([]byte(to)).add(behind, ops)
 		}
 	}
 	if !changed {
@@ -353,7 +353,7 @@ func (w *eraser) base(ctx context.Context, name string) (err error) {
 	if list.Files, err = w.link.storeFiles(ctx, base, known{}); err != nil {
 		return err
 	}
-	data, err := list.encode(w.pack)
+	data, err := list.encode()
 	if err != nil {
 		return err
 	}

@@ -111,7 +111,7 @@ func newLink(db *pebblekv.DB, b bucket.Bucket, opts *Options) (*link, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
-	fast, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
+	fast, err := newFast()
 	if err != nil {
 		return nil, err
 	}

@@ -48,7 +48,7 @@ func (l *link) makeBase(ctx context.Context, have known, ms int64) (_ *baseList,
 
 // storeBase stores the list of a base.
 func (l *link) storeBase(ctx context.Context, line uint64, list *baseList) error {
-	data, err := list.encode(l.fast)
+	data, err := list.encode()
 	if err == nil {
 		err = l.put(ctx, baseName(line, list.Number), data, bucket.Once)
 	}

@@ -7,8 +7,6 @@ import (
 	"io/fs"
 	"slices"
 
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/greenroomdb/greenroom/archive/bucket"
 )
 
@@ -74,7 +72,7 @@ var errMoved = errors.New("archive: something else has changed the segments")
 // merge stores one segment in the place of several that follow each other, and removes those. The
 // error is errMoved if something else has removed one, as Collect does.
 func (l *link) merge(ctx context.Context, line uint64, run []numbered) (one numbered, err error) {
-	z, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+	z, err := newEncoder()
 	if err != nil {
 		return one, err
 	}
@@ -137,7 +135,7 @@ func joined(ctx context.Context, in bucket.Bucket, run []numbered) (*builder, er
 				if err != nil {
 					return nil, damaged(s.name, err)
 				}
-				b.run([]byte(f.group)).add(f.number, slices.Clip(f.ops))
+				b.run([]byte(f.group)).add(f.number-b.first, f.ops)
 			}
 		}
 	}

@@ -60,16 +60,11 @@ func sumOf(data []byte) sum {
 	return sum(all[:16])
 }
 
-// A fragment is what one record does in one group.
-type fragment struct {
-	number uint64
-	ops    []byte
-}
-
-// A run is what the records of a segment do in one group, in their order.
+// A run is what the records of a segment do in one group.
 type run struct {
-	group     group
-	fragments []fragment
+	fragments []byte // as they are stored, in the order of their records
+	count     int
+	due       int // bytes of the operations that the record that is added still has for it
 }
 
 // A builder gathers the records of a segment, and of another one after reset: with the memory of the one before, for a store that is
@@ -77,9 +72,6 @@ type run struct {
 type builder struct {
 	index
 	groups map[group]*run
-	slab   []byte   // where the records are that come next
-	full   [][]byte // slabs of blockBytes that the segment has records in
-	spare  [][]byte // those of the segment before that aren't needed yet
 	key    []byte   // of a group
 	placed []placed // of the record that is added
 	tail   []byte   // the last record, whose checksum isn't computed yet
@@ -92,9 +84,6 @@ type placed struct {
 	to  *run
 	ops []byte
 }
-
-// leastSlab is how many bytes of memory a builder takes at once, at least.
-const leastSlab = 4 << 10
 
 // An index says what is in a segment.
 type index struct {
@@ -133,17 +122,14 @@ func (b *builder) reset(before sum) {
 	clear(blocks[:cap(blocks)]) // of the names of groups
 	b.index = index{before: before, lastSum: before, times: times, blocks: blocks}
 	for g, to := range b.groups {
-		if len(to.fragments) == 0 {
+		if to.count == 0 {
 			delete(b.groups, g)
 			continue
 		}
-		clear(to.fragments)
-		to.fragments = fitting(to.fragments)
+		to.fragments, to.count = fitting(to.fragments), 0
 	}
-	b.slab, b.full, b.spare = nil, nil, b.full
-	b.tail = nil
 	clear(b.placed[:cap(b.placed)])
-	b.placed, b.packed = fitting(b.placed), fitting(b.packed)
+	b.placed, b.packed, b.tail = fitting(b.placed), fitting(b.packed), nil
 }
 
 // fitting returns s without what is in it, or nil if that was a small part of its room.
@@ -165,10 +151,9 @@ func (b *builder) add(r pebblekv.Record, at int64) error {
 	if at != b.latest || len(b.times) == 0 {
 		b.times = append(b.times, recordTime{r.Number, at})
 	}
-	r.Batch = append(b.room(len(r.Batch)), r.Batch...)
-	b.last, b.latest, b.tail = r.Number, at, r.Batch
+	b.last, b.latest, b.tail = r.Number, at, append(b.tail[:0], r.Batch...)
 	b.size += len(r.Batch)
-	whole := false
+	var whole *run // where all of the record belongs; nil: its operations are placed each by itself
 	b.placed = b.placed[:0]
 	var to *run
 	var prefix []byte // of rows that are in the group of that, too
@@ -179,8 +164,10 @@ func (b *builder) add(r pebblekv.Record, at int64) error {
 		if prefix == nil || op.End != nil || !bytes.HasPrefix(op.Key, prefix) {
 			b.key, prefix = appendGroup(b.key[:0], &op)
 			to = b.run(b.key)
+			if string(b.key) == string(wide) {
+				whole = to
+			}
 		}
-		whole = whole || to.group == wide
 		if n := len(b.placed); n > 0 && b.placed[n-1].to == to && adjacent(b.placed[n-1].ops, op.Raw) {
 			last := &b.placed[n-1]
 			last.ops = last.ops[:len(last.ops)+len(op.Raw)]
@@ -188,14 +175,16 @@ func (b *builder) add(r pebblekv.Record, at int64) error {
 			b.placed = append(b.placed, placed{to, op.Raw})
 		}
 	}
-	if whole {
-		to = b.run([]byte(wide))
+	for i := range b.placed {
+		p := &b.placed[i]
+		p.to = cmp.Or(whole, p.to)
+		p.to.due += len(p.ops)
 	}
 	for _, p := range b.placed {
-		if !whole {
-			to = p.to
+		if p.to.due > 0 {
+			p.to.begin(r.Number-b.first, p.to.due)
 		}
-		to.add(r.Number, slices.Clip(p.ops))
+		p.to.fragments = append(p.to.fragments, p.ops...)
 	}
 	return nil
 }
@@ -203,43 +192,26 @@ func (b *builder) add(r pebblekv.Record, at int64) error {
 // adjacent reports whether one part of a slice, which has the room of the rest of it, begins where another one ends.
 func adjacent(before, part []byte) bool { return cap(part) == cap(before)-len(before) }
 
-// room returns an empty slice that has room for so many bytes: records share their memory, for most are small.
-func (b *builder) room(n int) []byte {
-	if n > blockBytes {
-		return make([]byte, 0, n)
-	}
-	if n > cap(b.slab)-len(b.slab) {
-		if last := len(b.spare) - 1; last >= 0 {
-			b.slab, b.spare = b.spare[last], b.spare[:last]
-		} else {
-			b.slab = make([]byte, 0, max(n, min(2*cap(b.slab), blockBytes), leastSlab))
-		}
-		if cap(b.slab) == blockBytes {
-			b.full = append(b.full, b.slab)
-		}
-	}
-	from := len(b.slab)
-	b.slab = b.slab[:from+n]
-	return b.slab[from : from : from+n]
-}
-
 // run returns the run of a group, given as its bytes, of which it keeps nothing.
 func (b *builder) run(of []byte) *run {
 	to := b.groups[group(of)]
 	if to == nil {
-		to = &run{group: group(of)}
-		b.groups[to.group] = to
+		to = &run{}
+		b.groups[group(of)] = to
 	}
 	return to
 }
 
-// add adds operations of a record, those of an earlier one never after those of a later one. It keeps ops, which has no room for more.
-func (r *run) add(number uint64, ops []byte) {
-	if n := len(r.fragments); n > 0 && r.fragments[n-1].number == number {
-		r.fragments[n-1].ops = append(r.fragments[n-1].ops, ops...)
-		return
-	}
-	r.fragments = append(r.fragments, fragment{number, ops})
+// begin begins the fragment of a record, which is behind the first one of the segment by so much, and has so many bytes of operations: they are to be appended.
+func (r *run) begin(behind uint64, bytes int) {
+	r.fragments = bare.AppendUint(bare.AppendUint(r.fragments, behind), uint64(bytes))
+	r.count, r.due = r.count+1, 0
+}
+
+// add adds the fragment of a record behind those of earlier ones. It keeps nothing of ops.
+func (r *run) add(behind uint64, ops []byte) {
+	r.begin(behind, len(ops))
+	r.fragments = append(r.fragments, ops...)
 }
 
 // encode returns the object, which is the caller's.
@@ -261,17 +233,13 @@ func (b *builder) encode(z *zstd.Encoder) []byte {
 		runs, begun = runs[:0], false
 	}
 	for _, g := range slices.Sorted(maps.Keys(b.groups)) {
-		for run := b.groups[g].fragments; len(run) > 0; {
-			n, size := 1, uintSize(uint64(len(g)))+len(g)+uintSize(uint64(len(run)))+b.sizeOf(&run[0])
-			for n < len(run) {
-				more := b.sizeOf(&run[n])
-				if len(runs)+size+more > blockBytes {
-					break
-				}
-				size += more
-				n++
+		for rest, count := b.groups[g].fragments, b.groups[g].count; count > 0; {
+			head := uintSize(uint64(len(g))) + len(g) + uintSize(uint64(count))
+			n, size := count, len(rest)
+			if len(runs)+head+size > blockBytes {
+				n, size = upTo(rest, blockBytes-len(runs)-head)
 			}
-			if begun && len(runs)+size > blockBytes {
+			if begun && len(runs)+head+size > blockBytes {
 				end()
 				continue
 			}
@@ -280,10 +248,8 @@ func (b *builder) encode(z *zstd.Encoder) []byte {
 			}
 			now.last = g
 			runs = bare.AppendUint(bare.AppendData(runs, []byte(g)), uint64(n))
-			for _, f := range run[:n] {
-				runs = bare.AppendData(bare.AppendUint(runs, f.number-b.first), f.ops)
-			}
-			run = run[n:]
+			runs = append(runs, rest[:size]...)
+			rest, count = rest[size:], count-n
 		}
 	}
 	end()
@@ -295,9 +261,18 @@ func (b *builder) encode(z *zstd.Encoder) []byte {
 	return append(appendHeader(out, in), packed...)
 }
 
-// sizeOf returns how many bytes a fragment takes up where runs are stored.
-func (b *builder) sizeOf(f *fragment) int {
-	return uintSize(f.number-b.first) + uintSize(uint64(len(f.ops))) + len(f.ops)
+// upTo returns how many fragments at the beginning of a run are within so many bytes, and their size: the first one in any case.
+func upTo(fragments []byte, most int) (count, size int) {
+	for r := (&runReader{b: fragments}); len(r.b) > 0; count++ {
+		r.uint()
+		r.data()
+		if end := len(fragments) - len(r.b); count == 0 || end <= most {
+			size = end
+		} else {
+			break
+		}
+	}
+	return count, size
 }
 
 // uintSize returns how many bytes bare.AppendUint appends.
@@ -434,7 +409,7 @@ func (x *index) unpack(z *zstd.Decoder, b *block, data []byte) iter.Seq2[grouped
 		for r := (&runReader{b: runs}); len(r.b) > 0; {
 			g := group(r.data())
 			for range r.uint() {
-				f := grouped{g, fragment{x.first + r.uint(), r.data()}}
+				f := grouped{g, x.first + r.uint(), r.data()}
 				if r.bad || f.number < x.first || f.number > x.last {
 					fail(nil)
 					return
@@ -478,8 +453,9 @@ func (r *runReader) data() []byte {
 	return data
 }
 
-// grouped is a fragment with its group.
+// grouped is a fragment: what one record does in one group.
 type grouped struct {
-	group group
-	fragment
+	group  group
+	number uint64
+	ops    []byte
 }

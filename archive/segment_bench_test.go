@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
@@ -64,7 +62,7 @@ func BenchmarkSegment(b *testing.B) {
 		size += len(r.Batch)
 		records = append(records, r)
 	}
-	z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
+	z, err := newFast()
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func recordOf(t testing.TB, number uint64, ops ...[]byte) pebblekv.Record {
 
 func packer(t testing.TB) *zstd.Encoder {
 	t.Helper()
-	z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
+	z, err := newFast()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestBuilderMemory(t *testing.T) {
 	b.encode(z)
 	b.reset(sum{})
 	b.reset(sum{})
-	if n := len(b.groups) + len(b.spare) + cap(b.packed) + cap(b.blocks); n != 0 {
-		t.Errorf("a builder without records keeps %d groups, %d slabs, and room for %d bytes and %d blocks", len(b.groups), len(b.spare), cap(b.packed), cap(b.blocks))
+	if n := len(b.groups) + cap(b.tail) + cap(b.packed) + cap(b.blocks); n != 0 {
+		t.Errorf("a builder without records keeps %d groups, and room for %d and %d bytes and %d blocks", len(b.groups), cap(b.tail), cap(b.packed), cap(b.blocks))
 	}
 }

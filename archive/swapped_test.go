@@ -76,12 +76,12 @@ func TestSwapped(t *testing.T) {
 func TestHostileIndex(t *testing.T) {
 	for name, change := range map[string]func(*builder){
 		"huge block":      func(b *builder) { b.blocks[0].size = math.MaxInt64 },
-		"earlier records": func(b *builder) { b.groups[rest].fragments[0].number = 1 },
+		"earlier records": func(b *builder) { *b.groups[rest] = run{}; b.run([]byte(rest)).add(1-b.first, []byte("op")) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBuilder(unknown)
 			b.first, b.last, b.times = 10, 12, []recordTime{{10, 1}}
-			b.run([]byte(rest)).add(10, []byte("op"))
+			b.run([]byte(rest)).add(0, []byte("op"))
 			z, err := zstd.NewWriter(nil)
 			if err != nil {
 				t.Fatal(err)

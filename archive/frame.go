@@ -10,6 +10,17 @@ const (
 	mostFrameBlock  = 128 << 10
 )
 
+// newFast returns what compresses segments when they are stored: it looks for what is there again, and takes the rest as it is. When they are merged, which
+// is soon, they get smaller.
+func newFast() (*zstd.Encoder, error) {
+	return newEncoder(zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithNoEntropyCompression(true))
+}
+
+// newEncoder returns what compresses what stays. All frames are covered by a checksum of the object that they are in, and have none of their own.
+func newEncoder(more ...zstd.EOption) (*zstd.Encoder, error) {
+	return zstd.NewWriter(nil, append(more, zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false))...)
+}
+
 // newDecoder returns what decode decodes with; the caller closes it.
 func newDecoder() (*zstd.Decoder, error) {
 	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecodeAllCapLimit(true))
