@@ -293,7 +293,7 @@ func TestStatementTime(t *testing.T) {
 			if testkit.Race && (name == "sums" || name == "documents") {
 				t.Skip("what isn't interrupted takes long with the race detector")
 			}
-			const limit = 300 * time.Millisecond
+			const limit = 100 * time.Millisecond
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
 			c.SetInterrupt(ctx)
