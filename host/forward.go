@@ -66,6 +66,8 @@ func (f *forwarder) meet(ctx context.Context, h *Host) error {
 const (
 	// moves bounds how often a request follows an actor that moves, and movePause, from the second time on, the pauses between, which double.
 	moves, movePause, maxMovePause = 24, 5 * time.Millisecond, 200 * time.Millisecond
+	// deafMoves is how often a request tries to have an actor of a host that takes no requests: for 300 ms, which is longer than a program has one that changes something in it.
+	deafMoves = 6
 )
 
 // ask asks something of an actor where it is: here does it at this host, and else say has the request for another one, whose answer is far. What was
@@ -147,7 +149,7 @@ func (f *forwarder) Follow(ctx context.Context, a Address, here func(ctx context
 			if !known || n == moves {
 				return err
 			}
-		} else if !moved(err) || !f.note(name, to, err) {
+		} else if !moved(err) || f.note(name, to, err) && n == deafMoves {
 			return err
 		} else {
 			owner = f.owner(err)
@@ -166,20 +168,19 @@ func (f *forwarder) Follow(ctx context.Context, a Address, here func(ctx context
 	}
 }
 
-// note notes where an actor has moved to since it was asked for at a host, nil for this one, and says whether it may be asked for there.
-func (f *forwarder) note(name string, to *actorstore.HostInfo, err error) bool {
+// note notes where an actor has moved to since it was asked for at a host, nil for this one, and says whether that is a host that takes no requests.
+func (f *forwarder) note(name string, to *actorstore.HostInfo, err error) (deaf bool) {
 	if at := f.owner(err); at != nil {
 		f.routes.Learn(name, at)
-		return true
+		return false
 	}
 	f.routes.Forget(name)
 	if to != nil && !errors.Is(err, actorstore.ErrInUse) {
 		f.routes.Down(to.ID) // it is about to end
 	}
 	in := (*actorstore.InUseError)(nil)
-	// Its host takes no requests. One that isn't known is about to have the actor, or was.
-	deaf := errors.As(err, &in) && !in.Host.ID.IsZero() && in.Host.Offer.Address == ""
-	return !deaf
+	// A host that isn't known is about to have the actor, or was.
+	return errors.As(err, &in) && !in.Host.ID.IsZero() && in.Host.Offer.Address == ""
 }
 
 // Release says that a hibernating connection has its client at another host now, if it had t here.
