@@ -19,6 +19,8 @@ type driverStmt interface {
 	Conn() *sqlite3.Conn
 	Reset() error
 	ClearBindings() error
+	BindCount() int
+	BindName(param int) string
 	counting
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // A stmt is a prepared statement of a pool.
@@ -78,6 +79,9 @@ func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (drive
 	}
 	nilIsNull(args)
 	return call(ctx, s.conn, func() (driver.Result, error) {
+		if err := s.lacks(args); err != nil {
+			return nil, err
+		}
 		defer countRows(s.conn.db.actor, s.driverStmt, 0)
 		return s.driverStmt.ExecContext(ctx, args)
 	})
@@ -96,6 +100,9 @@ func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driv
 		r = new(rows)
 	}
 	_, err := call(ctx, s.conn, func() (struct{}, error) {
+		if err := s.lacks(args); err != nil {
+			return struct{}{}, err
+		}
 		base, err := s.driverStmt.QueryContext(ctx, args)
 		if err != nil {
 			return struct{}{}, err
@@ -115,6 +122,23 @@ func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driv
 	}
 	s.conn.open = append(s.conn.open, r)
 	return r, nil
+}
+
+// lacks returns an error if a parameter that has a name has no argument. To SQLite it would be NULL, as would be one whose name is misspelled. Arguments that the
+// statement doesn't use are ignored: a program may have the same ones for several statements.
+func (s *stmt) lacks(args []driver.NamedValue) error {
+	if s.driverStmt.NumInput() >= 0 {
+		return nil // no parameter has a name, and database/sql has counted the arguments
+	}
+	for id := range s.BindCount() {
+		name := s.BindName(id + 1)
+		if name != "" && !slices.ContainsFunc(args, func(a driver.NamedValue) bool {
+			return a.Name == "" && a.Ordinal == id+1 || a.Name == name[1:]
+		}) {
+			return fmt.Errorf("vfs: the parameter %s has no argument", name)
+		}
+	}
+	return nil
 }
 
 // nilIsNull makes a nil []byte NULL, as in other drivers: to go-sqlite3 it is an empty BLOB.
