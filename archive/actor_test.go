@@ -123,6 +123,7 @@ func (p *population) look(a *Archive, i int, mark Bookmark) {
 
 // TestActors tests that at random times of a random history each actor, and the whole store, is what it was.
 func TestActors(t *testing.T) {
+	t.Parallel()
 	p := newPopulation(t, 21, testkit.Pick(10, 20, 50))
 	p.opts.baseBytes, p.opts.mergeRuns = testkit.Pick(50_000, 100_000, 1_000_000), 4
 	p.write()
@@ -165,6 +166,7 @@ func TestActors(t *testing.T) {
 
 // TestActorReads tests that to read one actor takes little more of the bucket than what it has.
 func TestActorReads(t *testing.T) {
+	t.Parallel()
 	const value = 8000
 	others, own := testkit.Pick(10, 10, 990)<<20, testkit.Pick(1, 1, 10)<<20
 	p := newPopulation(t, 22, 20)

@@ -60,6 +60,7 @@ func (m *model) merge() {
 
 // TestReadBesideMerges tests that what reads an archive finds everything while the Writer puts together the segments of the list that was just read.
 func TestReadBesideMerges(t *testing.T) {
+	t.Parallel()
 	m := newModel(t, 12, folder(t))
 	m.opts.mergeRuns = 4
 	m.start()
@@ -128,6 +129,7 @@ func TestReadBesideMerges(t *testing.T) {
 
 // TestVerifyBesideCollect tests that Verify doesn't take what is removed meanwhile for damage, but what is missing.
 func TestVerifyBesideCollect(t *testing.T) {
+	t.Parallel()
 	memory := buckettest.NewMemory()
 	b := buckettest.NewFaulty(memory, nil)
 	m := newModel(t, 13, b)

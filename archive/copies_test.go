@@ -48,6 +48,7 @@ func (c *cutOff) Put(ctx context.Context, name string, body *io.SectionReader, h
 // TestBaseOfCopy tests that a base isn't stored before the records that it has: a copy of the store, which has others of the same numbers, may
 // go on with the lineage.
 func TestBaseOfCopy(t *testing.T) {
+	t.Parallel()
 	b := &cutOff{Bucket: folder(t), often: make(chan struct{})}
 	m := newModel(t, 11, b)
 	m.opts.baseBytes = 1

@@ -34,6 +34,7 @@ func newOnCrashDisk(t *testing.T, seed uint64, b bucket.Bucket) *model {
 // TestPrefixes tests that at each moment between two calls of the bucket the last state of each lineage is one that the store
 // had, no older than it was at a moment before; each state in between is there, too.
 func TestPrefixes(t *testing.T) {
+	t.Parallel()
 	m, b := newCrashing(t, 11)
 	memory := b.Bucket.(*buckettest.Memory)
 	var moments []*buckettest.Memory
@@ -89,6 +90,7 @@ func TestPrefixes(t *testing.T) {
 // TestFaults tests that after calls of the bucket that fail, are done all the same, late or twice, and after crashes of the machine, each
 // state that can be restored is one that the store had, and that all is there in the end.
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(testkit.Pick(3, 8, 60)) {
 		m, b := newCrashing(t, 100+seed)
 		rnd := rand.New(rand.NewPCG(seed, 3))
@@ -144,6 +146,7 @@ func (m *model) goesOn(seed uint64) {
 // TestCrashedWrites has the machine crash before each write to its disk, of the store's and of its Writer's: the store then is one that it was, and its
 // Writer goes on with the same lineage, in which each state is one that the store had.
 func TestCrashedWrites(t *testing.T) {
+	t.Parallel()
 	m, b := newCrashing(t, 51)
 	memory := b.Bucket.(*buckettest.Memory)
 	type moment struct {
@@ -198,6 +201,7 @@ func TestCrashedWrites(t *testing.T) {
 // TestCrashedBeginning tests that a machine that crashes at any moment while its store's first Writer begins leaves a store that
 // goes on with its own backups, in one lineage, whether the last change of the bucket was made or not.
 func TestCrashedBeginning(t *testing.T) {
+	t.Parallel()
 	for _, commits := range []int{0, 30} {
 		for _, fault := range []buckettest.Fault{buckettest.Refused, buckettest.Lost} {
 			for last, over := 1, false; !over; last++ {

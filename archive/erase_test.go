@@ -100,6 +100,7 @@ func newSecretive(t *testing.T) (p *population, secret []byte) {
 // TestErase tests that of an actor that is erased no object has anything, that all others are in each state what they were, and that a Writer
 // goes on.
 func TestErase(t *testing.T) {
+	t.Parallel()
 	p, secret := newSecretive(t)
 	a := p.archive()
 	lines, err := a.Lines(t.Context())

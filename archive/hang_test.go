@@ -63,6 +63,7 @@ func (s *stuck) List(ctx context.Context, prefix string) (all iter.Seq2[bucket.O
 
 // TestCloseHangs tests that Close returns while a call of the bucket hangs, and that the history goes on, whether the call is done before the next Writer begins or later.
 func TestCloseHangs(t *testing.T) {
+	t.Parallel()
 	for _, hang := range []struct{ call, name string }{
 		{"list", epochPrefix}, {"put", epochPrefix}, {"put", logOf(1)}, {"put", basesOf(1)}, {"put", tablePrefix}, {"get", logOf(1)}, {"delete", logOf(1)},
 	} {

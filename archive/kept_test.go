@@ -27,6 +27,7 @@ func keptRows(t *testing.T) (last uint64, rows map[string]string) {
 
 // TestKeptFormat tests that a bucket of each version that was written can be read.
 func TestKeptFormat(t *testing.T) {
+	t.Parallel()
 	if os.Getenv("KEEP_FORMAT") != "" {
 		keepFormat(t)
 	}

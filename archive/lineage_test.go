@@ -42,6 +42,7 @@ func (m *model) wantLines(n int) []Line {
 // TestGoOn tests that a Writer goes on with the lineage of its store, after the store was closed, after it has changed without a Writer, and
 // after the process crashed.
 func TestGoOn(t *testing.T) {
+	t.Parallel()
 	m := newModel(t, 2, folder(t))
 	m.commit(30)
 	for round := range 5 {
@@ -191,6 +192,7 @@ func TestFenced(t *testing.T) {
 
 // TestGap tests that a lineage begins if the log has gone on for too long while the bucket was away.
 func TestGap(t *testing.T) {
+	t.Parallel()
 	b := buckettest.NewFaulty(folder(t), nil)
 	m := newModel(t, 7, b)
 	m.opts.MaxLocal = 1 << 20
@@ -244,6 +246,7 @@ func TestRestoredGoesOn(t *testing.T) {
 
 // TestResume tests that a base which was cut short goes on with the tables that aren't in the bucket.
 func TestResume(t *testing.T) {
+	t.Parallel()
 	b := buckettest.NewFaulty(folder(t), nil)
 	m := newModel(t, 9, b)
 	for i := range 8 { // some tables

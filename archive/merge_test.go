@@ -10,6 +10,7 @@ import (
 // TestMergesAreBounded tests that segments aren't put together whose records have more bytes than is to be in memory, however small they are
 // when they are compressed; also by a Writer that finds them there.
 func TestMergesAreBounded(t *testing.T) {
+	t.Parallel()
 	m := newModel(t, 71, folder(t))
 	m.opts.mergeRuns = 1000
 	for round := range 2 {

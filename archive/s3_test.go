@@ -13,6 +13,7 @@ import (
 
 // TestFaultsS3 is TestFaults over an S3 server whose requests are refused, cut off, answered by half, or done late.
 func TestFaultsS3(t *testing.T) {
+	t.Parallel()
 	seen := map[s3fake.Fault]int{}
 	for seed := range uint64(testkit.Pick(2, 3, 40)) {
 		url, f := s3fake.Start(t)

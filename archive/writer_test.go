@@ -7,6 +7,7 @@ import (
 
 // TestRestore tests that each state of a lineage can be restored, whatever segments, bases and merges it is made of.
 func TestRestore(t *testing.T) {
+	t.Parallel()
 	m := newModel(t, 1, folder(t))
 	m.opts.baseBytes, m.opts.mergeRuns = 20_000, 4
 	m.commit(50)

@@ -31,6 +31,7 @@ func TestBrowser(t *testing.T) {
 	if testkit.Short() {
 		t.Skip("it starts a browser")
 	}
+	t.Parallel()
 	b := browsertest.New(t)
 	r := newRig(t)
 	r.furnish("room", content{steps: 12})
@@ -83,6 +84,7 @@ func TestBrowserHostile(t *testing.T) {
 	if testkit.Short() {
 		t.Skip("it starts a browser")
 	}
+	t.Parallel()
 	b := browsertest.New(t)
 	r := newRig(t)
 	const text = `"'></script><script>window.hacked=1</script><img src=x onerror="window.hacked=2">{{.}}` + "\u202e"
@@ -108,6 +110,7 @@ func TestBrowserLive(t *testing.T) {
 	if testkit.Short() {
 		t.Skip("it starts a browser")
 	}
+	t.Parallel()
 	b := browsertest.New(t)
 	r := newRig(t)
 	r.furnish("room", content{steps: 1})
@@ -136,6 +139,7 @@ func TestBrowserConsole(t *testing.T) {
 	if testkit.Short() {
 		t.Skip("it starts a browser")
 	}
+	t.Parallel()
 	b := browsertest.New(t)
 	r := newRig(t)
 	at := strings.TrimSuffix(r.tables("room", 3), "/tables/") + "/sql"
@@ -174,6 +178,7 @@ func TestBrowserBusy(t *testing.T) {
 	if testkit.Short() {
 		t.Skip("it starts a browser")
 	}
+	t.Parallel()
 	b := browsertest.New(t)
 	r := newRig(t)
 	send := func(name string) {

@@ -60,6 +60,7 @@ func (r *rig) form(path string, c *http.Cookie) (action string, fields []string)
 
 // TestFormKeeps: a form that is sent as it was shown changes nothing, whatever the table is called.
 func TestFormKeeps(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	values := `insert into "%" (c) values (0.1+0.2), (9e999), (-9e999), (5e-324), (1.7976931348623157e308), (9223372036854775807), (-9223372036854775808), (x''), (x'00ff'), (''), ('a' || char(10) || 'b'), (char(10)), ('<&">' || char(0x202e)), (null)`
 	writer := r.login(writeSecret)

@@ -117,6 +117,7 @@ func TestGrid(t *testing.T) {
 
 // TestWide: a page whose rows have more bytes than an answer may leads to those that it leaves out, in each order.
 func TestWide(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.actor("room", func(a *greenroom.Actor) error {
 		return a.Update(t.Context(), func(tx *greenroom.Tx) error {
@@ -139,6 +140,7 @@ func TestWide(t *testing.T) {
 
 // TestWideLarge: of a row with many columns that the API doesn't answer whole the grid shows the beginnings.
 func TestWideLarge(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	names := make([]string, 80)
 	for i := range names {
@@ -171,6 +173,7 @@ func TestWideLarge(t *testing.T) {
 
 // TestWidest: a table of as many columns as are shown is sorted, and has fewer rows on a page.
 func TestWidest(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.actor("room", func(a *greenroom.Actor) error {
 		return a.Update(t.Context(), func(tx *greenroom.Tx) error {
@@ -222,6 +225,7 @@ func TestWideView(t *testing.T) {
 
 // TestLongNames: a name of a megabyte is as a preview on each page, and in no link.
 func TestLongNames(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	long := func(n int) string { return strings.Repeat("<", n) }
 	r.actor("room", func(a *greenroom.Actor) error {
@@ -273,6 +277,7 @@ func TestEditable(t *testing.T) {
 
 // TestTooLong: rows that aren't found in two seconds are given up, and the page says so.
 func TestTooLong(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	at := r.tables("room", 1)
 	if body := r.get(at + "endless"); !strings.Contains(body, "takes longer than two seconds") {

@@ -153,6 +153,7 @@ func TestCookies(t *testing.T) {
 
 // TestLoginBody: what isn't logged in makes the page read no body but that of the form with the token.
 func TestLoginBody(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	body := "--x\r\nContent-Disposition: form-data; name=\"next\"\r\n\r\n/of-the-body\r\n--x--\r\n"
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.url+"/login", strings.NewReader(body))

@@ -109,6 +109,7 @@ func TestBrowserHost(t *testing.T) {
 	if testkit.Short() {
 		t.Skip("it starts a browser")
 	}
+	t.Parallel()
 	b := browsertest.New(t)
 	r, h := newHosted(t)
 	r.call(h, "north")

@@ -126,6 +126,7 @@ func TestTryAgain(t *testing.T) {
 
 // TestVerbs: what a form does is done, for a token that may write; one that may read is refused each of them, and changes nothing.
 func TestVerbs(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.furnish("room", content{steps: 1})
 	at := r.path("room")

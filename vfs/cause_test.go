@@ -126,6 +126,7 @@ var causeCases = []causeCase{
 // TestCauses: what a pool returns carries SQLite's code and the reason behind it, and
 // says both in one sentence, whichever call it comes from.
 func TestCauses(t *testing.T) {
+	t.Parallel()
 	for _, c := range causeCases {
 		for name, call := range causeCalls {
 			t.Run(c.name+"/"+name, func(t *testing.T) {

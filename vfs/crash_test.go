@@ -27,6 +27,7 @@ type ack struct {
 // it must be a state of the database that was committed, not older than the last
 // that was acknowledged. The same when the recovery itself is cut off.
 func TestCrash(t *testing.T) {
+	t.Parallel()
 	points, cases := 0, allCrashCases()
 	second, least := testkit.Pick(1, 3, 16), testkit.Pick(60, 1000, 2000)
 	ran, step := 0, testkit.Pick(12, 1, 1)

@@ -76,6 +76,7 @@ func masked(image []byte) []byte {
 
 // An export is byte for byte what SQLite's backup makes.
 func TestExportIsBackup(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ name, setup string }{
 		{"default", ""},
 		{"small pages", "pragma page_size=512"},
@@ -141,6 +142,7 @@ func (w *workingWriter) Write(b []byte) (int, error) {
 // What is committed while an export goes on is not in it: on the atomic path and
 // through the journal, appending, overwriting and truncating.
 func TestExportWhileInUse(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"delete", "wal"} {
 		t.Run(mode, func(t *testing.T) {
 			r := newRig(t, batch.Limits{})

@@ -139,6 +139,7 @@ func large(t *testing.T) {
 // TestFarScan counts the reads of a cold scan of 50 MiB: of one table, and of one of two
 // whose pages alternate; in either direction.
 func TestFarScan(t *testing.T) {
+	t.Parallel()
 	large(t)
 	for tables := 1; tables <= 2; tables++ {
 		r := newFarRig(t)
@@ -164,6 +165,7 @@ func TestFarScan(t *testing.T) {
 
 // TestFarScanFirst is a cold scan without hints.
 func TestFarScanFirst(t *testing.T) {
+	t.Parallel()
 	large(t)
 	r := newFarRig(t)
 	r.fill(t, 1, 50<<20)
@@ -182,6 +184,7 @@ func TestFarScanFirst(t *testing.T) {
 
 // TestFarOpen counts the reads of a cold opening and a first row, anywhere in the table.
 func TestFarOpen(t *testing.T) {
+	t.Parallel()
 	large(t)
 	r := newFarRig(t)
 	r.fill(t, 1, 50<<20)
@@ -226,6 +229,7 @@ func TestFarTransaction(t *testing.T) {
 
 // TestFarScattered reads pages in no order.
 func TestFarScattered(t *testing.T) {
+	t.Parallel()
 	large(t)
 	r := newFarRig(t)
 	r.fill(t, 1, 50<<20)

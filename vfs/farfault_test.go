@@ -130,6 +130,7 @@ func TestFarOpenFails(t *testing.T) {
 // TestFarLeftovers finds what a crash left: later than on a near engine, and before
 // anything is written beside it.
 func TestFarLeftovers(t *testing.T) {
+	t.Parallel()
 	chunk := func(tag actorstore.FileTag, i uint32) []byte {
 		return layout.AppendFileChunk(nil, tag, i)
 	}
@@ -205,6 +206,7 @@ func TestFarLeftoversFail(t *testing.T) {
 // TestFarPlain is what an engine costs that can't read several ranges at once, or of
 // which only the snapshots can.
 func TestFarPlain(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		engine kv.Engine
 		reads  int64
@@ -231,6 +233,7 @@ func TestFarPlain(t *testing.T) {
 
 // TestFarView counts the reads of a view, which doesn't own the actor.
 func TestFarView(t *testing.T) {
+	t.Parallel()
 	r := newFarRig(t)
 	r.fill(t, 1, 50<<20)
 	r.start(t)
@@ -264,6 +267,7 @@ func TestFarView(t *testing.T) {
 
 // TestFarExport counts the reads of a copy.
 func TestFarExport(t *testing.T) {
+	t.Parallel()
 	r := newFarRig(t)
 	r.fill(t, 1, 50<<20)
 	r.session(t, single, func(db *vfs.DB) {
@@ -277,6 +281,7 @@ func TestFarExport(t *testing.T) {
 // TestFarPageSizes reads in order and in none with pages that are several chunks, or a
 // part of one: never more than one read for a page.
 func TestFarPageSizes(t *testing.T) {
+	t.Parallel()
 	for _, size := range []int{512, 1024, 8192, 65536} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			r := newFarRig(t)

@@ -169,6 +169,7 @@ func rowsOf(t testing.TB, db interface {
 // TestFarReaders: readers run beside a writer, with a cache that is too small for any of them: each
 // sees whole transactions.
 func TestFarReaders(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"delete", "wal"} {
 		t.Run(mode, func(t *testing.T) {
 			r := newFarRig(t)

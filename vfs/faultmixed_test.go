@@ -106,6 +106,7 @@ func userKeys(ctx context.Context, r actorstore.Reader) (string, error) {
 // old one or the new one; and what follows works, at once if the handle isn't
 // poisoned, else when it was opened again.
 func TestFaultMixed(t *testing.T) {
+	t.Parallel()
 	total := 0
 	for name, limits := range map[string]batch.Limits{"atomic": {Entries: 8}, "one batch": oneBatch} {
 		play := playMixed(t, limits)

@@ -49,6 +49,7 @@ func openFork(t *testing.T, r *fixture, from *actorstore.Snapshot) *vfs.DB {
 // TestForkInUse: a fork between any two engine commits of transactions is sound. Its state is the
 // last committed one or the one that is being committed.
 func TestForkInUse(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"delete", "truncate", "wal"} {
 		t.Run(mode, func(t *testing.T) {
 			r := newRig(t, batch.Limits{})

@@ -143,6 +143,7 @@ func TestIdleStatements(t *testing.T) {
 
 // TestIdleEncrypted: a connection through another VFS is opened again with its key.
 func TestIdleEncrypted(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		db := newRig(t, batch.Limits{}).open(t, &vfs.Options{
 			Wrap:    func(v sqlitevfs.VFS) sqlitevfs.VFS { return adiantum.Wrap(v, nil) },

@@ -67,6 +67,7 @@ func costOf(t *testing.T, r *fixture, db *vfs.DB, conn execer, query string) (c 
 // TestLargeTransactions holds what large transactions cost. The cache of a connection
 // is SQLite's default of 2 MB, so nearly all of their pages spill.
 func TestLargeTransactions(t *testing.T) {
+	t.Parallel()
 	type want struct{ whole, one largeCost } // at most, with many sub-batches in a commit, and with one
 	const insert = "insert into t(b, c) select %s, value from generate_series(1, %d)"
 	tests := []struct {

@@ -14,7 +14,7 @@ var layout = actorstore.LayoutGreenroom
 // crashes and faults, which know no keys.
 func TestRivetKitLayout(t *testing.T) {
 	layout = actorstore.LayoutRivetKit
-	defer func() { layout = actorstore.LayoutGreenroom }()
+	t.Cleanup(func() { layout = actorstore.LayoutGreenroom }) // behind the tests that are parallel
 	if testkit.Long() {
 		t.Run("FaultMixed", TestFaultMixed)
 		t.Run("Crash", TestCrash)

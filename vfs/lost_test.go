@@ -191,6 +191,7 @@ var lostPlaces = map[string]func(t *testing.T, db *vfs.DB, fn func(statements) e
 // TestLost: a panic in SQLite, or in what it calls, is an error wherever it happens. The
 // transaction is rolled back, its lock is free, and the pool has another connection.
 func TestLost(t *testing.T) {
+	t.Parallel()
 	for where, in := range lostPlaces {
 		for how, way := range lostWays {
 			for expr, want := range overflows {
@@ -266,6 +267,7 @@ func addressSpace(t *testing.T) int64 {
 // TestLostSpilled: parts of the transaction are stored, so the next connection rolls the
 // journal back, with a VFS on top, too. In WAL mode they are left in the log.
 func TestLostSpilled(t *testing.T) {
+	t.Parallel()
 	for _, path := range append(updatePaths, updatePath{name: "wal", pragmas: []string{"journal_mode=wal", "cache_size=5"}}) {
 		for expr, want := range overflows {
 			t.Run(path.name+", "+want.Error()[:4], func(t *testing.T) {

@@ -175,6 +175,7 @@ func TestJournalOff(t *testing.T) {
 // TestMemoryJournalFull: a full quota after a spill in journal_mode=MEMORY, when
 // SQLite has thrown its undo away.
 func TestMemoryJournalFull(t *testing.T) {
+	t.Parallel()
 	limits := batch.DefaultLimits()
 	limits.Storage = 2_000_000
 	r := newRig(t, limits)

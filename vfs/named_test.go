@@ -255,6 +255,7 @@ func TestNamedQuota(t *testing.T) {
 
 // TestNamedFault fails every engine operation of the first write once.
 func TestNamedFault(t *testing.T) {
+	t.Parallel()
 	total := 0
 	for name, point := range map[string]faultkv.Point{
 		"get": faultkv.BeforeGet, "scan": faultkv.BeforeScan, "snapshot": faultkv.BeforeSnapshot,

@@ -385,6 +385,7 @@ func TestSnapshotNumber(t *testing.T) {
 // TestSnapshotRace: while views expire under them, readers get the right answer or the
 // error that says so, and no snapshot is closed under a read.
 func TestSnapshotRace(t *testing.T) {
+	t.Parallel()
 	engine, db := strictPool(t, batch.Limits{}, vfs.Options{MaxSnapshots: 1})
 	var right, expired [4]atomic.Int64
 	ctx, cancel := context.WithCancel(t.Context())

@@ -111,6 +111,7 @@ func TestPoolsAndDirect(t *testing.T) {
 // TestViewBesideWriter: what a view of the actor shows is a committed state, in every
 // journal mode, whatever the writer is doing.
 func TestViewBesideWriter(t *testing.T) {
+	t.Parallel()
 	for _, mode := range wrapModes {
 		for _, txMemory := range []int64{0, 1} {
 			t.Run(fmt.Sprintf("%s/%d", mode, txMemory), func(t *testing.T) {
@@ -195,6 +196,7 @@ func lookThrough(t *testing.T, r *fixture) (n int, err error) {
 // TestExportBesideEverything: every export is a sound database of one state, while others
 // write, make it smaller, and change the size of its pages and its mode.
 func TestExportBesideEverything(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, batch.Limits{})
 	db := r.open(t, &vfs.Options{MaxConns: 3, TxMemory: 1, TempDir: t.TempDir(), Pragmas: []string{"cache_size=10"}})
 	exec(t, db, "create table t(a integer primary key, n, b)")

@@ -13,6 +13,7 @@ import (
 // TestSchemaVersion: in each journal mode the actor is found by the version of the newest transaction, and what is stored says the same: after commits and
 // rollbacks, of transactions that spill into the log, and of savepoints; after checkpoints, changes of the mode, and when the actor is opened again.
 func TestSchemaVersion(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"delete", "wal"} {
 		for seed := range uint64(4) {
 			t.Run(fmt.Sprint(mode, seed), func(t *testing.T) {

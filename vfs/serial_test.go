@@ -106,6 +106,7 @@ func (r *recorder) read(ctx context.Context, rec *record, key int) error {
 // TestSerializable records what eight connections do at once, and finds a serial order
 // that explains it, and that keeps to real time.
 func TestSerializable(t *testing.T) {
+	t.Parallel()
 	each := testkit.Pick(50, 200, 200)
 	for name, c := range map[string]struct {
 		limits batch.Limits

@@ -225,6 +225,7 @@ func TestErrorBeyondText(t *testing.T) {
 // TestTooDeep: a statement for which SQLite's stack has no room is an error that says so,
 // and costs the pool a connection.
 func TestTooDeep(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, batch.Limits{})
 	db := r.open(t, &vfs.Options{MaxConns: 1})
 	exec(t, db, "CREATE TABLE t(v)")

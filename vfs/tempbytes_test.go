@@ -29,6 +29,7 @@ var tempCases = map[string]string{
 // TestTempBytes: whatever takes temporary files ends at Options.TempBytes, in memory and
 // on disk, gives its room back, and changes nothing; below the bound it works.
 func TestTempBytes(t *testing.T) {
+	t.Parallel()
 	for name, query := range tempCases {
 		for _, memory := range []int64{-1, 64 << 20} {
 			r := newRig(t, batch.Limits{})

@@ -313,6 +313,7 @@ func TestUpdatePanic(t *testing.T) {
 // TestUpdateCommitHook: SQLite makes a rollback of a commit that a hook refuses, and
 // ends the journal as it would for a commit.
 func TestUpdateCommitHook(t *testing.T) {
+	t.Parallel()
 	for _, path := range updatePaths {
 		r := newRig(t, path.limits)
 		db := r.open(t, path.options(1))

@@ -12,6 +12,7 @@ import (
 // TestUpdateStored is TestUpdate for a transaction of which parts are stored, behind a
 // stored journal, before it ends: one that is larger than the memory set aside.
 func TestUpdateStored(t *testing.T) {
+	t.Parallel()
 	const rows = 1200
 	ends := map[string]updateEnd{
 		"commit":             {true, func(context.Context, func(), *vfs.Tx) error { return nil }},

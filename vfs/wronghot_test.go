@@ -13,6 +13,7 @@ import (
 // TestWrongKeyKeepsJournal: with a wrong key or none, SQLite takes an encrypted journal that must
 // be rolled back for one that is over. The journal stays for a connection with the right key.
 func TestWrongKeyKeepsJournal(t *testing.T) {
+	t.Parallel()
 	for name, wrong := range wrongKeys() {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, batch.Limits{})

@@ -163,6 +163,7 @@ func failure(promise string) string {
 
 // TestCalls looks at what calls, tokens, bounds and signals do.
 func TestCalls(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	base := serve(t, &front.Options{Tokens: []string{"a-secret-of-the-test"}})
 	n.Eval(`globalThis.base = "` + base + `"; globalThis.a = { type: "ledger", key: "é/1" }; globalThis.o = { token: "a-secret-of-the-test", retries: 0 }`)
@@ -192,6 +193,7 @@ func TestCalls(t *testing.T) {
 
 // TestAnew has a host forget a connection while it shuts down, and end the next one: the client connects anew and is subscribed as before, and then is closed.
 func TestAnew(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	h, err := host.Open(t.Context(), memkv.New(), []*host.Type{ledger()}, nil)
 	testkit.Must(t, err)
@@ -271,6 +273,7 @@ func TestSilent(t *testing.T) {
 
 // TestRetryAfter has a server refuse a call as a host does, and look at what comes again.
 func TestRetryAfter(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	var keys shared
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -56,6 +56,7 @@ func TestMain(m *testing.M) { testkit.Main(m) }
 // TestKill has a client in Node call and listen while its host is killed and started again: each call is answered once and has run once, and
 // each event that the actor keeps comes once.
 func TestKill(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	s := testkit.NewServer(t, "TestServeChild")
 	n.Eval(`globalThis.run = kills.start("` + s.URL + `", client), null`)
@@ -67,6 +68,7 @@ func TestKillBrowser(t *testing.T) {
 	if testkit.Short() {
 		t.Skip("it starts a browser")
 	}
+	t.Parallel()
 	b := browsertest.New(t)
 	s := testkit.NewServer(t, "TestServeChild")
 	tab := b.Open(s.URL + "/page.html")

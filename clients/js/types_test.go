@@ -70,6 +70,7 @@ func written(t *testing.T) (text, url string) {
 
 // TestGenerated: the generator writes the types of a host.
 func TestGenerated(t *testing.T) {
+	t.Parallel()
 	got, _ := written(t)
 	golden := filepath.Join("testdata", "actors.ts")
 	want, err := os.ReadFile(golden)
@@ -95,6 +96,7 @@ func TestTypes(t *testing.T) {
 	if testkit.Short() {
 		t.Skip("it installs a compiler")
 	}
+	t.Parallel()
 	npm, err := exec.LookPath("npm")
 	if err != nil {
 		t.Skipf("npm is missing: %v", err)

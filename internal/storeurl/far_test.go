@@ -87,6 +87,7 @@ func onServer(t *testing.T, url string, f func(s *farSession)) {
 
 // TestFarCounts counts what SQLite costs on a server, after every kind of start.
 func TestFarCounts(t *testing.T) {
+	t.Parallel()
 	n := pgtest.Shared(t)
 	url := n.URL("schema=" + n.Schema())
 	onServer(t, url, func(s *farSession) {

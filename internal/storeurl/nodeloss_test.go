@@ -330,6 +330,7 @@ func TestNodeLoss(t *testing.T) {
 	if testkit.Short() {
 		t.Skip("it starts three servers and two processes")
 	}
+	t.Parallel()
 	cluster := pgtest.StartCluster(t)
 	// One host settles what is in doubt by itself, the other one leaves it to its actors.
 	patient := startHost(t, cluster.URL(""), "a", "b")
