@@ -91,7 +91,7 @@ func newSecretive(t *testing.T) (p *population, secret []byte) {
 		}
 		p.sync()
 	}
-	if err := p.w.Close(); err != nil {
+	if err := errors.Join(p.w.Settle(t.Context()), p.w.Close()); err != nil { // bases are made in the background
 		t.Fatal(err)
 	}
 	return p, secret

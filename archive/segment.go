@@ -64,6 +64,7 @@ func sumOf(data []byte) sum {
 type run struct {
 	fragments []byte // as they are stored, in the order of their records
 	count     int
+	before    int // bytes of those of the segment before
 	due       int // bytes of the operations that the record that is added still has for it
 }
 
@@ -116,17 +117,19 @@ func newBuilder(before sum) *builder {
 	return b
 }
 
-// reset makes b one of a segment behind a record with a checksum. It keeps memory for as much as the segment before has had, and lets go of the rest.
+// reset makes b one of a segment behind a record with a checksum. It keeps memory for as much as the segment before has had, or the one before that for a
+// group, and lets go of the rest.
 func (b *builder) reset(before sum) {
 	times, blocks := fitting(b.times), fitting(b.blocks)
 	clear(blocks[:cap(blocks)]) // of the names of groups
 	b.index = index{before: before, lastSum: before, times: times, blocks: blocks}
 	for g, to := range b.groups {
-		if to.count == 0 {
+		if to.count == 0 && to.before == 0 {
 			delete(b.groups, g)
 			continue
 		}
-		to.fragments, to.count = fitting(to.fragments), 0
+		now := len(to.fragments)
+		to.fragments, to.count, to.before = fitting(to.fragments[:max(now, min(to.before, cap(to.fragments)))]), 0, now
 	}
 	clear(b.placed[:cap(b.placed)])
 	b.placed, b.packed, b.tail = fitting(b.placed), fitting(b.packed), nil

@@ -2,13 +2,11 @@ package pebblekv
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"iter"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/batchrepr"
 
 	"github.com/greenroomdb/greenroom/kv"
 )
@@ -133,46 +131,46 @@ func batchOps(batch []byte) iter.Seq2[batchOp, error] {
 			yield(batchOp{}, errNoBatch)
 			return
 		}
-		r := batchrepr.Reader(batch[countBytes:])
-		for len(r) > 0 {
-			before := []byte(r)
-			if !wholeOp(before) {
+		for b := batch[countBytes:]; len(b) > 0; {
+			op, ok := firstOp(b)
+			if !ok {
 				yield(batchOp{}, errNoBatch)
 				return
 			}
-			kind, key, value, ok, err := r.Next()
-			if err != nil || !ok {
-				yield(batchOp{}, errors.Join(errNoBatch, err))
+			if !yield(op, nil) {
 				return
 			}
-			if !yield(batchOp{kind, key, value, before[:len(before)-len(r)]}, nil) {
-				return
-			}
+			b = b[len(op.raw):]
 		}
 	}
 }
 
-// wholeOp reports whether the first operation is one that stores write, and its strings end within the bytes. Pebble's reader looks at a length
-// before it knows that it is there: it panics at the end of the bytes, or reads what is behind them.
-func wholeOp(b []byte) bool {
-	rest, ok := skipString(b[1:])
-	switch pebble.InternalKeyKind(b[0]) {
+// firstOp returns the first operation of some, which is one of the kinds that stores write: a byte for its kind, its key, and the value of what has one.
+// Pebble's own reader of batches (package batchrepr) trusts lengths: it panics at the end of the bytes, or reads what is behind them.
+func firstOp(b []byte) (op batchOp, ok bool) {
+	op.kind = pebble.InternalKeyKind(b[0])
+	key, rest, ok := cutString(b[1:])
+	switch op.kind {
 	case pebble.InternalKeyKindDelete, pebble.InternalKeyKindLogData:
-		return ok // without a value
 	case pebble.InternalKeyKindSet, pebble.InternalKeyKindMerge, pebble.InternalKeyKindRangeDelete:
-		_, whole := skipString(rest)
-		return ok && whole
+		if ok {
+			op.value, rest, ok = cutString(rest)
+		}
+	default:
+		ok = false
 	}
-	return false
+	op.key, op.raw = key, b[:len(b)-len(rest)]
+	return op, ok
 }
 
-// skipString returns what is behind the string with which b begins, of which the length is a varint.
-func skipString(b []byte) (rest []byte, ok bool) {
+// cutString returns the string with which b begins, of which the length is a varint, and what is behind it.
+func cutString(b []byte) (s, rest []byte, ok bool) {
 	n, size := binary.Uvarint(b)
 	if size <= 0 || size > binary.MaxVarintLen32 || n > uint64(len(b)-size) {
-		return nil, false
+		return nil, nil, false
 	}
-	return b[size+int(n):], true
+	end := size + int(n)
+	return b[size:end:end], b[end:], true
 }
 
 // errNoBatch says that a record has a good checksum, and isn't what Pebble calls a batch.
