@@ -49,7 +49,6 @@ func allocated(fn func()) uint64 {
 
 // TestHostileFrames tests that a frame which is larger than its index, or the limit of a list, says is damage of the object, and isn't unpacked.
 func TestHostileFrames(t *testing.T) {
-	t.Parallel()
 	const size, most = 256 << 20, 32 << 20
 	for name, frame := range frames(t, size) {
 		b := buckettest.NewMemory()

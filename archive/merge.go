@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/greenroomdb/greenroom/archive/bucket"
+	"github.com/klauspost/compress/zstd"
 )
 
 const (
@@ -101,14 +102,10 @@ func (l *link) merge(ctx context.Context, line uint64, run []numbered) (one numb
 }
 
 // joined returns what segments that follow each other have together.
-func joined(ctx context.Context, in bucket.Bucket, run []numbered) (*builder, error) {
+func joined(ctx context.Context, in bucket.Bucket, of []numbered) (*builder, error) {
 	var b *builder
-	z, err := newDecoder()
-	if err != nil {
-		return nil, err
-	}
-	defer z.Close()
-	for _, s := range run {
+	var all []read
+	for _, s := range of {
 		data, _, err := bucket.GetBytes(ctx, in, s.name, 0, -1)
 		if err != nil {
 			return nil, err
@@ -126,18 +123,51 @@ func joined(ctx context.Context, in bucket.Bucket, run []numbered) (*builder, er
 		}
 		b.last, b.lastSum, b.latest, b.size = x.last, x.lastSum, x.latest, b.size+x.size
 		b.times = append(b.times, x.times...)
-		for i := range x.blocks {
-			block := &x.blocks[i]
-			if block.at+int64(block.size) > int64(len(data)) {
-				return nil, damaged(s.name, nil)
-			}
-			for f, err := range x.unpack(z, block, data[block.at:][:block.size]) {
-				if err != nil {
-					return nil, damaged(s.name, err)
-				}
-				b.run([]byte(f.group)).add(f.number-b.first, f.ops)
-			}
+		all = append(all, read{s.name, x, data})
+	}
+	z, err := newDecoder()
+	if err != nil {
+		return nil, err
+	}
+	defer z.Close()
+	// They are unpacked twice, so that each run is made as large as it gets: one that grows takes several times its memory.
+	sizes := map[group]int{}
+	for _, r := range all {
+		if err := r.each(z, func(f grouped) { sizes[f.group] += fragmentSize(f.number-b.first, f.ops) }); err != nil {
+			return nil, err
+		}
+	}
+	for g, size := range sizes {
+		b.groups[g] = &run{fragments: make([]byte, 0, size)}
+	}
+	for _, r := range all {
+		if err := r.each(z, func(f grouped) { b.groups[f.group].add(f.number-b.first, f.ops) }); err != nil {
+			return nil, err
 		}
 	}
 	return b, nil
+}
+
+// read is a segment that was read.
+type read struct {
+	name string
+	*index
+	data []byte
+}
+
+// each calls do with the fragments.
+func (r read) each(z *zstd.Decoder, do func(grouped)) error {
+	for i := range r.blocks {
+		block := &r.blocks[i]
+		if block.at+int64(block.size) > int64(len(r.data)) {
+			return damaged(r.name, nil)
+		}
+		for f, err := range r.unpack(z, block, r.data[block.at:][:block.size]) {
+			if err != nil {
+				return damaged(r.name, err)
+			}
+			do(f)
+		}
+	}
+	return nil
 }

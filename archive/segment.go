@@ -75,7 +75,7 @@ type builder struct {
 	groups map[group]*run
 	key    []byte   // of a group
 	placed []placed // of the record that is added
-	tail   []byte   // the last record, whose checksum isn't computed yet
+	tail   []byte   // the last record, unless its checksum is computed already
 
 	unpacked, packed []byte // for encode
 }
@@ -154,8 +154,13 @@ func (b *builder) add(r pebblekv.Record, at int64) error {
 	if at != b.latest || len(b.times) == 0 {
 		b.times = append(b.times, recordTime{r.Number, at})
 	}
-	b.last, b.latest, b.tail = r.Number, at, append(b.tail[:0], r.Batch...)
+	b.last, b.latest = r.Number, at
 	b.size += len(r.Batch)
+	if b.tail = b.tail[:0]; len(r.Batch) > blockBytes {
+		b.lastSum = sumOf(r.Batch)
+	} else {
+		b.tail = append(b.tail, r.Batch...)
+	}
 	var whole *run // where all of the record belongs; nil: its operations are placed each by itself
 	b.placed = b.placed[:0]
 	var to *run
@@ -189,6 +194,7 @@ func (b *builder) add(r pebblekv.Record, at int64) error {
 		}
 		p.to.fragments = append(p.to.fragments, p.ops...)
 	}
+	clear(b.placed)
 	return nil
 }
 
@@ -211,6 +217,11 @@ func (r *run) begin(behind uint64, bytes int) {
 	r.count, r.due = r.count+1, 0
 }
 
+// fragmentSize returns how many bytes a fragment takes that add adds.
+func fragmentSize(behind uint64, ops []byte) int {
+	return uintSize(behind) + uintSize(uint64(len(ops))) + len(ops)
+}
+
 // add adds the fragment of a record behind those of earlier ones. It keeps nothing of ops.
 func (r *run) add(behind uint64, ops []byte) {
 	r.begin(behind, len(ops))
@@ -219,8 +230,8 @@ func (r *run) add(behind uint64, ops []byte) {
 
 // encode returns the object, which is the caller's.
 func (b *builder) encode(z *zstd.Encoder) []byte {
-	if b.tail != nil {
-		b.lastSum, b.tail = sumOf(b.tail), nil
+	if len(b.tail) > 0 {
+		b.lastSum, b.tail = sumOf(b.tail), b.tail[:0]
 	}
 	runs, packed := b.unpacked[:0], b.packed[:0]
 	var begun bool

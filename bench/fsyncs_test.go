@@ -73,7 +73,7 @@ func TestElsewhere(t *testing.T) {
 		t.Skip("no Go to build the program with")
 	}
 	l := linesOf("sqlite/speedtest1 " + memoryVFS)[0]
-	r := measured(t, l, site{bin: testkit.SharedDir(t), on: enginePebble, sizes: tinySizes()}, onePass(2))
+	r := measured(t, l, site{bin: testkit.SharedDir(t), on: enginePebble, sizes: tinySizes()}, onePass(1))
 	of := r.record()
 	if of.AllocsPerOp != nil || of.HeapBytesPerOp != nil {
 		t.Errorf("another process allocated %v objects", *of.AllocsPerOp)

@@ -66,7 +66,7 @@ func (f *forwarder) meet(ctx context.Context, h *Host) error {
 const (
 	// moves bounds how often a request follows an actor that moves, and movePause, from the second time on, the pauses between, which double.
 	moves, movePause, maxMovePause = 24, 5 * time.Millisecond, 200 * time.Millisecond
-	// deafMoves is how often a request tries to have an actor of a host that takes no requests: for 300 ms, which is longer than a program has one that changes something in it.
+	// deafMoves is how often a request asks again for an actor of a host that takes no requests: for 300 ms, longer than a program keeps an actor to change something in it.
 	deafMoves = 6
 )
 
@@ -149,7 +149,7 @@ func (f *forwarder) Follow(ctx context.Context, a Address, here func(ctx context
 			if !known || n == moves {
 				return err
 			}
-		} else if !moved(err) || f.note(name, to, err) && n == deafMoves {
+		} else if !moved(err) || f.note(name, to, err) && n >= deafMoves {
 			return err
 		} else {
 			owner = f.owner(err)

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -12,7 +13,7 @@ import (
 	"github.com/greenroomdb/greenroom/internal/testkit/engines"
 )
 
-// TestForwardDeaf: a call waits for an actor that a program has for a moment, and is told that it is in use if that has it for longer.
+// TestForwardDeaf: a call waits for an actor that a program keeps for a moment, and is told that it is in use if the program keeps it for longer.
 func TestForwardDeaf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newPeers(t, counters)
@@ -35,4 +36,25 @@ func TestForwardDeaf(t *testing.T) {
 		}
 		f.close()
 	})
+}
+
+// TestForwardDeafLate: a call asks no longer for an actor of a program if the actor moved often before.
+func TestForwardDeafLate(t *testing.T) {
+	for _, moving := range []int{0, 6, 10} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newPeers(t, counters)
+			a := f.open("a:1")
+			tries := 0
+			err := a.Follow(t.Context(), Address{"thing", "one"}, func(context.Context) error {
+				if tries++; tries <= moving {
+					return actorstore.ErrInUse
+				}
+				return &actorstore.InUseError{Host: actorstore.HostInfo{ID: actorstore.HostID{9}}}
+			}, nil)
+			if want := max(moving, deafMoves) + 1; tries != want || errors.Is(err, ErrUnreachable) || !errors.Is(err, actorstore.ErrInUse) {
+				t.Errorf("an actor that moves %d times: %d tries, want %d: %v", moving, tries, want, err)
+			}
+			f.close()
+		})
+	}
 }

@@ -45,6 +45,11 @@ func TestNamedArguments(t *testing.T) {
 	if _, err := db.ExecContext(t.Context(), "insert into t values(:x, :y)", sql.Named("x", 1), sql.Named("z", 2)); err == nil {
 		t.Error("a row with a value that wasn't given is inserted")
 	}
+	for _, query := range []string{"insert into t values(:x, :y)", "insert into t values(?1, ?2)", "insert into t values(?, ?)", "delete from t; insert into t values(1, @x)"} {
+		if _, err := db.ExecContext(t.Context(), query); err == nil {
+			t.Errorf("%s is executed without arguments", query)
+		}
+	}
 	if n := one[int](t, db, "select count(*) from t"); n != 0 {
 		t.Errorf("there are %d rows", n)
 	}

@@ -311,7 +311,11 @@ func (c *conn) execAll(ctx context.Context, text string) (driver.Result, error) 
 		if s == nil {
 			break // a comment
 		}
-		err = s.Exec()
+		if n := s.BindCount(); n > 0 {
+			err = fmt.Errorf("vfs: the statement has parameters, and no arguments: %d", n)
+		} else {
+			err = s.Exec()
+		}
 		countRows(c.db.actor, s, 0)
 		if closed := s.Close(); err == nil {
 			err = closed

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 )
 
 // A stmt is a prepared statement of a pool.
@@ -130,10 +131,14 @@ func (s *stmt) lacks(args []driver.NamedValue) error {
 	if s.driverStmt.NumInput() >= 0 {
 		return nil // no parameter has a name, and database/sql has counted the arguments
 	}
-	for id := range s.BindCount() {
-		name := s.BindName(id + 1)
-		if name != "" && !slices.ContainsFunc(args, func(a driver.NamedValue) bool {
-			return a.Name == "" && a.Ordinal == id+1 || a.Name == name[1:]
+	named := slices.IndexFunc(args, func(a driver.NamedValue) bool { return a.Name != "" })
+	if named < 0 {
+		named = len(args)
+	}
+	for id := named + 1; id <= s.BindCount(); id++ { // SQLite takes as long for a name as there are names before it
+		name := s.BindName(id)
+		if name != "" && !slices.ContainsFunc(args[named:], func(a driver.NamedValue) bool {
+			return a.Name == "" && a.Ordinal == id || strings.IndexByte(":@$", name[0]) >= 0 && a.Name == name[1:]
 		}) {
 			return fmt.Errorf("vfs: the parameter %s has no argument", name)
 		}

@@ -107,7 +107,6 @@ func (h *leaseHost) sql(ctx context.Context) (n int, err error) {
 // takes its actor over when its lease is over. From then on it answers nothing from its
 // memory, and what it sent before and arrives late isn't stored.
 func TestLeases(t *testing.T) {
-	t.Parallel()
 	n := pgtest.Shared(t)
 	url := n.URL("schema=" + n.Schema())
 	p, through := pgtest.NewProxy(t, url)
