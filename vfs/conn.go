@@ -312,7 +312,7 @@ func (c *conn) execAll(ctx context.Context, text string) (driver.Result, error) 
 			break // a comment
 		}
 		if n := s.BindCount(); n > 0 {
-			err = fmt.Errorf("vfs: the statement has parameters, and no arguments: %d", n)
+			err = fmt.Errorf("vfs: a statement with parameters (%d) was given no arguments", n)
 		} else {
 			err = s.Exec()
 		}

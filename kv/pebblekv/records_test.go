@@ -447,6 +447,30 @@ func TestUnreadableHold(t *testing.T) {
 	f.close()
 }
 
+// TestCutOps tests that operations which are cut off are errors, whatever is behind them in memory.
+func TestCutOps(t *testing.T) {
+	all := []byte{0, 0, 0, 0}
+	ends := map[int]bool{len(all): true}
+	for _, op := range []string{"\x01\x03key\x05value", "\x00\x03key", "\x02\x03key\x05value", "\x0f\x03key\x03kez", NoOp, "\x01\x00\x00"} {
+		all = append(all, op...)
+		ends[len(all)] = true
+	}
+	for n := range len(all) + 1 {
+		failed := false
+		for _, err := range (Record{Number: 1, Batch: all[:n]}).Ops() {
+			failed = failed || errors.Is(err, kv.ErrCorrupt)
+		}
+		if failed == ends[n] {
+			t.Errorf("of %d bytes %d: an error %v", len(all), n, failed)
+		}
+	}
+	for _, kind := range []byte{4, 16, 18, 255} {
+		if _, err := JoinOps([]byte{kind, 1, 'k', 1, 'v'}); !errors.Is(err, kv.ErrCorrupt) {
+			t.Errorf("an operation of kind %d: %v", kind, err)
+		}
+	}
+}
+
 // FuzzRecordOps tests that operations of any bytes are errors, or those of a batch.
 func FuzzRecordOps(f *testing.F) {
 	f.Add([]byte{1, 0, 0, 0, 1, 1, 'k', 1, 'v'})
