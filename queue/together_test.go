@@ -54,7 +54,7 @@ func TestTogether(t *testing.T) {
 				t.Errorf("call %d: %v", i, err)
 			}
 		}
-		if c := r.engine.Counts(); c.Commits != 2 {
+		if c := r.engine.Counts(); c.Commits > 2 { // one, if all come before the first one's begins
 			t.Errorf("%d commits", c.Commits)
 		}
 		slices.Sort(ids)
