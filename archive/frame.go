@@ -10,13 +10,10 @@ const (
 	mostFrameBlock  = 128 << 10
 )
 
-// newFast returns what compresses segments when they are stored: it looks for what is there again, and takes the rest as it is. When they are merged, which
-// is soon, they get smaller.
-func newFast() (*zstd.Encoder, error) {
-	return newEncoder(zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithNoEntropyCompression(true))
-}
+// newFast returns what compresses segments when they are stored.
+func newFast() (*zstd.Encoder, error) { return newEncoder(zstd.WithEncoderLevel(zstd.SpeedFastest)) }
 
-// newEncoder returns what compresses what stays. All frames are covered by a checksum of the object that they are in, and have none of their own.
+// newEncoder returns what compresses all else. A frame has no checksum of its own: the object that it is in has one of it.
 func newEncoder(more ...zstd.EOption) (*zstd.Encoder, error) {
 	return zstd.NewWriter(nil, append(more, zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false))...)
 }

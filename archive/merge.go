@@ -7,8 +7,9 @@ import (
 	"io/fs"
 	"slices"
 
-	"github.com/greenroomdb/greenroom/archive/bucket"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/greenroomdb/greenroom/archive/bucket"
 )
 
 const (
@@ -148,14 +149,14 @@ func joined(ctx context.Context, in bucket.Bucket, of []numbered) (*builder, err
 	return b, nil
 }
 
-// read is a segment that was read.
+// A read is a segment whose bytes are in memory.
 type read struct {
 	name string
 	*index
 	data []byte
 }
 
-// each calls do with the fragments.
+// each calls do with each fragment, in the order of the blocks.
 func (r read) each(z *zstd.Decoder, do func(grouped)) error {
 	for i := range r.blocks {
 		block := &r.blocks[i]

@@ -65,7 +65,7 @@ type run struct {
 	fragments []byte // as they are stored, in the order of their records
 	count     int
 	before    int // bytes of those of the segment before
-	due       int // bytes of the operations that the record that is added still has for it
+	due       int // bytes of operations that the record being added has for it, before they are appended
 }
 
 // A builder gathers the records of a segment, and of another one after reset: with the memory of the one before, for a store that is
@@ -131,7 +131,6 @@ func (b *builder) reset(before sum) {
 		now := len(to.fragments)
 		to.fragments, to.count, to.before = fitting(to.fragments[:max(now, min(to.before, cap(to.fragments)))]), 0, now
 	}
-	clear(b.placed[:cap(b.placed)])
 	b.placed, b.packed, b.tail = fitting(b.placed), fitting(b.packed), nil
 }
 

@@ -66,7 +66,7 @@ func (f *forwarder) meet(ctx context.Context, h *Host) error {
 const (
 	// moves bounds how often a request follows an actor that moves, and movePause, from the second time on, the pauses between, which double.
 	moves, movePause, maxMovePause = 24, 5 * time.Millisecond, 200 * time.Millisecond
-	// deafMoves is how often a request asks again for an actor of a host that takes no requests: for 300 ms, longer than a program keeps an actor to change something in it.
+	// deafMoves is how often a request asks again for an actor of a host that takes no requests: for some 300 ms in all.
 	deafMoves = 6
 )
 
