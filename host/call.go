@@ -300,12 +300,13 @@ func (h *Host) RestoreID(ctx context.Context, id actorstore.ID, to archive.Bookm
 	if err != nil {
 		return nil, err
 	}
+	wakes := opts != nil && opts.Wake
 	if !isAwake {
 		defer visitor{h}.release(l)
 		h.alarms.Forget(l.name) // what is due then it hears when the actor is closed
 		r, err := h.door.RestoreID(ctx, id, to, opts)
 		if err == nil {
-			l.restored = true
+			l.restored = !wakes
 			h.away.drop(l.name, restoredReason)
 		}
 		return r, err
@@ -315,6 +316,7 @@ func (h *Host) RestoreID(ctx context.Context, id actorstore.ID, to archive.Bookm
 	err = h.turn(ctx, a, nil, newTurn("actor.restore", func(c *Context) error {
 		c.destroy, c.restore = true, func() (err error) {
 			got, err = c.life.door.Restore(ctx, to, opts)
+			c.life.restored = err == nil && !wakes
 			return err
 		}
 		return nil

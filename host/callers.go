@@ -20,7 +20,7 @@ type caller uint8
 const (
 	byUser caller = iota
 	byCourier
-	byAlarm       // for what was due when the actor was as it was before a restore, if it was restored meanwhile
+	byAlarm       // for what is due, unless the actor is restored meanwhile, and is to sleep on
 	byCoordinator // for a turn of several, some of which are awake for it: doesn't wait for room: errNoRoom
 )
 

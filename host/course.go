@@ -238,7 +238,6 @@ func (c *course) turnBack() error {
 	c.host.alarms.Forget(c.name) // what is due then it hears when the actor is closed
 	err := c.restore()
 	if err == nil {
-		c.restored = true
 		c.host.away.drop(c.name, restoredReason)
 	}
 	c.gate.destroyed(err)

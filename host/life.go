@@ -67,7 +67,7 @@ type life struct {
 	sources  sync.WaitGroup // of goroutines that ask for turns
 	destroy  bool           // the actor is to be removed, with everything that it has
 	restore  func() error   // what is done at the end instead; nil for nothing
-	restored bool           // that was done; written before left is closed
+	restored bool           // that was done, and the actor is to sleep on; written before left is closed
 }
 
 // report logs an error that has no caller.
