@@ -23,19 +23,30 @@ type plan struct {
 	number uint64     // of the last record
 }
 
+// errHole says that a list of segments lacks some. A list isn't of one moment: it may have neither the segments that a Writer merges meanwhile,
+// nor the one that it makes of them, which the next list has.
+var errHole = errors.New("segments are missing")
+
 // reach makes the plan one of the state of a bookmark, with the records behind its base.
-func (p *plan) reach(ctx context.Context, b bucket.Bucket, m Bookmark) error {
-	log, err := readLog(ctx, b, m.Line)
-	if err != nil {
-		return err
-	}
-	p.number, p.log = m.Number, nil
-	for _, s := range log {
-		if s.first <= m.Number && (s.last == 0 || s.last > p.base.Number) {
-			p.log = append(p.log, s)
+func (p *plan) reach(ctx context.Context, b bucket.Bucket, m Bookmark) (hole error) {
+	const lists = 3 // another hole in each of them is one of the archive
+	for range lists {
+		log, err := readLog(ctx, b, m.Line)
+		if err != nil {
+			return err
+		}
+		p.number, p.log = m.Number, nil
+		for _, s := range log {
+			if s.first <= m.Number && (s.last == 0 || s.last > p.base.Number) {
+				p.log = append(p.log, s)
+			}
+		}
+		hole = p.check(ctx, b, m)
+		if !errors.Is(hole, errHole) {
+			return hole
 		}
 	}
-	return p.check(ctx, b, m)
+	return hole
 }
 
 // records yields the records of a plan that its base doesn't have, in order: whole ones, or, if there are groups, what is of these. Of a
@@ -187,7 +198,7 @@ func (p *plan) check(ctx context.Context, b bucket.Bucket, m Bookmark) error {
 	have := p.base.Number
 	for i, s := range p.log {
 		if s.first > have+1 {
-			return damaged(s.name, fmt.Errorf("records %d to %d are missing before it", have+1, s.first-1))
+			return damaged(s.name, fmt.Errorf("%w: records %d to %d, before it", errHole, have+1, s.first-1))
 		}
 		if s.last == 0 && i == len(p.log)-1 && p.number > have {
 			x, err := readIndex(ctx, b, s.name)
