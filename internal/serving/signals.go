@@ -31,19 +31,25 @@ func WatchSignals(ctx context.Context) (_ context.Context, s *Signals, stop func
 	// so that the store is closed first.
 	pipe := make(chan os.Signal, 1)
 	signal.Notify(pipe, syscall.SIGPIPE)
+	done := make(chan struct{}) // ch is never closed: a signal may be on its way there still
 	go func() {
-		for sig := range ch {
-			if sig == os.Interrupt {
-				s.Interrupt()
-			} else {
-				cancel()
+		for {
+			select {
+			case sig := <-ch:
+				if sig == os.Interrupt {
+					s.Interrupt()
+				} else {
+					cancel()
+				}
+			case <-done:
+				return
 			}
 		}
 	}()
 	return ctx, s, func() {
 		cancel()
 		signal.Stop(pipe)
-		close(ch) // to which nothing is sent any more
+		close(done)
 	}
 }
 

@@ -4,6 +4,7 @@ package serving
 
 import (
 	"os"
+	"os/signal"
 	"syscall"
 	"testing"
 )
@@ -39,4 +40,35 @@ func TestSignals(t *testing.T) {
 	defer s.Catch(func() { t.Error("SIGTERM was taken for an interrupt") })()
 	kill(syscall.SIGTERM)
 	<-ctx.Done()
+}
+
+// TestSignalsAtEnd: signals may come at any time while a program gives them back.
+func TestSignalsAtEnd(t *testing.T) {
+	ours := make(chan os.Signal, 1) // so that no signal ends the tests
+	signal.Notify(ours, syscall.SIGINT)
+	defer signal.Stop(ours)
+	end, sent := make(chan struct{}), make(chan error)
+	go func() {
+		for {
+			select {
+			case <-end:
+				close(sent)
+				return
+			default:
+			}
+			if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
+				sent <- err
+				return
+			}
+		}
+	}()
+	for range 500 {
+		ctx, _, stop := WatchSignals(t.Context())
+		<-ctx.Done()
+		stop()
+	}
+	close(end)
+	if err := <-sent; err != nil {
+		t.Fatal(err)
+	}
 }
