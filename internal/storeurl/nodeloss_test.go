@@ -84,7 +84,7 @@ func openBoth(ctx context.Context, s *actorstore.Store, name string) (*actorstor
 // TestNodeLossHost is a host of TestNodeLoss, in a process of its own. It writes to its
 // actors until its input ends, and says what became of each write:
 //
-//	open ACTOR EPOCH
+//	open ACTOR EPOCH, or shut ACTOR 0
 //	try ACTOR N, then acked ACTOR N; or failed ACTOR N, then applied or missing ACTOR N
 //	fenced ACTOR
 func TestNodeLossHost(t *testing.T) {
@@ -140,7 +140,9 @@ func writeOn(ctx context.Context, s *actorstore.Store, w *write, say func(string
 	failed := w.n
 	a, db, err := openBoth(ctx, s, w.actor)
 	if err != nil {
-		return nil // no server, most likely; the next try may find one
+		say("shut %s 0 %v", w.actor, err) // no server, most likely; the next try may find one
+		<-time.After(writePause)
+		return nil
 	}
 	defer func() {
 		if a.Err() != nil {
@@ -194,6 +196,7 @@ type hostProcess struct {
 	epochs map[string]int
 	back   []string // actors opened with an epoch that isn't later than the one before
 	fenced map[string]bool
+	shut   string // the last actor that could not be opened, and why
 	failed int
 	doubts int           // of these, how many were in doubt for the writer
 	news   chan struct{} // has room for one message
@@ -264,6 +267,8 @@ func (h *hostProcess) hear(line string) {
 		h.epochs[actor] = n
 	case "fenced":
 		h.fenced[actor] = true
+	case "shut":
+		h.shut = line
 	case "try", "acked", "applied", "missing", "failed":
 		h.said[actor][n] = f[0]
 		if f[0] == "acked" {
@@ -297,7 +302,11 @@ func (h *hostProcess) await(t *testing.T, what string, ok func() bool) {
 		select {
 		case <-h.news:
 		case <-deadline:
-			t.Fatalf("%v: after %v not so: %s", h.actors, patience, what)
+			h.cmd.Process.Signal(syscall.SIGQUIT) // it says what its goroutines wait for
+			h.cmd.Wait()
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			t.Fatalf("%v: after %v not so: %s; fenced are %v; %s", h.actors, patience, what, h.fenced, h.shut)
 		}
 	}
 }
@@ -332,6 +341,12 @@ func TestNodeLoss(t *testing.T) {
 	}
 	t.Parallel()
 	cluster := pgtest.StartCluster(t)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(cluster.Primary().SQL(t, "SELECT pid, backend_type, state, wait_event, query FROM pg_stat_activity"))
+			t.Log(cluster.Primary().SQL(t, "SELECT application_name, state, sync_state, sent_lsn, flush_lsn FROM pg_stat_replication"))
+		}
+	})
 	// One host settles what is in doubt by itself, the other one leaves it to its actors.
 	patient := startHost(t, cluster.URL(""), "a", "b")
 	hasty := startHost(t, cluster.URL("retry=0s"), "c", "d")
