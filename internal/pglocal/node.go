@@ -48,6 +48,7 @@ const startTimeout = 5 * time.Minute
 var settings = []string{
 	"listen_addresses=127.0.0.1",
 	"unix_socket_directories=",
+	"dynamic_shared_memory_type=mmap", // files among the data: those in /dev/shm outlive a killed server
 	"max_connections=400",
 	"shared_buffers=128MB",
 	"wal_keep_size=512MB",

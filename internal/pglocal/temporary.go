@@ -6,6 +6,8 @@ import (
 	"errors"
 	"os"
 	"sync"
+
+	"github.com/greenroomdb/greenroom/internal/memdir"
 )
 
 // Temporary starts a server below the folder dir, the system's temporary one if that is
@@ -38,6 +40,6 @@ func Temporary(dir string, conf ...string) (*Node, error) {
 // first call. Its data are in memory where that has room, and it doesn't wait for its
 // disk (fsync=off).
 var Process = sync.OnceValues(func() (*Node, error) {
-	return Temporary(Memory(), "fsync=off", "full_page_writes=off", "checkpoint_timeout=1h", "max_wal_size=2GB",
+	return Temporary(memdir.Find(), "fsync=off", "full_page_writes=off", "checkpoint_timeout=1h", "max_wal_size=2GB",
 		"max_connections=1000", "max_locks_per_transaction=256")
 })

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/internal/memdir"
 	"github.com/greenroomdb/greenroom/internal/pglocal"
 )
 
@@ -30,7 +31,7 @@ const quorum = "synchronous_standby_names=ANY 1 (n1,n2,n3)"
 func StartCluster(t testing.TB, conf ...string) *Cluster {
 	t.Helper()
 	p := find(t)
-	dir, err := p.TempDir(pglocal.Memory())
+	dir, err := p.TempDir(memdir.Find())
 	must(t, err)
 	c := &Cluster{programs: p}
 	t.Cleanup(func() {

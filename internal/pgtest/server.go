@@ -7,6 +7,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/internal/memdir"
 	"github.com/greenroomdb/greenroom/internal/pglocal"
 )
 
@@ -15,7 +16,7 @@ import (
 func Start(t testing.TB, conf ...string) *Node {
 	t.Helper()
 	p := find(t)
-	dir, err := p.TempDir(pglocal.Memory())
+	dir, err := p.TempDir(memdir.Find())
 	must(t, err)
 	n, err := p.New(dir, "n1", conf)
 	must(t, err)

@@ -9,7 +9,7 @@
 //   - the short one, which -short asks for: under the race detector, and on another engine than
 //     the one that a package is tested with by default.
 //
-// It is for tests alone, and imports nothing of the tree.
+// It is for tests alone, and imports nothing of the tree but internal/memdir.
 package testkit
 
 import (

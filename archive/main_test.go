@@ -1,0 +1,9 @@
+package archive
+
+import (
+	"testing"
+
+	"github.com/greenroomdb/greenroom/internal/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }

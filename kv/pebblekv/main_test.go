@@ -1,0 +1,9 @@
+package pebblekv_test
+
+import (
+	"testing"
+
+	"github.com/greenroomdb/greenroom/internal/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
