@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/admin"
 	"github.com/greenroomdb/greenroom/internal/adminsock"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/queue"
 )
 
@@ -286,6 +288,10 @@ func TestGetDatabase(t *testing.T) {
 		}
 	}
 	left, err := os.ReadDir(temp)
+	for deadline := time.Now().Add(testkit.Patience(10 * time.Second)); err == nil && len(left) > 0 && time.Now().Before(deadline); {
+		runtime.Gosched() // the server removes a copy when it has sent the last of it
+		left, err = os.ReadDir(temp)
+	}
 	if err != nil || len(left) > 0 {
 		t.Errorf("left are %q, %v", left, err)
 	}

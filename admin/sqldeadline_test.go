@@ -14,6 +14,7 @@ import (
 
 // TestSQLDeadline: the process ends a statement that takes too long, whatever stands before it in its text, and rolls its transaction back. The session goes on.
 func TestSQLDeadline(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, admin.Options{TxDeadline: 300 * time.Millisecond})
 	s, err := r.client.SQL(t.Context(), "room", false)
 	if err != nil {

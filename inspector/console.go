@@ -33,8 +33,9 @@ type planRow struct {
 	Detail string
 }
 
-// writeTime bounds how long a statement of the console may keep the actor from writing.
-const writeTime = 5 * time.Second
+// writeTime bounds how long a statement of the console may keep the actor from writing. Tests
+// shorten it.
+var writeTime = 5 * time.Second
 
 // maxNames bounds the names of tables and columns that the console completes.
 const maxNames = 1000

@@ -26,7 +26,10 @@ import (
 	"github.com/greenroomdb/greenroom/workflow"
 )
 
-func TestMain(m *testing.M) { testkit.Main(m) }
+func TestMain(m *testing.M) {
+	inspector.SetWriteTime(2 * time.Second)
+	testkit.Main(m)
+}
 
 // Secrets of the tokens.
 const (

@@ -169,7 +169,7 @@ func TestVerbs(t *testing.T) {
 			t.Errorf("%s: %d %s", sql, status, body)
 		}
 	}
-	if status, body := r.do(writer, at+"/sql", "sql", "insert into t(n) with recursive c(x) as (select 1 union all select x+1 from c) select x from c", "do", "write"); status != http.StatusOK || !strings.Contains(body, "given up after 5 s") {
+	if status, body := r.do(writer, at+"/sql", "sql", "insert into t(n) with recursive c(x) as (select 1 union all select x+1 from c) select x from c", "do", "write"); status != http.StatusOK || !strings.Contains(body, "given up after 2 s") {
 		t.Errorf("a statement without an end: %d %s", status, body)
 	}
 	if _, body := r.do(writer, at+"/sql", "sql", "select count(*) from t where n < -2000", "do", "run"); !strings.Contains(body, "<td><bdi>1000</bdi></td>") {

@@ -43,6 +43,7 @@ func open(t *testing.T, url string) bucket.Bucket {
 }
 
 func TestServer(t *testing.T) {
+	t.Parallel()
 	buckettest.Run(t, func(t *testing.T) bucket.Bucket {
 		url, _ := s3fake.Start(t)
 		return open(t, url)
@@ -51,6 +52,7 @@ func TestServer(t *testing.T) {
 
 // TestPlainServer runs the suite where larger objects can't be stored conditionally in parts.
 func TestPlainServer(t *testing.T) {
+	t.Parallel()
 	buckettest.Run(t, func(t *testing.T) bucket.Bucket {
 		url, f := s3fake.Start(t)
 		f.Lack(s3fake.PartsConditions)
@@ -60,6 +62,7 @@ func TestPlainServer(t *testing.T) {
 
 // TestRandomFaults runs the suite while a third of all requests fail, each in another way.
 func TestRandomFaults(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(testkit.Pick(1, 1, 10)) {
 		buckettest.Run(t, func(t *testing.T) bucket.Bucket {
 			t.Parallel()
@@ -160,6 +163,7 @@ func holds(ctx context.Context, b bucket.Bucket, name string, want []byte) error
 
 // TestEveryRequest breaks each request of each operation, in each way: the operation ends as if nothing had happened.
 func TestEveryRequest(t *testing.T) {
+	t.Parallel()
 	for name, operation := range operations {
 		t.Run(name, func(t *testing.T) {
 			if strings.HasPrefix(name, "Parts") {
