@@ -245,7 +245,7 @@ func (g *generator) farLine() string {
 
 // TestRandomFar is TestRandom with everything that can happen on a far engine.
 func TestRandomFar(t *testing.T) {
-	steps := testkit.Pick(100, 800, 6000)
+	steps := testkit.Pick(100, 400, 6000)
 	for name, cacheBytes := range map[string]int64{"cache": 0, "tiny cache": 30_000, "no cache": -1} {
 		for _, seed := range []uint64{1, 2, 3, rand.Uint64()} {
 			t.Run(fmt.Sprint(name, "/seed=", seed), func(t *testing.T) {

@@ -331,7 +331,7 @@ func (r *runner) jump() {
 // before the question, the commits of an epoch are one handle's, and what was
 // acknowledged last is what is stored.
 func TestLeaseModel(t *testing.T) {
-	runs := testkit.Pick(5, 40, 160)
+	runs := testkit.Pick(5, 20, 160)
 	var sum fleet
 	for seed := range uint64(runs) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -63,7 +63,7 @@ func (l *lives) between(sure int64) []livesState {
 // TestLives: a read of the newest state is one of a state there was meanwhile, and a
 // snapshot shows its own state for ever, whatever becomes of the actor and its handle.
 func TestLives(t *testing.T) {
-	steps := testkit.Pick(300, 900, 6000)
+	steps := testkit.Pick(300, 600, 6000)
 	for _, tt := range []struct {
 		what  string
 		open  func(t *testing.T) kv.Engine

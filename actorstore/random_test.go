@@ -127,7 +127,7 @@ func replay(t *testing.T, r *replayer, test func(t *testing.T, r *replayer)) {
 // A failure prints the script: as a file testdata/scripts/NAME.txt, it is run by
 // TestScripts.
 func TestRandom(t *testing.T) {
-	steps := testkit.Pick(60, 400, 2400)
+	steps := testkit.Pick(60, 200, 2400)
 	for _, seed := range []uint64{1, 2, 3, rand.Uint64()} {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			onReplayers(t, func(t *testing.T, r *replayer) {

@@ -21,7 +21,7 @@ import (
 // Commit n writes n under every key whose number + 1 divides n, and some commits delete
 // instead.
 func TestLazyConcurrent(t *testing.T) {
-	commits := testkit.Pick(400, 2000, 8000)
+	commits := testkit.Pick(400, 1000, 8000)
 	for _, tt := range []struct {
 		what  string
 		open  func(testing.TB, int64) (*actorstore.Store, *faultkv.Engine)

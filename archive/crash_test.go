@@ -91,7 +91,7 @@ func TestPrefixes(t *testing.T) {
 // state that can be restored is one that the store had, and that all is there in the end.
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(testkit.Pick(3, 8, 60)) {
+	for seed := range uint64(testkit.Pick(3, 5, 60)) {
 		m, b := newCrashing(t, 100+seed)
 		rnd := rand.New(rand.NewPCG(seed, 3))
 		locked := make(chan struct{}, 1)

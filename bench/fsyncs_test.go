@@ -65,6 +65,9 @@ func TestFsyncsUnknown(t *testing.T) {
 	}
 }
 
+// speedtestInMemory is the line that TestElsewhere measures, and TestLines does not.
+const speedtestInMemory = "sqlite/speedtest1 " + memoryVFS
+
 // TestElsewhere: of a subject that is a program of its own nothing tells what it allocated,
 // but it says what its engine was asked for, and the fsyncs.
 func TestElsewhere(t *testing.T) {
@@ -72,7 +75,7 @@ func TestElsewhere(t *testing.T) {
 	if _, ok := peersDir(); !ok {
 		t.Skip("no Go to build the program with")
 	}
-	l := linesOf("sqlite/speedtest1 " + memoryVFS)[0]
+	l := linesOf(speedtestInMemory)[0]
 	r := measured(t, l, site{bin: testkit.SharedDir(t), on: enginePebble, sizes: tinySizes()}, onePass(1))
 	of := r.record()
 	if of.AllocsPerOp != nil || of.HeapBytesPerOp != nil {

@@ -30,6 +30,9 @@ func TestLines(t *testing.T) {
 	}
 	bin := testkit.SharedDir(t)
 	for _, l := range all {
+		if l.title() == speedtestInMemory {
+			continue
+		}
 		t.Run(l.title(), func(t *testing.T) {
 			at, rounds := site{bin: bin, on: engineMem, sizes: tinySizes()}, 2
 			if l.name == "sqlite/speedtest1" { // whose operation takes as long as it does

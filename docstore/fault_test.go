@@ -192,7 +192,7 @@ func TestFaults(t *testing.T) {
 			t.Parallel()
 			stride := 1
 			if point == faultkv.BeforeGet || point == faultkv.BeforeScan || point == faultkv.BeforeEntry {
-				stride = testkit.Pick(173, 41, 1)
+				stride = testkit.Pick(173, 97, 1)
 			} else {
 				stride = testkit.Pick(7, 3, 1)
 			}

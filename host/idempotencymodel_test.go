@@ -71,7 +71,7 @@ func TestIdempotencyModel(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	repeats := 0 // of some seeds there are none
-	for i := range testkit.Pick(3, 20, 1000) {
+	for i := range testkit.Pick(3, 10, 1000) {
 		synctest.Test(t, func(t *testing.T) { repeats += idempotencyModel(t, rand.New(rand.NewPCG(seed, uint64(i)))) })
 	}
 	if repeats == 0 {

@@ -101,7 +101,7 @@ var (
 // In the end each has got what the others have sent, as they remember it: once, and in order.
 func TestModelLetters(t *testing.T) {
 	t.Parallel()
-	runs := testkit.Pick(1, 4, 16)
+	runs := testkit.Pick(1, 2, 16)
 	for range runs {
 		seed := rand.Uint64()
 		synctest.Test(t, func(t *testing.T) {

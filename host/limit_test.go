@@ -370,7 +370,7 @@ func (f *fleet) kill(i int) (bury func()) {
 // TestLimitHosts is a model: three hosts, which are killed and started again at any time, do the work of actors under a limit of concurrency and rate. Never is more of it done at
 // a time, or begun, than the limit says, also by the hosts that are cut off; and all of it is done.
 func TestLimitHosts(t *testing.T) {
-	for seed := range uint64(testkit.Pick(2, 6, 100)) {
+	for seed := range uint64(testkit.Pick(2, 3, 100)) {
 		synctest.Test(t, func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 28))
 			limit := &Limit{Name: "models", Concurrency: 1 + rnd.IntN(3)}

@@ -191,7 +191,7 @@ func TestLimitRenamed(t *testing.T) {
 // TestLimitPowerLoss: a token is stored before the work for which it was taken begins, so that a machine that loses its memory at any time doesn't give it again.
 func TestLimitPowerLoss(t *testing.T) {
 	for _, flows := range []bool{false, true} {
-		for seed := range uint64(testkit.Pick(3, 10, 100)) {
+		for seed := range uint64(testkit.Pick(3, 5, 100)) {
 			disk, begun := pebblekv.NewCrashDisk(), make(chan struct{}, 2)
 			kind, all := &Type{Name: "thing"}, []*Limit{{Name: "one", Concurrency: 1}, {Name: "calls", Rate: 1, Per: time.Hour, Burst: 2}}
 			if flows {

@@ -92,7 +92,7 @@ func (s *storm) blow() {
 
 // TestLimitModel: whatever happens to workflows and their actors, never are more of them at a step than the limits say; in the end all are over, and nothing of the limits is left.
 func TestLimitModel(t *testing.T) {
-	for seed := range uint64(testkit.Pick(6, 30, 500)) {
+	for seed := range uint64(testkit.Pick(6, 15, 500)) {
 		synctest.Test(t, func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 7))
 			l := newLedger()

@@ -37,7 +37,7 @@ func TestModelServerCrashes(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	for i := range testkit.Pick(1, 2, 2) {
+	for i := range testkit.Pick(1, 1, 4) {
 		synctest.Test(t, func(t *testing.T) {
 			runModel(t, rand.New(rand.NewPCG(seed, uint64(i))), faultkv.NewServer(func() kv.Engine { return memkv.New() }))
 		})

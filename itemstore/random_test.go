@@ -588,6 +588,6 @@ func disk(t testing.TB) kv.Engine {
 	return e
 }
 
-func TestRandom(t *testing.T) { testRandom(t, memory, testkit.Pick(3, 20, 500)) }
+func TestRandom(t *testing.T) { testRandom(t, memory, testkit.Pick(3, 10, 500)) }
 
 func TestRandomDisk(t *testing.T) { testRandom(t, disk, testkit.Pick(1, 2, 20)) }

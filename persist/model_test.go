@@ -50,7 +50,7 @@ type job struct {
 // acknowledged state is lost, no event is lost or runs after it was cancelled, and what
 // is in memory is what is stored.
 func TestModel(t *testing.T) {
-	seeds := testkit.Pick(20, 200, 800)
+	seeds := testkit.Pick(20, 100, 800)
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -89,7 +89,7 @@ const (
 // restarts, failed commits and commits whose outcome gets lost, and compares what they
 // return with a model, and the memory with the store after every step.
 func TestModel(t *testing.T) {
-	seeds := testkit.Pick(5, 30, 120)
+	seeds := testkit.Pick(5, 15, 120)
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -113,7 +113,7 @@ func TestCancel(t *testing.T) {
 			t.Run(fmt.Sprintf("%d batches/%s", limits.AtomicBatches, c.name), func(t *testing.T) {
 				t.Parallel()
 				cancelled, points := 0, 0
-				sparse := testkit.Pick(2, 4, 8) // every early point, and fewer of the later ones
+				sparse := testkit.Pick(2, 3, 8) // every early point, and fewer of the later ones
 				for at := 1; ; at += 1 + at/sparse {
 					over, err := cancelAt(t, c, limits, at)
 					if err != nil {

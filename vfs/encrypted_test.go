@@ -229,7 +229,7 @@ func committed(t *testing.T, a *actorstore.Actor, opts *vfs.Options) int {
 // TestEncryptedRollback: many encrypted transactions, each with another cipher text.
 func TestEncryptedRollback(t *testing.T) {
 	t.Parallel()
-	rounds := testkit.Pick(50, 200, 600)
+	rounds := testkit.Pick(50, 100, 600)
 	for name, wrap := range map[string]func(sqlitevfs.VFS) sqlitevfs.VFS{"adiantum": withAdiantum, "xts": withXTS} {
 		r := newRig(t, batch.Limits{})
 		db := r.open(t, &vfs.Options{Wrap: wrap, MaxConns: 1, Pragmas: []string{testKey, "cache_size=5"}})

@@ -79,7 +79,7 @@ func TestFault(t *testing.T) {
 				}
 				step := 1
 				if kind.reads() {
-					step = testkit.Pick(37, 37, 11)
+					step = testkit.Pick(101, 101, 11)
 				}
 				for nth := 1; c.fault(t, kind, nth); nth += step {
 					total++

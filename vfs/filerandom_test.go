@@ -82,7 +82,7 @@ var fileLimits = map[string]batch.Limits{
 // TestFileScripts.
 func TestFileRandom(t *testing.T) {
 	t.Parallel()
-	steps := testkit.Pick(80, 200, 400)
+	steps := testkit.Pick(80, 120, 400)
 	for name, limits := range fileLimits {
 		for _, seed := range []uint64{1, 2, rand.Uint64()} {
 			t.Run(fmt.Sprintf("%s/seed=%d", name, seed), func(t *testing.T) {

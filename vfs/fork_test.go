@@ -63,7 +63,7 @@ func TestForkInUse(t *testing.T) {
 			const state = "select count(*) || ' rows, ' || min(n) || ' to ' || max(n) from t"
 			seen := func() { states[one[string](t, db, state)] = true }
 			seen()
-			commits, every := 0, testkit.Pick(12, 8, 5)
+			commits, every := 0, testkit.Pick(12, 12, 5)
 			r.Engine.Hook(func(op faultkv.Op) error {
 				if op.Point == faultkv.AfterCommit {
 					if commits++; commits%every == 0 {

@@ -423,7 +423,7 @@ func TestCloseUnder(t *testing.T) {
 
 // TestManyPools opens and closes one database again and again.
 func TestManyPools(t *testing.T) {
-	times := testkit.Pick(500, 2000, 10_000)
+	times := testkit.Pick(500, 1000, 10_000)
 	r := newRig(t, batch.Limits{})
 	before := runtime.NumGoroutine()
 	for i := range times {

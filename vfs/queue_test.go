@@ -67,7 +67,7 @@ func TestFairness(t *testing.T) {
 
 func fairly(t *testing.T, kind writingKind) {
 	const writers, most = 10, 20
-	each := testkit.Pick(100, 1000, 1000)
+	each := testkit.Pick(100, 300, 1000)
 	r := newRig(t, batch.Limits{})
 	db := r.open(t, &vfs.Options{MaxConns: writers + 1})
 	exec(t, db, "create table t(b)")

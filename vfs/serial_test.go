@@ -107,7 +107,7 @@ func (r *recorder) read(ctx context.Context, rec *record, key int) error {
 // that explains it, and that keeps to real time.
 func TestSerializable(t *testing.T) {
 	t.Parallel()
-	each := testkit.Pick(50, 200, 200)
+	each := testkit.Pick(50, 100, 200)
 	for name, c := range map[string]struct {
 		limits batch.Limits
 		cache  string

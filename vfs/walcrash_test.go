@@ -147,9 +147,9 @@ func TestWALFault(t *testing.T) {
 					step := 1
 					switch {
 					case kind.reads():
-						step = testkit.Pick(37, 37, 17)
+						step = testkit.Pick(101, 101, 17)
 					case level > 0:
-						step = testkit.Pick(7, 7, 1)
+						step = testkit.Pick(13, 13, 1)
 					}
 					for nth := 1; c.fault(t, kind, nth); nth += step {
 						total++

@@ -360,7 +360,7 @@ func TestCrashEverywhere(t *testing.T) {
 					t.Parallel()
 					points, step := 0, d.step*testkit.Pick(19, 1, 1)
 					if d.read {
-						step = d.step * testkit.Pick(19, 4, 1)
+						step = d.step * testkit.Pick(19, 8, 1)
 					}
 					for n, hit := 0, true; hit; n += step {
 						synctest.Test(t, func(t *testing.T) {

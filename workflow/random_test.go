@@ -124,7 +124,7 @@ func (r *rig) playOne(c *Context, name string, o op) (int, error) {
 // TestRandom runs random workflows that are stopped after random commits, again and again,
 // and ends them as if they weren't.
 func TestRandom(t *testing.T) {
-	seeds := testkit.Pick(20, 80, 600)
+	seeds := testkit.Pick(20, 40, 600)
 	for seed := range uint64(seeds) {
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 1))

@@ -297,7 +297,7 @@ func TestKillImport(t *testing.T) {
 	k.must("import", k.store, "music", files[0])
 	whole := time.Since(begin)
 	has, changed := 0, 0
-	rounds := testkit.Pick(4, 6, 12)
+	rounds := testkit.Pick(3, 3, 12)
 	for range rounds {
 		cmd := k.command("import", k.store, "music", files[1-has])
 		var stderr bytes.Buffer

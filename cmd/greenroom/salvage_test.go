@@ -212,7 +212,7 @@ func TestSalvageLog(t *testing.T) {
 	w := newWreck(t, false)
 	name := w.log()
 	used := len(strings.TrimRight(string(read(t, filepath.Join(w.dir, name))), "\x00"))
-	places, lost := testkit.Pick(2, 12, 400), 0
+	places, lost := testkit.Pick(2, 6, 400), 0
 	for i := range places {
 		at := i * used / places
 		if r := w.salvage(fmt.Sprint("a byte changed at ", at), name, flip(at)); strings.Contains(r.stdout, ": lost: ") {
@@ -256,7 +256,7 @@ func TestCheckTables(t *testing.T) {
 		if filepath.Ext(name) != ".sst" {
 			continue
 		}
-		size, places := len(read(t, filepath.Join(w.dir, name))), testkit.Pick(6, 24, 300)
+		size, places := len(read(t, filepath.Join(w.dir, name))), testkit.Pick(6, 12, 300)
 		for i := range places {
 			if whole := w.check(name, (2*i+1)*size/places/2); whole > 0 && whole < len(w.states) {
 				some++

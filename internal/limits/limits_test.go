@@ -327,7 +327,7 @@ type holder struct {
 // TestModel has several hosts do what they may in any order, with commits that fail, or land without saying so: never are more permits held than the rule
 // allows, nor more given than the bucket has, and the rows fit together.
 func TestModel(t *testing.T) {
-	for seed := range uint64(testkit.Pick(20, 100, 1000)) {
+	for seed := range uint64(testkit.Pick(20, 50, 1000)) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		rule := Rule{Concurrency: rnd.IntN(4)}
 		if rule.Concurrency == 0 || rnd.IntN(2) == 0 {

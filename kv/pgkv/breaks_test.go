@@ -19,7 +19,7 @@ func TestBreaksAnywhere(t *testing.T) {
 	t.Parallel()
 	p, through := pgtest.NewProxy(t, newURL(t))
 	db := openAt(t, through, nil)
-	step := testkit.Pick(307, 97, 41)
+	step := testkit.Pick(307, 197, 41)
 	first := rand.IntN(step) // other places in each run
 	t.Logf("after %d bytes, and %d more each time", first, step)
 	if err := db.Commit(ctx, &kv.Commit{Ops: []kv.Op{set("n", "0")}}); err != nil {

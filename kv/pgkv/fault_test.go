@@ -292,7 +292,7 @@ func TestKilledBackends(t *testing.T) {
 			}
 		})
 	}
-	kills := testkit.Pick(20, 40, 200)
+	kills := testkit.Pick(20, 20, 200)
 	for range kills {
 		n.SQL(t, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 			WHERE application_name = 'greenroom' AND query LIKE '%`+db.target.schema+`%' ORDER BY random() LIMIT 2`)

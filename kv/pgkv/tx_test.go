@@ -276,7 +276,7 @@ func TestKilledTransactions(t *testing.T) {
 			}
 		})
 	}
-	for range testkit.Pick(20, 40, 200) {
+	for range testkit.Pick(20, 20, 200) {
 		n.SQL(t, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 			WHERE application_name = 'greenroom' AND query LIKE '%`+hosts[0].target.schema+`%' ORDER BY random() LIMIT 1`)
 	}

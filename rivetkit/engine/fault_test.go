@@ -64,7 +64,7 @@ func eachFault(t *testing.T, run func(s *script, store kv.Engine, rule faultkv.R
 		for name, rule := range faults {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				step, cases := testkit.Pick(32, 32, 1), 0
+				step, cases := testkit.Pick(61, 61, 1), 0
 				switch rule.Point {
 				case faultkv.BeforeCommit, faultkv.AfterCommit, faultkv.AfterApply, faultkv.BeforeSync:
 					step = testkit.Pick(4, 1, 1)
@@ -143,7 +143,7 @@ func TestTakenOver(t *testing.T) {
 	commits := func(op faultkv.Op) bool { return op.Point == faultkv.BeforeCommit }
 	eachProtocol(t, func(t *testing.T, newScript func(testing.TB, kv.Engine) *script) {
 		for n, hit := 0, true; hit; n++ {
-			for m, again := 0, true; again; m += testkit.Pick(20, 7, 1) {
+			for m, again := 0, true; again; m += testkit.Pick(20, 13, 1) {
 				t.Run(fmt.Sprint(n, m), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						store := memkv.New()

@@ -360,7 +360,7 @@ func (m *model) solid() {
 
 // TestModel lets things happen at random to an engine, programs and clients. GREENROOM_SEED chooses one run, and prints what happens.
 func TestModel(t *testing.T) {
-	first, runs := uint64(1), testkit.Pick(10, 40, 1000)
+	first, runs := uint64(1), testkit.Pick(10, 20, 1000)
 	if text := os.Getenv("GREENROOM_SEED"); text != "" {
 		n, err := strconv.ParseUint(text, 10, 64)
 		must(t, err)

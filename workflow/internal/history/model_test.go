@@ -63,7 +63,7 @@ type model struct {
 // restarts, commits that fail and commits whose outcome gets lost, and compares memory and
 // store with a model after every step.
 func TestModel(t *testing.T) {
-	seeds := testkit.Pick(10, 60, 240)
+	seeds := testkit.Pick(10, 30, 240)
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			m := &model{rng: random{rand.New(rand.NewPCG(uint64(seed), 5))}}
