@@ -215,12 +215,24 @@ func (a *Archive) within(ctx context.Context, line uint64, t time.Time) (m Bookm
 	if first.Time.UnixMilli() > t.UnixMilli() { // times are shown, and given, in ms
 		return m, made, ErrNoState
 	}
+	number, at, broken := first.Number, first.Time, true
+	for list := 0; broken && list < maxLists; list++ {
+		if number, at, broken, err = a.behind(ctx, first, line, t); err != nil {
+			return m, made, err
+		}
+	}
+	return a.manifest.bookmark(line, number), at, nil
+}
+
+// behind returns the last record at a time or before of a lineage, the first base's if none is behind that; and whether the records that follow it
+// are missing from what was listed, which may have been so by chance.
+func (a *Archive) behind(ctx context.Context, first *baseList, line uint64, t time.Time) (number uint64, at time.Time, broken bool, err error) {
+	number, at = first.Number, first.Time
 	log, err := readLog(ctx, a.bucket, line)
 	if err != nil {
-		return m, made, err
+		return number, at, false, err
 	}
 	// The segments are in the order of their times, too.
-	number, at := first.Number, first.Time
 	var found error
 	i, _ := slices.BinarySearchFunc(log, t.UnixMilli(), func(s numbered, ms int64) int {
 		x, err := readIndex(ctx, a.bucket, s.name)
@@ -234,18 +246,20 @@ func (a *Archive) within(ctx context.Context, line uint64, t time.Time) (m Bookm
 		return -1
 	})
 	if found != nil {
-		return m, made, found
+		return number, at, false, found
 	}
+	have := number
 	if i > 0 {
 		x, err := readIndex(ctx, a.bucket, log[i-1].name)
 		if err != nil {
-			return m, made, err
+			return number, at, false, err
 		}
+		have = max(have, x.last)
 		if last := x.lastBy(t.UnixMilli()); last > number {
 			number, at = last, x.timeOf(last).UTC()
 		}
 	}
-	return a.manifest.bookmark(line, number), at, nil
+	return number, at, i < len(log) && log[i].first > have+1, nil
 }
 
 // plan returns how the state of a bookmark is made.

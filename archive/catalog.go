@@ -118,24 +118,41 @@ func split(all []numbered) (chain, covered []numbered) {
 // maxMoved is how often in a row what was listed may turn out to have gone, until that is an error.
 const maxMoved = 10
 
-// walk calls visit with each segment of log, which is of readLog, in order. If visit returns fs.ErrNotExist a Writer
-// has put the segment together with others: walk reads the list anew, and goes on with what has its records, and maybe some before these.
-func walk(ctx context.Context, b bucket.Bucket, line uint64, log []numbered, visit func(numbered) error) error {
-	for moved := 0; len(log) > 0; {
-		err := visit(log[0])
-		if errors.Is(err, fs.ErrNotExist) && moved < maxMoved {
-			moved++
-			first := log[0].first
-			if log, err = readLog(ctx, b, line); err != nil {
-				return err
-			}
-			log = slices.DeleteFunc(log, func(s numbered) bool { return s.last > 0 && s.last < first })
+// maxLists is how often a log is listed while the list has a hole. One that is still there is one of the archive.
+const maxLists = 3
+
+// errHole says that a list of segments lacks some. A list isn't of one moment: it may have neither the segments that a Writer merges meanwhile,
+// nor the one that it makes of them, which the next list has.
+var errHole = errors.New("segments are missing")
+
+// hole returns an error that is errHole for a segment that doesn't begin behind the record have.
+func hole(name string, have, first uint64) error {
+	return damaged(name, fmt.Errorf("%w: records %d to %d, before it", errHole, have+1, first-1))
+}
+
+// walk calls visit with each segment of log, which is of readLog, in order; visit returns the segment's last record. If it returns fs.ErrNotExist
+// or errHole a Writer has put segments together, or does: walk reads the list anew, and goes on with what has the records behind have and behind
+// those visited, and maybe some before these. It does so for errHole until a visit is told that the list is the final one.
+func walk(ctx context.Context, b bucket.Bucket, line, have uint64, log []numbered, visit func(s numbered, final bool) (last uint64, err error)) error {
+	moved, holes := 0, 0
+	for len(log) > 0 {
+		final := holes >= maxLists-1
+		last, err := visit(log[0], final)
+		switch {
+		case err == nil:
+			log, moved, holes, have = log[1:], 0, 0, max(have, last)
 			continue
-		}
-		if err != nil {
+		case errors.Is(err, fs.ErrNotExist) && moved < maxMoved:
+			moved++
+		case errors.Is(err, errHole) && !final:
+			holes++
+		default:
 			return err
 		}
-		log, moved = log[1:], 0
+		if log, err = readLog(ctx, b, line); err != nil {
+			return err
+		}
+		log = slices.DeleteFunc(log, func(s numbered) bool { return s.last > 0 && s.last <= have })
 	}
 	return nil
 }

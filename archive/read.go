@@ -23,14 +23,9 @@ type plan struct {
 	number uint64     // of the last record
 }
 
-// errHole says that a list of segments lacks some. A list isn't of one moment: it may have neither the segments that a Writer merges meanwhile,
-// nor the one that it makes of them, which the next list has.
-var errHole = errors.New("segments are missing")
-
 // reach makes the plan one of the state of a bookmark, with the records behind its base.
-func (p *plan) reach(ctx context.Context, b bucket.Bucket, m Bookmark) (hole error) {
-	const lists = 3 // another hole in each of them is one of the archive
-	for range lists {
+func (p *plan) reach(ctx context.Context, b bucket.Bucket, m Bookmark) (broken error) {
+	for range maxLists {
 		log, err := readLog(ctx, b, m.Line)
 		if err != nil {
 			return err
@@ -41,12 +36,11 @@ func (p *plan) reach(ctx context.Context, b bucket.Bucket, m Bookmark) (hole err
 				p.log = append(p.log, s)
 			}
 		}
-		hole = p.check(ctx, b, m)
-		if !errors.Is(hole, errHole) {
-			return hole
+		if broken = p.check(ctx, b, m); !errors.Is(broken, errHole) {
+			return broken
 		}
 	}
-	return hole
+	return broken
 }
 
 // records yields the records of a plan that its base doesn't have, in order: whole ones, or, if there are groups, what is of these. Of a
@@ -60,41 +54,35 @@ func (p *plan) records(ctx context.Context, b bucket.Bucket, groups []group) ite
 		}
 		defer z.Close()
 		in := &segmentReader{ctx: ctx, bucket: b, z: z, groups: groups}
-		var before *index
-		err = walk(ctx, b, p.line, p.log, func(s numbered) error {
-			have := p.base.Number
-			if before != nil {
-				have = max(have, before.last)
-			}
+		have, sum := p.base.Number, p.base.LastSum
+		err = walk(ctx, b, p.line, have, p.log, func(s numbered, _ bool) (uint64, error) {
 			if s.first > p.number {
-				return nil
+				return 0, nil
 			}
 			x, found, err := in.read(s.name)
 			if err == nil {
-				err = follows(p.base, before, x, s.name)
+				err = x.follows(s.name, have, sum)
 			}
 			if err != nil {
-				return err
+				return 0, err
 			}
-			before = x
 			for _, number := range slices.Sorted(maps.Keys(found)) {
 				if number <= have || number > p.number {
 					continue
 				}
 				r := pebblekv.Record{Number: number, Time: x.timeOf(number)}
 				if r.Batch, err = pebblekv.JoinOps(found[number]); err != nil {
-					return damaged(s.name, err)
+					return 0, damaged(s.name, err)
 				}
 				if !yield(r, nil) {
-					return errStop
+					return 0, errStop
 				}
 			}
-			return nil
+			if x.last > have {
+				have, sum = x.last, x.lastSum
+			}
+			return have, nil
 		})
-		have := p.base.Number
-		if before != nil {
-			have = max(have, before.last)
-		}
 		if err == nil && have < p.number { // segments were removed since the plan was made
 			err = fmt.Errorf("%w: the records %d to %d of lineage %d are missing", kv.ErrCorrupt, have+1, p.number, p.line)
 		}
@@ -110,14 +98,13 @@ var unknown sum
 // errStop says that the caller of an iterator wants no more.
 var errStop = errors.New("archive: no more records are wanted")
 
-// follows returns an error unless a segment follows the one before, or the base if it is the first. It may have records of that, too.
-func follows(base *baseList, before, x *index, name string) error {
-	number, sum := base.Number, base.LastSum
-	if before != nil {
-		number, sum = before.last, before.lastSum
+// follows returns an error unless a segment of the name follows a record, whose sum may be unknown. It may have records before that, too.
+func (x *index) follows(name string, have uint64, sum sum) error {
+	if x.first > have+1 {
+		return hole(name, have, x.first)
 	}
-	if x.first == number+1 && sum != unknown && x.before != sum || before != nil && x.first > number+1 {
-		return damaged(name, fmt.Errorf("it doesn't follow record %d", number))
+	if x.first == have+1 && sum != unknown && x.before != sum {
+		return damaged(name, fmt.Errorf("it doesn't follow record %d", have))
 	}
 	return nil
 }
@@ -198,7 +185,7 @@ func (p *plan) check(ctx context.Context, b bucket.Bucket, m Bookmark) error {
 	have := p.base.Number
 	for i, s := range p.log {
 		if s.first > have+1 {
-			return damaged(s.name, fmt.Errorf("%w: records %d to %d, before it", errHole, have+1, s.first-1))
+			return hole(s.name, have, s.first)
 		}
 		if s.last == 0 && i == len(p.log)-1 && p.number > have {
 			x, err := readIndex(ctx, b, s.name)

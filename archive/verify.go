@@ -3,7 +3,6 @@ package archive
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"maps"
@@ -126,57 +125,52 @@ func (r *verifier) line(ctx context.Context, line uint64) error {
 	if err != nil || first == nil {
 		return err
 	}
-	var before *index
-	return walk(ctx, r.bucket, line, log, func(s numbered) error {
-		x, err := r.segment(ctx, s)
+	have, sum := first.Number, first.LastSum
+	return walk(ctx, r.bucket, line, have, log, func(s numbered, final bool) (uint64, error) {
+		in := &segmentReader{ctx: ctx, bucket: r.bucket, z: r.z}
+		x, _, err := in.read(s.name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return 0, err
+		}
 		if err == nil {
-			err = follows(first, before, x, s.name)
-			have := first.Number
-			if before != nil {
-				have = before.last
-			}
-			if x.first > have+1 {
-				err = r.hole(ctx, s, have, x)
-			}
+			err = x.follows(s.name, have, sum)
 		}
-		if err = r.saw(err); err == nil && x != nil {
-			before = x
+		if errors.Is(err, errHole) {
+			if !final {
+				return 0, err
+			}
+			err = r.hole(ctx, line, x.first, err)
 		}
-		return err
+		r.v.Segments++
+		r.read(s.size)
+		last, lastSum := s.last, unknown // of a damaged one
+		if x != nil {
+			last, lastSum = x.last, x.lastSum
+		}
+		if last > have {
+			have, sum = last, lastSum
+		}
+		return have, r.saw(err)
 	})
 }
 
-// hole returns what it means that the records behind one, up to a segment, aren't there: damage, unless they were too old, and were removed
+// hole returns what it means that the records before the first one of a segment aren't there: damage, unless they were too old, and were removed
 // meanwhile. Then no base is kept that needs them.
-func (r *verifier) hole(ctx context.Context, s numbered, have uint64, x *index) error {
-	line, _ := lineOf(s.name)
-	if _, err := baseOf(ctx, r.bucket, Bookmark{Line: line, Number: x.first - 2}); errors.Is(err, ErrNoState) {
+func (r *verifier) hole(ctx context.Context, line, first uint64, damage error) error {
+	_, err := baseOf(ctx, r.bucket, Bookmark{Line: line, Number: first - 2})
+	switch {
+	case err == nil:
+		return damage
+	case errors.Is(err, ErrNoState):
 		return nil
-	} else if err != nil {
-		return err
 	}
-	return damaged(s.name, fmt.Errorf("records %d to %d are missing before it", have+1, x.first-1))
+	return err
 }
 
 // A tableOf is a table of a base, the last one that has it.
 type tableOf struct {
 	file *baseFile
 	base string
-}
-
-// segment verifies a segment.
-func (r *verifier) segment(ctx context.Context, s numbered) (*index, error) {
-	in := &segmentReader{ctx: ctx, bucket: r.bucket, z: r.z}
-	x, _, err := in.read(s.name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	r.v.Segments++
-	r.read(s.size)
-	if err == nil && s.last > 0 && x.last != s.last {
-		err = damaged(s.name, fmt.Errorf("it ends with record %d", x.last))
-	}
-	return x, err
 }
 
 // table verifies a table. If it isn't there, that is damage unless it went with its base.
