@@ -66,6 +66,7 @@ func TestWorkflowPages(t *testing.T) {
 			_, err := workflow.Step(c, "turn", func(ctx context.Context) (int, error) {
 				if *n == 2 && pause {
 					cancel()
+					<-ctx.Done() // which is told by another goroutine
 					return 0, ctx.Err()
 				}
 				return *n, nil
