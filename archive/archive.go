@@ -224,7 +224,7 @@ func (a *Archive) within(ctx context.Context, line uint64, t time.Time) (m Bookm
 	return a.manifest.bookmark(line, number), at, nil
 }
 
-// behind returns the last record at a time or before of a lineage, the first base's if none is behind that; and whether the records that follow it
+// behind returns the last record at a time or before of a lineage, at least the one of its first base; and whether the records that follow it
 // are missing from what was listed, which may have been so by chance.
 func (a *Archive) behind(ctx context.Context, first *baseList, line uint64, t time.Time) (number uint64, at time.Time, broken bool, err error) {
 	number, at = first.Number, first.Time

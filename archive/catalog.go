@@ -131,8 +131,8 @@ func hole(name string, have, first uint64) error {
 }
 
 // walk calls visit with each segment of log, which is of readLog, in order; visit returns the segment's last record. If it returns fs.ErrNotExist
-// or errHole a Writer has put segments together, or does: walk reads the list anew, and goes on with what has the records behind have and behind
-// those visited, and maybe some before these. It does so for errHole until a visit is told that the list is the final one.
+// or errHole a Writer has put segments together, or does: walk reads the list anew, and goes on with the segments whose records are later than the
+// visited ones, and than the record have; they may bring earlier ones, too. It does so for errHole until it tells visit that the list is the final one.
 func walk(ctx context.Context, b bucket.Bucket, line, have uint64, log []numbered, visit func(s numbered, final bool) (last uint64, err error)) error {
 	moved, holes := 0, 0
 	for len(log) > 0 {
