@@ -76,6 +76,7 @@ type builder struct {
 	key    []byte   // of a group
 	placed []placed // of the record that is added
 	tail   []byte   // the last record, unless its checksum is computed already
+	idle   int      // how many segments in a row had no record
 
 	unpacked, packed []byte // for encode
 }
@@ -118,8 +119,16 @@ func newBuilder(before sum) *builder {
 }
 
 // reset makes b one of a segment behind a record with a checksum. It keeps memory for as much as the segment before has had, or the one before that for a
-// group, and lets go of the rest.
+// group, and lets go of the rest: of all after maxIdle segments without a record, which change nothing before that.
 func (b *builder) reset(before sum) {
+	if b.first == 0 && b.idle < maxIdle {
+		b.idle++
+		b.index = index{before: before, lastSum: before, times: b.times, blocks: b.blocks}
+		return
+	}
+	if b.first > 0 {
+		b.idle = 0
+	}
 	times, blocks := fitting(b.times), fitting(b.blocks)
 	clear(blocks[:cap(blocks)]) // of the names of groups
 	b.index = index{before: before, lastSum: before, times: times, blocks: blocks}
@@ -133,6 +142,9 @@ func (b *builder) reset(before sum) {
 	}
 	b.placed, b.packed, b.tail = fitting(b.placed), fitting(b.packed), nil
 }
+
+// maxIdle is how many segments may have no record until a builder lets go of its memory. One is begun each second.
+const maxIdle = 10
 
 // fitting returns s without what is in it, or nil if that was a small part of its room.
 func fitting[T any](s []T) []T {
