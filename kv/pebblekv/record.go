@@ -64,8 +64,13 @@ type clock struct {
 	stamped int64            // what the log says last, in milliseconds since 1970
 }
 
-// timeOf returns what a record says of its time, zero if it says nothing.
+// timeOf returns what a record says of its time, zero if it says nothing, as most do. The time is the last operation.
 func timeOf(batch []byte) (at time.Time) {
+	const size = 2 + stampSize // of the operation: its kind, the length of its data, these
+	if n := len(batch) - size; n < countBytes || string(batch[n:n+3]) != string([]byte{byte(pebble.InternalKeyKindLogData), stampSize, stampTag}) {
+		return at
+	}
+	// A value may end so, too.
 	for op, err := range batchOps(batch) {
 		if err == nil && op.kind == pebble.InternalKeyKindLogData && len(op.key) == stampSize && op.key[0] == stampTag {
 			at = time.UnixMilli(int64(binary.BigEndian.Uint64(op.key[1:])))

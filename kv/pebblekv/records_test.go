@@ -15,6 +15,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/kv/pebblekv/internal/workaround"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/greenroomdb/greenroom/kv"
@@ -467,6 +468,23 @@ func TestCutOps(t *testing.T) {
 	for _, kind := range []byte{4, 16, 18, 255} {
 		if _, err := JoinOps([]byte{kind, 1, 'k', 1, 'v'}); !errors.Is(err, kv.ErrCorrupt) {
 			t.Errorf("an operation of kind %d: %v", kind, err)
+		}
+	}
+}
+
+// TestTimeOf tests that the time of a record is what stamp has added to it, and no value that looks like that.
+func TestTimeOf(t *testing.T) {
+	at := time.UnixMilli(1_800_000_000_123)
+	for _, value := range []string{"", "v", "\x03\x09t\x00\x00\x00\x00\x00\x00\x00\x01", "vv\x03\x09t\x00\x00\x00\x00\x00\x00\x00\x01"} {
+		for stamped, want := range map[bool]time.Time{false: {}, true: at} {
+			b := new(pebble.Batch)
+			err := b.Set([]byte("k"), []byte(value), nil)
+			if c := (&clock{now: func() time.Time { return at }}); err == nil && stamped {
+				err = c.stamp(b)
+			}
+			if got := timeOf(b.Repr()[8:]); err != nil || !got.Equal(want) {
+				t.Errorf("of a value %q, stamped %v: %v, %v, want %v", value, stamped, got, err, want)
+			}
 		}
 	}
 }
