@@ -59,6 +59,7 @@ func TestReadOnlyFolder(t *testing.T) {
 	}
 	for want, args := range map[string][]string{
 		"no problems\n": {"check", store}, "permission denied\n": {"put", store, "music", "k", "w"},
+		"permission denied; what may only be read is looked at with --read-only\n": {"sql", store, "music", "select a from t"},
 	} {
 		if got := look(args...); !strings.HasSuffix(got, want) {
 			t.Errorf("%q: %q, want …%q", args, got, want)

@@ -6,8 +6,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/greenroomdb/greenroom/admin"
 	"github.com/greenroomdb/greenroom/internal/serving"
@@ -98,6 +100,9 @@ func (c *sqlCommand) open(ctx context.Context, url, actor string, agree func(err
 	}
 	t.create, t.agree = true, agree
 	err := ownDatabase(ctx, t, here)
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		return say(err, "%v; what may only be read is looked at with --read-only", err)
+	}
 	if !elsewhere(err) {
 		return err
 	}
