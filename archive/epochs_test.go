@@ -146,11 +146,16 @@ func TestTakenLate(t *testing.T) {
 	m.sync()
 	m.stop()
 	m.open()
-	b.before = func() {
-		m.other(memory, 3)
-		removeEpochs(t, memory)
+	reached, others := make(chan struct{}), make(chan struct{})
+	b.before = func() { // in a goroutine of the Writer
+		close(reached)
+		<-others
 	}
 	m.start()
+	<-reached
+	m.other(memory, 3)
+	removeEpochs(t, memory)
+	close(others)
 	<-m.w.done
 	if err := m.w.Close(); !errors.Is(err, ErrFenced) {
 		t.Error(err)
