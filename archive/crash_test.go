@@ -154,7 +154,7 @@ func TestCrashedWrites(t *testing.T) {
 		disk   *pebblekv.CrashDisk
 	}
 	var moments []moment
-	n, every := 0, testkit.Pick(40, 8, 1)
+	n, every := 0, testkit.Pick(40, 1, 1)
 	locked := make(chan struct{}, 1)
 	rnd := rand.New(rand.NewPCG(51, 7))
 	m.commit(10)

@@ -28,7 +28,7 @@ func TestCrashDisk(t *testing.T) {
 			durable <- i + 1
 		}
 	}()
-	step := testkit.Pick(50, 10, 10)
+	step := testkit.Pick(50, 1, 1)
 	for n := range durable {
 		if n%step != 0 {
 			continue
