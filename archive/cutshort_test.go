@@ -28,6 +28,7 @@ func (c *cutShort) spend(ctx context.Context) error {
 	defer c.mu.Unlock()
 	if c.left == 0 {
 		c.end()
+		<-ctx.Done() // which another goroutine may tell
 		return ctx.Err()
 	}
 	c.left--

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/archive/bucket"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
 )
@@ -80,7 +81,7 @@ func (m *model) start() {
 // sync has all be in the bucket.
 func (m *model) sync() {
 	m.t.Helper()
-	ctx, cancel := context.WithTimeout(m.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(m.t.Context(), testkit.Patience(time.Second))
 	defer cancel()
 	if err := m.w.Sync(ctx); err != nil {
 		m.t.Fatal(err)

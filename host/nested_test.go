@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
 // A call that waits for the turn that makes it is refused, and doesn't block the actor or the host.
@@ -60,7 +61,7 @@ func TestNestedCall(t *testing.T) {
 	}}
 	kinds := []*Type{kind, {Name: "b", Actions: []AnyAction{b}}}
 	r, other = newRig(t, Options{}, kinds...), newRig(t, Options{}, kinds...)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience(time.Second))
 	defer cancel()
 	for _, how := range []string{"own", "made of it", "background", "goroutine", "circle", "circle without contexts", "circle of two hosts", "close", "destroy"} {
 		t.Run(how, func(t *testing.T) {

@@ -197,7 +197,7 @@ func TestEmbedded(t *testing.T) {
 func TestLogoutEnds(t *testing.T) {
 	r := newRig(t)
 	c := r.login(readSecret)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience(time.Second))
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url+"/events", nil)
 	testkit.Must(t, err)
@@ -227,7 +227,7 @@ func TestBearers(t *testing.T) {
 	server := httptest.NewServer(page)
 	defer server.Close()
 	defer page.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience(time.Second))
 	defer cancel()
 	streams := make(chan *http.Response, n)
 	for range n {

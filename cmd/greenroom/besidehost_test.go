@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/internal/serving"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
 // TestBesideHost works with a store that a process serves, whose actors are called all the time: with one that is called, with one that sleeps,
@@ -122,7 +123,7 @@ func endBeside(t *testing.T, p *hostProcess, ended func() []int) {
 	}
 	select {
 	case <-p.ended:
-	case <-time.After(time.Minute):
+	case <-time.After(testkit.Patience(time.Second)):
 		t.Fatal("it doesn't end")
 	}
 	if p.err != nil {

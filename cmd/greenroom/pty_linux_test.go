@@ -13,6 +13,8 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/text"
 	"golang.org/x/sys/unix"
+
+	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
 // A pty is a terminal of 80 columns on which the program runs.
@@ -23,9 +25,6 @@ type pty struct {
 	screen string      // what was not yet expected
 	exit   chan error
 }
-
-// ptyPatience is for a machine that is busy.
-const ptyPatience = 20 * time.Second
 
 // onTerminal starts the program.
 func onTerminal(t *testing.T, args ...string) *pty {
@@ -88,7 +87,7 @@ var controls = regexp.MustCompile("\x1b\\[[0-9;?]*[A-Za-z]|\r")
 // expect reads until the screen has a text, and returns what was written up to its end.
 func (p *pty) expect(want string) string {
 	p.t.Helper()
-	late := time.After(ptyPatience)
+	late := time.After(testkit.Patience(time.Second))
 	for {
 		plain := controls.ReplaceAllString(p.screen, "")
 		if before, after, ok := strings.Cut(plain, want); ok {
