@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
 // envoyVersions are those of RivetKit 2.3 whose programs run.
@@ -31,7 +33,7 @@ type play struct {
 // play starts an engine with a program, and a client of a version with an encoding.
 func (s *suite) play(t *testing.T, program, encoding string) *play {
 	t.Helper()
-	p := &play{suite: s, T: t, store: t.TempDir() + "/store", listen: freeAddress(t)}
+	p := &play{suite: s, T: t, store: t.TempDir() + "/store", listen: ownPort}
 	p.serves()
 	t.Cleanup(func() { p.engine.kill() })
 	p.runs(program)
@@ -72,6 +74,7 @@ func (p *play) serves() {
 	var err error
 	p.engine, err = p.serve(p.store, p.listen)
 	must(p.T, err)
+	p.listen = strings.TrimPrefix(p.engine.url, "http://")
 }
 
 // runs starts a program.
@@ -98,7 +101,7 @@ func (p *play) crash() {
 // ask has the client evaluate an expression, and returns the value.
 func (p *play) ask(expression string) string {
 	p.Helper()
-	late := time.AfterFunc(time.Minute, func() { _ = p.program.Process.Kill() })
+	late := time.AfterFunc(testkit.Patience(time.Second), func() { _ = p.program.Process.Kill() })
 	defer late.Stop()
 	_, err := io.WriteString(p.client, expression+"\n")
 	must(p.T, err)

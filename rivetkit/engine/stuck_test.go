@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"encoding/json"
 	"io"
-	"net"
 	"os"
 	"slices"
 	"strings"
@@ -60,8 +59,8 @@ func TestRestarted(t *testing.T) {
 // restarted runs stuck.mjs, and ends the engine under it by a signal.
 func (s *suite) restarted(t *testing.T, by os.Signal) (r recovery) {
 	t.Helper()
-	store, listen := t.TempDir()+"/store", freeAddress(t)
-	engine, err := s.serve(store, listen)
+	store := t.TempDir() + "/store"
+	engine, err := s.serve(store, ownPort)
 	must(t, err)
 	defer func() { engine.kill() }()
 	cmd := s.script(t, "stuck.mjs", engine.url)
@@ -76,13 +75,13 @@ func (s *suite) restarted(t *testing.T, by os.Signal) (r recovery) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait() // it has ended, or was killed
 	}()
-	kill := time.AfterFunc(3*time.Minute, func() { _ = cmd.Process.Kill() })
+	kill := time.AfterFunc(testkit.Patience(20*time.Second), func() { _ = cmd.Process.Kill() })
 	defer kill.Stop()
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		switch line := lines.Text(); {
 		case line == "ready":
 			engine.end(by)
-			next, err := s.serve(store, listen)
+			next, err := s.serve(store, strings.TrimPrefix(engine.url, "http://"))
 			must(t, err)
 			engine = next
 			line = "keep\n"
@@ -98,13 +97,4 @@ func (s *suite) restarted(t *testing.T, by os.Signal) (r recovery) {
 	}
 	t.Fatalf("the program has ended without a result: %s", &stderr)
 	return r
-}
-
-// freeAddress returns an address of this machine at which nothing listens.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", anyPort)
-	must(t, err)
-	defer func() { must(t, l.Close()) }()
-	return l.Addr().String()
 }

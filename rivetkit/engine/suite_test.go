@@ -214,6 +214,9 @@ func (p *served) end(by os.Signal) {
 // anyPort is a free port of this machine.
 const anyPort = "127.0.0.1:0"
 
+// ownPort is one that nothing else gets while its engine is restarted: connections come from 127.0.0.1.
+const ownPort = "127.0.0.2:0"
+
 // versions are those of RivetKit whose tests run.
 var versions = []string{"2.1.5", "2.2.1"}
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
 // TestToolBeside: while a RivetKit program has its actors awake, a command reads them, and one that writes is refused by the actor's name. The program goes on.
@@ -29,7 +31,7 @@ func TestToolBeside(t *testing.T) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait() // it has ended, or was killed
 	}()
-	kill := time.AfterFunc(3*time.Minute, func() { _ = cmd.Process.Kill() })
+	kill := time.AfterFunc(testkit.Patience(20*time.Second), func() { _ = cmd.Process.Kill() })
 	defer kill.Stop()
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		switch line := lines.Text(); {

@@ -50,7 +50,7 @@ type server struct {
 // newServer starts a server until the test ends.
 func newServer(t *testing.T) *server {
 	t.Helper()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := net.Listen("tcp", "127.0.0.2:0") // connections come from 127.0.0.1, so that none gets the port
 	if err != nil {
 		t.Fatal(err)
 	}
