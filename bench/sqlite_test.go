@@ -39,8 +39,8 @@ func TestLines(t *testing.T) {
 				rounds = 1
 			}
 			r := measured(t, l, at, onePass(rounds))
-			for range 3 { // hosts of a fleet renew their leases, and look at those of others, by themselves
-				if l.name == "host/forwarded" && r.reads()+r.counts.Commits > 0 {
+			for range 5 {
+				if disturbed := disturbances[l.name]; disturbed != nil && disturbed(r) {
 					r = measured(t, l, at, onePass(2))
 				}
 			}
@@ -51,6 +51,14 @@ func TestLines(t *testing.T) {
 			check(t, r)
 		})
 	}
+}
+
+// disturbances say by workload whether something may have come between, so that another measurement is asked for.
+var disturbances = map[string]func(result) bool{
+	// Hosts of a fleet renew their leases, and look at those of others, by themselves.
+	"host/forwarded": func(r result) bool { return r.reads()+r.counts.Commits > 0 },
+	// The result of a step commits alone when a busy machine takes a millisecond to begin the next one.
+	"workflow/step": func(r result) bool { return r.perOp(r.counts.Commits) > stepCommits },
 }
 
 // checks say by workload what its engine is asked for.
